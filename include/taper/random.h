@@ -1,0 +1,20 @@
+/* Random numbers: PyTorch's seeded CPU streams, from a generator that can be passed around, saved and put back. */
+#ifndef TAPER_RANDOM_H
+#define TAPER_RANDOM_H
+#include <taper/tensor.h>
+
+TP_BEGIN
+
+typedef struct tp_generator tp_generator;
+TP_API tp_generator *tp_generator_new(uint64_t seed);
+TP_API void tp_generator_free(tp_generator *g); /* NULL is fine; the default generator cannot be freed */
+TP_API tp_generator *tp_default_generator(void);
+TP_API void tp_manual_seed(uint64_t seed);      /* the default generator's */
+TP_API void tp_generator_seed(tp_generator *g, uint64_t seed);
+TP_API uint64_t tp_generator_initial_seed(const tp_generator *g);
+/* The state as PyTorch's get_rng_state lays it out: a uint8 tensor of 5056 bytes. */
+TP_API tp_tensor *tp_generator_get_state(const tp_generator *g);
+TP_API bool tp_generator_set_state(tp_generator *g, const tp_tensor *state);
+
+TP_END
+#endif

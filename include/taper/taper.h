@@ -1,0 +1,11 @@
+/* Taper: tensors, tape-based automatic differentiation and neural networks in C. This header includes all the others. */
+#ifndef TAPER_H
+#define TAPER_H
+#include <taper/autograd.h>
+#include <taper/base.h>
+#include <taper/call.h>
+#include <taper/io.h>
+#include <taper/ops.h> /* generated from tables/ */
+#include <taper/random.h>
+#include <taper/tensor.h>
+#endif

@@ -1,0 +1,143 @@
+/* Tensors: strided views on shared, reference-counted storage; scopes; making, reading and printing them. */
+#ifndef TAPER_TENSOR_H
+#define TAPER_TENSOR_H
+
+#include <stdio.h>
+#include <taper/base.h>
+
+TP_BEGIN
+
+typedef struct tp_tensor tp_tensor;
+typedef struct tp_tensors { /* a list of tensors: the array and each tensor belong to whoever owns the list */
+    tp_tensor **v;
+    int64_t n;
+} tp_tensors;
+
+/* ---- Ownership ---------------------------------------------------------------------------------------------------
+ * A function that returns a tensor hands the caller one reference. Inside a scope the scope owns that reference
+ * instead, and releases it at the scope's end unless the tensor was kept:
+ *
+ *     TP_SCOPE {
+ *         tp_tensor *y = tp_mul(tp_add(a, b), 2);     // nothing to release
+ *         result = tp_keep(y);                        // lives on: the caller's, or the enclosing scope's
+ *     }
+ * A scope may be left by break or return. */
+typedef struct tp_scope {
+    int64_t mark;
+    int64_t depth;
+} tp_scope;
+TP_API tp_scope tp_scope_open(void);
+TP_API void tp_scope_close(tp_scope *scope);
+#define TP_SCOPE \
+    for (tp_scope tp_scope_here_ __attribute__((cleanup(tp_scope_close))) = tp_scope_open(), *tp_scope_once_ = &tp_scope_here_; tp_scope_once_; \
+         tp_scope_once_ = NULL)
+TP_API tp_tensor *tp_keep(tp_tensor *t);           /* takes t out of the innermost scope; returns t (NULL stays NULL) */
+TP_API tp_tensor *tp_retain(tp_tensor *t);         /* one more reference, the caller's, whatever scopes are open */
+TP_API void tp_release(tp_tensor *t);              /* gives back a reference that the caller owns; NULL is fine */
+TP_API void tp_release_all(tp_tensors list);       /* releases each tensor and the array, outside of scopes */
+TP_API tp_tensors tp_list(int64_t n, tp_tensor *const *tensors); /* a borrowed list for calls like tp_cat: takes no references */
+#define TP_LIST(...) ((tp_tensors){(tp_tensor *[]){__VA_ARGS__}, (int64_t)(sizeof((tp_tensor *[]){__VA_ARGS__}) / sizeof(tp_tensor *))})
+
+/* ---- What a tensor is --------------------------------------------------------------------------------------------- */
+TP_API int tp_ndim(const tp_tensor *t);
+TP_API int64_t tp_size(const tp_tensor *t, int64_t dim); /* dim may be negative; -1 and an error if out of range */
+TP_API int64_t tp_stride(const tp_tensor *t, int64_t dim); /* in elements */
+TP_API tp_ints tp_shape(const tp_tensor *t);             /* lives as long as the tensor */
+TP_API tp_ints tp_strides(const tp_tensor *t);
+TP_API int64_t tp_numel(const tp_tensor *t);
+TP_API tp_dtype tp_dtype_of(const tp_tensor *t);
+TP_API tp_device tp_device_of(const tp_tensor *t);
+TP_API int64_t tp_storage_offset(const tp_tensor *t); /* in elements */
+TP_API int64_t tp_storage_bytes(const tp_tensor *t);
+TP_API void *tp_data(const tp_tensor *t); /* the first element; writing through it is not seen by the tape */
+TP_API bool tp_is_contiguous(const tp_tensor *t);
+TP_API bool tp_is_contiguous_as(const tp_tensor *t, tp_layout layout);
+TP_API bool tp_is_view(const tp_tensor *t);
+TP_API bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b);
+TP_API int64_t tp_tensor_version(const tp_tensor *t); /* how often its storage was written in place */
+
+/* ---- Making tensors from the caller's memory ------------------------------------------------------------------------ */
+/* Copies count elements of the given dtype. shape's product must be count. */
+TP_API tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape);
+/* A tensor over the caller's memory, no copy: release(context) is called when the last view is gone.
+ * strides (in elements) may be tp_no_ints() for contiguous memory. release may be NULL. */
+TP_API tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *context), void *context);
+TP_API tp_tensor *tp_scalar_tensor_of(tp_scalar value, tp_dtype dtype); /* zero-dimensional; TP_NO_DTYPE takes it from the value */
+TP_API tp_tensor *tp_new(tp_ints shape, tp_dtype dtype); /* uninitialised, contiguous, on the CPU */
+
+/* ---- Reading ---------------------------------------------------------------------------------------------------------- */
+TP_API double tp_item(const tp_tensor *t);       /* the one element as a double; NaN and an error otherwise */
+TP_API int64_t tp_item_int(const tp_tensor *t);
+TP_API tp_scalar tp_item_scalar(const tp_tensor *t);
+TP_API bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes); /* the elements in row-major order, in the tensor's dtype */
+
+/* ---- Printing, in PyTorch's format -------------------------------------------------------------------------------------- */
+TP_API bool tp_print(const tp_tensor *t);                         /* to stdout, with a newline */
+TP_API bool tp_fprint(FILE *file, const tp_tensor *t);
+TP_API int64_t tp_format(const tp_tensor *t, char *out, size_t room); /* like snprintf: the length it needs; -1 and an error on failure */
+typedef struct tp_print_options {
+    int64_t size;      /* sizeof(tp_print_options) */
+    int precision;     /* 4 */
+    int threshold;     /* 1000: larger tensors are summarised */
+    int edge_items;    /* 3 */
+    int line_width;    /* 80 */
+    int sci_mode;      /* -1: decided by the values; 0: never; 1: always */
+} tp_print_options;
+TP_API tp_print_options tp_get_print_options(void);
+TP_API bool tp_set_print_options(tp_print_options options); /* for this process */
+
+/* ---- DLPack: tensors from and to other libraries without a copy ------------------------------------------------------- */
+struct DLManagedTensor;
+TP_API struct DLManagedTensor *tp_to_dlpack(tp_tensor *t);        /* its deleter gives the tensor back */
+TP_API tp_tensor *tp_from_dlpack(struct DLManagedTensor *managed); /* takes it over; its deleter is called at the end */
+
+/* ---- An argument that may be a tensor or a number --------------------------------------------------------------------------
+ * Operators written with `Operand` in the table take either: tp_mul(x, 2), tp_sub(1.0, x), tp_add(x, y). A number is
+ * weak in type promotion, as Python's numbers are in PyTorch. */
+typedef struct tp_operand {
+    tp_tensor *tensor; /* NULL: the scalar counts */
+    tp_scalar scalar;  /* kind TP_SCALAR_NONE with tensor NULL: the argument was a NULL tensor */
+} tp_operand;
+static inline tp_operand tp_operand_tensor(tp_tensor *t) {
+    tp_operand a;
+    a.tensor = t, a.scalar = tp_no_scalar();
+    return a;
+}
+static inline tp_operand tp_operand_scalar(tp_scalar s) {
+    tp_operand a;
+    a.tensor = NULL, a.scalar = s;
+    return a;
+}
+static inline tp_operand tp_operand_int(int64_t v) { return tp_operand_scalar(tp_int(v)); }
+static inline tp_operand tp_operand_double(double v) { return tp_operand_scalar(tp_float(v)); }
+static inline tp_operand tp_operand_bool(bool v) { return tp_operand_scalar(tp_truth(v)); }
+static inline tp_operand tp_operand_self(tp_operand a) { return a; }
+static inline tp_scalar tp_scalar_self(tp_scalar a) { return a; }
+
+TP_END
+
+#ifdef __cplusplus
+static inline tp_operand TP_OPERAND(tp_tensor *t) { return tp_operand_tensor(t); }
+static inline tp_operand TP_OPERAND(tp_scalar s) { return tp_operand_scalar(s); }
+static inline tp_operand TP_OPERAND(tp_operand a) { return a; }
+static inline tp_operand TP_OPERAND(bool v) { return tp_operand_bool(v); }
+static inline tp_operand TP_OPERAND(int v) { return tp_operand_int(v); }
+static inline tp_operand TP_OPERAND(long v) { return tp_operand_int(v); }
+static inline tp_operand TP_OPERAND(long long v) { return tp_operand_int(v); }
+static inline tp_operand TP_OPERAND(float v) { return tp_operand_double(v); }
+static inline tp_operand TP_OPERAND(double v) { return tp_operand_double(v); }
+static inline tp_scalar TP_SCALAR(tp_scalar s) { return s; }
+static inline tp_scalar TP_SCALAR(bool v) { return tp_truth(v); }
+static inline tp_scalar TP_SCALAR(int v) { return tp_int(v); }
+static inline tp_scalar TP_SCALAR(long v) { return tp_int(v); }
+static inline tp_scalar TP_SCALAR(long long v) { return tp_int(v); }
+static inline tp_scalar TP_SCALAR(float v) { return tp_float(v); }
+static inline tp_scalar TP_SCALAR(double v) { return tp_float(v); }
+#else
+#define TP_OPERAND(x) \
+    _Generic((x), tp_tensor *: tp_operand_tensor, tp_scalar: tp_operand_scalar, tp_operand: tp_operand_self, bool: tp_operand_bool, \
+        float: tp_operand_double, double: tp_operand_double, default: tp_operand_int)(x)
+#define TP_SCALAR(x) \
+    _Generic((x), tp_scalar: tp_scalar_self, bool: tp_truth, float: tp_float, double: tp_float, default: tp_int)(x)
+#endif
+#endif

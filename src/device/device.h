@@ -1,0 +1,106 @@
+/* The device interface: one small versioned table of functions. cpu/ fills it here; cuda/, opencl/ and hip/ fill the same.
+ * A missing (NULL) member is an error that names the operator and the device. */
+#ifndef TPI_DEVICE_H
+#define TPI_DEVICE_H
+#include "tensor/plan.h"
+
+/* ---- What opgen makes of `map`, `fold` and `scan` stanzas ---------------------------------------------------------- */
+
+/* A pointwise kernel over contiguous blocks: arg[0..nout-1] are written, the others read; n is a multiple of TPI_LANES.
+ * Blocks hold the compute type, except where the stanza says otherwise (bool results, bool or int64 arguments). */
+#define TPI_LANES 16
+typedef void (*tpi_block_fn)(int64_t n, char *const *arg, const tpi_param *param);
+
+typedef enum tpi_isa { TPI_ISA_BASE, TPI_ISA_AVX2, TPI_ISA_AVX512, TPI_ISAS } tpi_isa;
+extern tpi_isa tpi_cpu_isa; /* the best this CPU has; TAPER_ISA=base|avx2|avx512 lowers it */
+
+enum { TPI_RULE_PROMOTE, TPI_RULE_FLOAT }; /* how the compute dtype comes from the operands: as promoted, or raised to floating */
+enum { TPI_RESULT_SAME, TPI_RESULT_BOOL, TPI_RESULT_REAL, TPI_RESULT_INT64 };
+
+typedef struct tpi_map_op {
+    const char *name;
+    uint8_t nin, nparam;
+    uint8_t rule, result;
+    uint8_t types;        /* mask of TPI_CAT_*: which compute dtypes are allowed */
+    uint8_t has_b8;       /* bool operands compute in TPI_B8 rather than TPI_I32 */
+    uint8_t in_type[8];   /* per input: TPI_CTYPES = the compute type, else that fixed ctype (not part of promotion) */
+    uint8_t param_type[8];/* per parameter: TPI_CTYPES = the compute type, else fixed */
+    const tpi_block_fn *fn[TPI_ISAS]; /* [isa][compute type]; NULL entries: not for that type */
+    const char *source;   /* the expression, for devices that compile it */
+} tpi_map_op;
+
+/* A reduction. State variables are arrays, one entry per result column; the finished results are written in the result's
+ * block type. x is a block of the compute type. */
+typedef struct tpi_fold_kernel {
+    void (*start)(int64_t m, char *const *state, const tpi_param *param);
+    void (*inner)(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param);             /* n elements, one after the other, into column 0 */
+    void (*outer)(int64_t m, const char *x, int64_t index, char *const *state, const tpi_param *param);              /* one element into each of m columns */
+    void (*merge)(int64_t m, char *const *state, char *const *right, const tpi_param *param);
+    void (*finish)(int64_t m, char *const *state, int64_t count, char *const *out, const tpi_param *param);
+} tpi_fold_kernel;
+
+typedef struct tpi_fold_op {
+    const char *name;
+    uint8_t nstate, nout, nparam;
+    uint8_t rule, types;
+    uint8_t sum_like;           /* bool and integers accumulate in and give int64 (sum, prod) */
+    uint8_t has_empty;          /* defined over no elements; otherwise an error */
+    uint8_t uses_index;         /* the step reads the element's index: one dim, or all of them flattened */
+    uint8_t state_type[4];      /* TPI_CTYPES = the compute type, else fixed; the real type of a complex one: TPI_CTYPES + 1 */
+    uint8_t out_type[4];        /* TPI_RESULT_* */
+    uint8_t param_type[4];
+    const tpi_fold_kernel *fn[TPI_ISAS]; /* [isa][compute type] */
+    const char *source;
+} tpi_fold_op;
+
+/* A scan along one dim: like a fold that writes its running result at every step. */
+typedef struct tpi_scan_kernel {
+    void (*start)(int64_t m, char *const *state, const tpi_param *param);
+    void (*inner)(int64_t n, const char *x, int64_t index0, char *const *state, char *const *out, const tpi_param *param);
+    void (*outer)(int64_t m, const char *x, int64_t index, char *const *state, char *const *out, const tpi_param *param);
+    void (*merge)(int64_t m, char *const *state, char *const *right, const tpi_param *param); /* NULL: not associative, one thread per row */
+} tpi_scan_kernel;
+
+typedef struct tpi_scan_op {
+    const char *name;
+    uint8_t nstate, nout, nparam;
+    uint8_t rule, types, sum_like;
+    uint8_t state_type[4], out_type[4], param_type[4];
+    const tpi_scan_kernel *fn[TPI_ISAS];
+    const char *source;
+} tpi_scan_op;
+
+/* ---- The table ----------------------------------------------------------------------------------------------------- */
+typedef struct tpi_device_ops {
+    int version;              /* TPI_DEVICE_VERSION */
+    const char *name;         /* "cpu" */
+    void *(*alloc)(int index, size_t bytes);
+    void (*free)(int index, void *block, size_t bytes);
+    /* Bytes between this device and the host, or within it. */
+    bool (*to_host)(int index, void *host, const void *device, size_t bytes);
+    bool (*from_host)(int index, void *device, const void *host, size_t bytes);
+    bool (*synchronize)(int index);
+    /* Kernels from the tables. compute: the compute type; params are already of the right types. */
+    bool (*map)(const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);
+    bool (*fold)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params);
+    bool (*scan)(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params);
+    bool (*copy)(tpi_plan *plan); /* operand 0 from operand 1, converting */
+    bool (*fill)(tpi_plan *plan, const tp_scalar *value);
+    /* A native operator's function on this device, by operator name; NULL if it has none. The CPU's are in a generated table. */
+    void *(*native)(const char *operator_name);
+} tpi_device_ops;
+#define TPI_DEVICE_VERSION 1
+
+extern const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES];
+const tpi_device_ops *tpi_device_ops_of(tp_device device); /* NULL and an error that names the device if it is not there */
+bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops);
+
+/* ---- What generated operators call: promotion, checks, broadcasting, allocation, then the device's kernel -------------- */
+
+/* A pointwise operator over nin operands. out: NULL makes a new tensor; otherwise writes there (in place or out form:
+ * the result must be castable to out's dtype and broadcast to exactly its shape). Returns an owned reference. */
+tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params);
+/* A reduction over the dims (not given: all). Fills outs with owned references. dtype: compute in this one if set. */
+bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params);
+bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params);
+#endif

@@ -1,0 +1,117 @@
+/* The tensor's insides. Storage holds the memory and the version counter; a tensor is a strided view on it.
+ *
+ * Internal functions (tpi_*) return owned references and never touch the user's scopes; only the public wrappers
+ * (tp_*) hand their results to the innermost scope. */
+#ifndef TPI_TENSOR_H
+#define TPI_TENSOR_H
+#include <stdatomic.h>
+#include <taper/tensor.h>
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/memory.h"
+
+typedef struct tpi_storage {
+    atomic_int refs;
+    tp_device device;
+    atomic_uint version;             /* raised by every in-place write through a tracked tensor */
+    char *data;
+    size_t bytes;
+    void (*release)(void *context);  /* foreign memory: called once at the end; NULL for our own blocks */
+    void *context;
+    bool foreign;
+} tpi_storage;
+
+enum { /* tensor flags */
+    TPI_WRAPPED = 1,    /* a number in a tensor's clothes: weak in promotion */
+    TPI_UNTRACKED = 2,  /* made by .data or in an inference scope: writes do not raise the version */
+    TPI_INFERENCE = 4   /* made in an inference scope: may not be recorded later */
+};
+#define TPI_INLINE_DIMS 5
+
+struct tpi_autograd; /* src/autograd/node.h */
+
+struct tp_tensor {
+    atomic_int refs;
+    uint8_t dtype;   /* tp_dtype */
+    uint8_t ndim;
+    uint8_t flags;
+    bool requires_grad;              /* for a leaf: the user's wish; otherwise: it has a grad_fn */
+    tpi_storage *storage;
+    char *data;                      /* storage->data + offset * element size */
+    int64_t numel;
+    int64_t *shape;                  /* ndim sizes; points at `inline_dims` or a block */
+    int64_t *strides;                /* ndim strides in elements; right behind the sizes */
+    struct tpi_autograd *autograd;   /* NULL until the tape needs it */
+    struct tp_tensor *base;          /* a view's base (never itself a view), owned; NULL if not a view */
+    void *binding;                   /* a language binding's object for this tensor, borrowed */
+    void (*binding_gone)(void *binding);
+    int64_t inline_dims[2 * TPI_INLINE_DIMS];
+};
+
+/* Called by tp_release when the last reference goes and `autograd` is set; the autograd layer installs it. */
+extern void (*tpi_autograd_free)(tp_tensor *t);
+extern void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of); /* unused until the tape is there: may be NULL */
+
+static inline tp_ints tpi_shape(const tp_tensor *t) { return (tp_ints){t->shape, t->ndim}; }
+static inline tp_ints tpi_strides(const tp_tensor *t) { return (tp_ints){t->strides, t->ndim}; }
+static inline size_t tpi_itemsize(const tp_tensor *t) { return tpi_dtype_bytes[t->dtype]; }
+static inline tp_device tpi_device(const tp_tensor *t) { return t->storage->device; }
+static inline tp_tensor *tpi_retain(tp_tensor *t) {
+    if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+static inline void tpi_touch(tp_tensor *t) { /* after an in-place write */
+    if (!(t->flags & TPI_UNTRACKED)) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+}
+static inline uint32_t tpi_version(const tp_tensor *t) { return atomic_load_explicit(&t->storage->version, memory_order_relaxed); }
+#define tpi_release tp_release
+void tpi_release_list(tp_tensors list); /* releases each tensor, then the array (from tpi_malloc) */
+
+/* ---- Making tensors: uninitialised unless it says otherwise ---- */
+/* Where a storage's own memory comes from and goes to; src/device/device.c implements them for every device. */
+void *tpi_device_alloc(tp_device device, size_t bytes);
+void tpi_device_free(tp_device device, void *block, size_t bytes);
+tp_tensor *tpi_empty(tp_ints shape, tp_dtype dtype, tp_device device);
+tp_tensor *tpi_empty_strided(tp_ints shape, tp_ints strides, tp_dtype dtype, tp_device device);
+tp_tensor *tpi_empty_layout(tp_ints shape, tp_dtype dtype, tp_device device, tp_layout layout);
+/* Same shape, and the stride order of `like` where it is dense and does not overlap (channels_last survives). */
+tp_tensor *tpi_empty_like(const tp_tensor *like, tp_dtype dtype);
+tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device); /* zero-dimensional, TP_NO_DTYPE: from the value; flagged TPI_WRAPPED */
+/* A view: same storage, new geometry (offset in elements from the start of the storage). Records the base. */
+tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset);
+/* The same data with no history and no base (detach); shares the version counter. */
+tp_tensor *tpi_detached(tp_tensor *of);
+bool tpi_resize(tp_tensor *t, tp_ints shape); /* contiguous, grows the storage when needed; for out= */
+static inline int64_t tpi_offset(const tp_tensor *t) { return (t->data - t->storage->data) / (int64_t)tpi_itemsize(t); }
+
+/* What a view operator works out: the offset counts elements from the start of the storage. */
+typedef struct tpi_geometry {
+    int ndim;
+    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
+    int64_t offset;
+} tpi_geometry;
+
+/* ---- Geometry: answers that fail leave an error that names the argument ---- */
+#define TPI_DIM(t, dim) tpi_wrap_dim((dim), (t)->ndim)
+int tpi_wrap_dim(int64_t dim, int ndim);      /* -1 and an IndexError if out of range; ndim 0 counts as 1 */
+bool tpi_wrap_dims(tp_ints dims, int ndim, bool mask[TP_MAX_DIMS]); /* not given or empty: all; repeated: error */
+bool tpi_broadcast(tp_ints a, tp_ints b, int64_t *out, int *out_ndim); /* false and an error if they do not fit */
+bool tpi_is_dense(const tp_tensor *t);        /* some permutation of it is contiguous: no holes, no overlap */
+bool tpi_overlaps_itself(const tp_tensor *t); /* two indices may share an element (expanded) */
+void tpi_contiguous_strides(tp_ints shape, int64_t *strides);
+int64_t tpi_numel_of(tp_ints shape);          /* -1 and an error on a negative size or overflow */
+bool tpi_same_shape(const tp_tensor *a, const tp_tensor *b);
+bool tpi_infer_size(tp_ints shape, int64_t numel, int64_t *out); /* resolves one -1 */
+/* Strides under which `t` can be seen with the new shape without a copy; false (no error) if it cannot. */
+bool tpi_view_strides(const tp_tensor *t, tp_ints shape, int64_t *strides);
+
+/* ---- Plain data movement, no tape: the device's convert-and-copy, any strides and dtypes, broadcasting src ---- */
+bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src);
+bool tpi_fill_data(tp_tensor *dst, tp_scalar value);
+tp_tensor *tpi_contiguous_data(tp_tensor *t);            /* owned: itself when contiguous already */
+tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d);  /* owned: itself when it has the dtype already */
+
+/* ---- Scopes: the public wrappers' last step. Returns t; without a scope the caller owns it. ---- */
+tp_tensor *tpi_to_scope(tp_tensor *t);
+tp_tensors tpi_list_to_scope(tp_tensors list);
+#endif
