@@ -1,0 +1,60 @@
+# Taper's front door. CMake and Ninja do the building, in $(BUILD); `make help` lists what there is.
+BUILD  ?= build
+PREFIX ?= /usr/local
+WERROR ?= ON
+
+NINJA = cmake --build $(BUILD)
+CTEST = ctest --test-dir $(BUILD) --output-on-failure
+
+.PHONY: all setup configure demo test test-all install bench docs clean help
+
+all: configure
+	@$(NINJA)
+	@$(MAKE) --no-print-directory docs
+
+setup:
+	@tools/setup.sh build
+
+# Ninja runs CMake again by itself when the build's files change.
+configure: setup
+	@test -f $(BUILD)/build.ninja || cmake -S . -B $(BUILD) -G Ninja -DTAPER_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+
+demo: configure
+	@$(NINJA) --target digits
+	@$(BUILD)/examples/digits
+
+test: configure
+	@tools/setup.sh build test
+	@cmake -DTAPER_BUILD_TESTS=ON $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@$(NINJA) --target all tests
+	@$(MAKE) --no-print-directory docs
+	@$(CTEST) -LE long
+
+test-all: test
+	@tools/setup.sh build test long
+	@$(CTEST) -L long
+
+install: configure
+	@$(NINJA)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+bench: configure
+	@$(NINJA) --target benchmarks
+	@set -e; for program in $(BUILD)/bench/*; do test ! -x $$program || $$program; done
+
+# The reference pages are generated with the code; in CI a test compares instead, so a stale page shows.
+docs:
+	@test -n "$$CI" || cmp -s $(BUILD)/generated/operators.md docs/operators.md || cp $(BUILD)/generated/operators.md docs/operators.md
+
+clean:
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang
+
+help:
+	@echo 'make              set up what is missing, configure, build the library and the examples'
+	@echo 'make demo         train a small network on handwritten digits'
+	@echo 'make test         build and run the tests'
+	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers'
+	@echo 'make install      install to PREFIX (now $(PREFIX))'
+	@echo 'make bench        build and run the benchmarks'
+	@echo 'make clean        remove what was built'
+	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own)'

@@ -1,0 +1,39 @@
+# opgen, the tables' compiler, and what it writes. Sets:
+#   TAPER_GENERATED        the folder (an include folder, with include/taper/ops.h in it)
+#   TAPER_GENERATED_GLUE   C files compiled once
+#   TAPER_GENERATED_ISA    C files compiled once per instruction set
+# One run of opgen writes every file but leaves those alone whose text did not change, and Ninja looks again after the run
+# (restat): a change to one stanza recompiles its family only.
+
+file(GLOB opgen_sources CONFIGURE_DEPENDS tools/opgen/*.c)
+file(GLOB operator_tables CONFIGURE_DEPENDS tables/operators/*.op)
+
+set(TAPER_OPGEN "" CACHE FILEPATH "An opgen that runs on this machine, when cross-compiling")
+if(TAPER_OPGEN)
+    add_executable(opgen IMPORTED)
+    set_target_properties(opgen PROPERTIES IMPORTED_LOCATION ${TAPER_OPGEN})
+else()
+    add_executable(opgen ${opgen_sources})
+    target_link_libraries(opgen PRIVATE taper_warnings)
+    target_compile_options(opgen PRIVATE -O1)
+endif()
+
+set(TAPER_GENERATED ${CMAKE_BINARY_DIR}/generated)
+set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c)
+set(TAPER_GENERATED_ISA)
+foreach(table ${operator_tables})
+    get_filename_component(family ${table} NAME_WE)
+    list(APPEND TAPER_GENERATED_GLUE ${TAPER_GENERATED}/${family}_glue.c)
+    list(APPEND TAPER_GENERATED_ISA ${TAPER_GENERATED}/${family}_kernels.isa.c)
+endforeach()
+
+add_custom_command(
+    OUTPUT ${TAPER_GENERATED}/opgen.stamp
+    BYPRODUCTS ${TAPER_GENERATED_GLUE} ${TAPER_GENERATED_ISA} ${TAPER_GENERATED}/include/taper/ops.h
+        ${TAPER_GENERATED}/tpi_ops.h ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/operators.md
+    COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables}
+    COMMAND ${CMAKE_COMMAND} -E touch ${TAPER_GENERATED}/opgen.stamp
+    DEPENDS opgen ${operator_tables}
+    COMMENT "Generating code from tables/operators"
+    VERBATIM)
+add_custom_target(taper_generated DEPENDS ${TAPER_GENERATED}/opgen.stamp)

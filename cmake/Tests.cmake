@@ -1,0 +1,41 @@
+# The tests, under ctest. tests/*_test.c are cmocka programs on the library's internals; other C files in tests/ are shared by them;
+# tests/*_test.sh are scripts, told where things are by TAPER_SOURCE_DIR and TAPER_BUILD_DIR. tests/long/ has the same
+# two kinds, labelled `long`: `make test` leaves those out, `make test-all` runs them too.
+
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+file(GLOB test_support CONFIGURE_DEPENDS tests/*.c)
+list(FILTER test_support EXCLUDE REGEX "_test\\.c$")
+add_library(taper_test_support STATIC EXCLUDE_FROM_ALL ${TAPER_GENERATED}/samples.c ${test_support})
+target_link_libraries(taper_test_support PUBLIC taper_testable PkgConfig::CMOCKA)
+target_include_directories(taper_test_support PUBLIC tests)
+add_dependencies(taper_test_support taper_generated)
+
+add_custom_target(tests)
+add_dependencies(tests taper)
+
+function(taper_register name timeout)
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 ENVIRONMENT
+        "TAPER_SOURCE_DIR=${CMAKE_SOURCE_DIR};TAPER_BUILD_DIR=${CMAKE_BINARY_DIR};CC=${CMAKE_C_COMPILER}")
+    if(name MATCHES "^long/")
+        set_tests_properties(${name} PROPERTIES LABELS long)
+    endif()
+endfunction()
+
+file(GLOB_RECURSE test_files CONFIGURE_DEPENDS tests/*_test.c tests/*_test.sh)
+foreach(file ${test_files})
+    file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/tests ${file})
+    string(REGEX REPLACE "_test\\.(c|sh)$" "" name ${path})
+    if(file MATCHES "\\.c$")
+        string(REPLACE "/" "_" target "${name}_test")
+        add_executable(${target} EXCLUDE_FROM_ALL ${file})
+        target_link_libraries(${target} PRIVATE taper_test_support)
+        set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+        add_dependencies(tests ${target})
+        add_test(NAME ${name} COMMAND ${target} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+        taper_register(${name} 1200)
+    elseif(NOT TAPER_SANITIZE) # scripts test the build and what it installs; the sanitizers are for the code
+        add_test(NAME ${name} COMMAND bash ${file} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+        taper_register(${name} 3600)
+    endif()
+endforeach()
