@@ -73,7 +73,7 @@ TP_API bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes); /* the ele
 
 /* ---- Printing, in PyTorch's format -------------------------------------------------------------------------------------- */
 TP_API bool tp_print(const tp_tensor *t);                         /* to stdout, with a newline */
-TP_API bool tp_fprint(FILE *file, const tp_tensor *t);
+TP_API bool tp_fprint(FILE *file, const tp_tensor *t);            /* the same to a file */
 TP_API int64_t tp_format(const tp_tensor *t, char *out, size_t room); /* like snprintf: the length it needs; -1 and an error on failure */
 typedef struct tp_print_options {
     int64_t size;      /* sizeof(tp_print_options) */

@@ -14,11 +14,13 @@ typedef struct tpi_storage {
     atomic_int refs;
     tp_device device;
     atomic_uint version;             /* raised by every in-place write through a tracked tensor */
+    uint32_t room;                   /* bytes behind the header in its own block, where small data lives; 0 if there are none */
     char *data;
     size_t bytes;
     void (*release)(void *context);  /* foreign memory: called once at the end; NULL for our own blocks */
     void *context;
     bool foreign;
+    bool inside;                     /* data is in that room */
 } tpi_storage;
 
 enum { /* tensor flags */
@@ -51,6 +53,7 @@ struct tp_tensor {
 /* Called by tp_release when the last reference goes and `autograd` is set; the autograd layer installs it. */
 extern void (*tpi_autograd_free)(tp_tensor *t);
 extern void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of); /* unused until the tape is there: may be NULL */
+extern const char *(*tpi_grad_fn_name)(const tp_tensor *t); /* for printing: "MulBackward0", NULL for leaves; installed likewise */
 
 static inline tp_ints tpi_shape(const tp_tensor *t) { return (tp_ints){t->shape, t->ndim}; }
 static inline tp_ints tpi_strides(const tp_tensor *t) { return (tp_ints){t->strides, t->ndim}; }
@@ -91,6 +94,9 @@ typedef struct tpi_geometry {
     int64_t offset;
 } tpi_geometry;
 
+/* Gives t a new geometry on its own storage (t_(), squeeze_()); the data must lie within it. Nothing is changed on failure. */
+bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g);
+
 /* ---- Geometry: answers that fail leave an error that names the argument ---- */
 #define TPI_DIM(t, dim) tpi_wrap_dim((dim), (t)->ndim)
 int tpi_wrap_dim(int64_t dim, int ndim);      /* -1 and an IndexError if out of range; ndim 0 counts as 1 */
@@ -105,6 +111,12 @@ bool tpi_infer_size(tp_ints shape, int64_t numel, int64_t *out); /* resolves one
 /* Strides under which `t` can be seen with the new shape without a copy; false (no error) if it cannot. */
 bool tpi_view_strides(const tp_tensor *t, tp_ints shape, int64_t *strides);
 
+/* The order in which PyTorch's iterator walks dims, fastest first: the first operand whose strides tell two dims apart
+ * decides; with no verdict the later dim is the faster one. strides[k] holds ndim strides, 0 where broadcast. */
+void tpi_order_dims(int ndim, const int64_t *shape, int nargs, const int64_t *const *strides, int *perm);
+/* Dense strides whose order is the one tpi_order_dims gives: what a new result of such operands gets. */
+void tpi_dense_strides(int ndim, const int64_t *shape, int nargs, const int64_t *const *strides, int64_t *out);
+
 /* ---- Plain data movement, no tape: the device's convert-and-copy, any strides and dtypes, broadcasting src ---- */
 bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src);
 bool tpi_fill_data(tp_tensor *dst, tp_scalar value);
@@ -114,4 +126,7 @@ tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d);  /* owned: itself when i
 /* ---- Scopes: the public wrappers' last step. Returns t; without a scope the caller owns it. ---- */
 tp_tensor *tpi_to_scope(tp_tensor *t);
 tp_tensors tpi_list_to_scope(tp_tensors list);
+/* Takes t out of the innermost scope, if it is there, for the caller to own, whatever scopes enclose that one: what a callback of the
+ * user's returns, made in a scope or not, becomes the caller's. */
+void tpi_scope_take(tp_tensor *t);
 #endif

@@ -1,0 +1,143 @@
+/* Scopes: a thread's stack of marks into one growing list of references. What is handed to a scope is released at its end unless kept.
+ *
+ * The list of scope d is refs[marks[d - 1] .. marks[d]), the innermost one's reaches to the end. An entry is a tensor,
+ * or, with its lowest bit set, a block of tpi_malloc (the array of a list of tensors). If there is no memory to open a scope, an
+ * error is set and the scope counts as lost: until it is closed nothing can be handed over, and what is tried is released. A thread
+ * that ends inside scopes releases what they hold. */
+#include "tensor/tensor.h"
+#include <pthread.h>
+
+struct scopes {
+    int64_t depth, marks_room;
+    int64_t count, room;
+    int64_t *marks;
+    uintptr_t *refs;
+};
+
+static _Thread_local struct scopes *scopes;
+static _Thread_local intptr_t lost; /* scopes that could not be opened; always deeper than all that could */
+
+static pthread_key_t at_exit_key;
+static pthread_once_t at_exit_once = PTHREAD_ONCE_INIT;
+static bool at_exit_made;
+
+static void close_to(struct scopes *s, int64_t depth) {
+    while (s->depth > depth) {
+        while (s->count > s->marks[s->depth - 1]) { /* one at a time: a release may call out, and scopes may open and close in there */
+            uintptr_t ref = s->refs[--s->count];
+            if (ref & 1)
+                tpi_mfree((void *)(ref - 1));
+            else
+                tp_release((tp_tensor *)ref);
+        }
+        s->depth--;
+    }
+}
+
+static void thread_ends(void *value) {
+    struct scopes *s = value;
+    scopes = s; /* what is released may ask for scopes */
+    close_to(s, 0);
+    scopes = NULL;
+    tpi_mfree(s->marks);
+    tpi_mfree(s->refs);
+    tpi_delete(s, sizeof *s);
+}
+
+static void make_key(void) { at_exit_made = pthread_key_create(&at_exit_key, thread_ends) == 0; }
+
+static struct scopes *scopes_make(void) {
+    pthread_once(&at_exit_once, make_key);
+    struct scopes *s = tpi_new0(sizeof *s);
+    if (!s) return NULL;
+    if (at_exit_made && pthread_setspecific(at_exit_key, s) == 0) return scopes = s;
+    tpi_delete(s, sizeof *s);
+    return tpi_fail_memory(sizeof *s, "a thread's scopes");
+}
+
+static bool grow(void **array, int64_t *room, size_t item) {
+    int64_t more = *room ? *room * 2 : 16;
+    void *larger = tpi_realloc(*array, (size_t)more * item);
+    if (!larger) return false;
+    *array = larger;
+    *room = more;
+    return true;
+}
+
+tp_scope tp_scope_open(void) {
+    struct scopes *s = lost ? NULL : scopes ? scopes : scopes_make();
+    if (!s || (s->depth == s->marks_room && !grow((void **)&s->marks, &s->marks_room, sizeof *s->marks))) {
+        lost++;
+        return (tp_scope){0, 0};
+    }
+    s->marks[s->depth++] = s->count;
+    return (tp_scope){s->count, s->depth};
+}
+
+void tp_scope_close(tp_scope *scope) {
+    if (scope->depth == 0) { /* one that could not be opened */
+        if (lost > 0) lost--;
+        return;
+    }
+    lost = 0;
+    if (scopes) close_to(scopes, scope->depth - 1);
+}
+
+static bool push(struct scopes *s, uintptr_t ref) {
+    if (s->count == s->room && !grow((void **)&s->refs, &s->room, sizeof *s->refs)) return false;
+    s->refs[s->count++] = ref;
+    return true;
+}
+
+static bool in_lost_scope(void) {
+    if (!lost) return false;
+    tpi_fail_memory(sizeof(struct scopes), "a scope");
+    return true;
+}
+
+tp_tensor *tpi_to_scope(tp_tensor *t) {
+    struct scopes *s = scopes;
+    if (!t || ((!s || !s->depth) && !lost)) return t;
+    if (!in_lost_scope() && push(s, (uintptr_t)t)) return t;
+    tp_release(t);
+    return NULL;
+}
+
+tp_tensors tpi_list_to_scope(tp_tensors list) {
+    struct scopes *s = scopes;
+    if (!list.v || ((!s || !s->depth) && !lost)) return list;
+    int64_t before = lost ? 0 : s->count;
+    bool ok = !in_lost_scope() && push(s, (uintptr_t)list.v + 1);
+    for (int64_t i = 0; ok && i < list.n; i++)
+        if (list.v[i]) ok = push(s, (uintptr_t)list.v[i]);
+    if (ok) return list;
+    if (!lost) s->count = before;
+    tpi_release_list(list);
+    return (tp_tensors){NULL, 0};
+}
+
+tp_tensor *tp_keep(tp_tensor *t) {
+    struct scopes *s = scopes;
+    if (!t || lost || !s || !s->depth) return t;
+    int64_t *mark = &s->marks[s->depth - 1], at = s->count - 1;
+    while (at >= *mark && s->refs[at] != (uintptr_t)t) at--;
+    if (at < *mark) return t; /* the caller's own, or an outer scope's: it outlives this scope already */
+    if (s->depth == 1) {
+        s->count--; /* later entries move down: what was made last is still released first */
+        for (; at < s->count; at++) s->refs[at] = s->refs[at + 1];
+    } else {
+        s->refs[at] = s->refs[*mark];
+        s->refs[(*mark)++] = (uintptr_t)t; /* now the last entry of the enclosing scope */
+    }
+    return t;
+}
+
+void tpi_scope_take(tp_tensor *t) {
+    struct scopes *s = scopes;
+    if (!t || lost || !s || !s->depth) return;
+    int64_t mark = s->marks[s->depth - 1], at = s->count - 1;
+    while (at >= mark && s->refs[at] != (uintptr_t)t) at--;
+    if (at < mark) return;
+    s->count--;
+    for (; at < s->count; at++) s->refs[at] = s->refs[at + 1];
+}

@@ -1,0 +1,29 @@
+/* Storage: the memory under tensors. Private to src/tensor, except for io and bindings that bring their own memory. */
+#ifndef TPI_STORAGE_H
+#define TPI_STORAGE_H
+#include "tensor/tensor.h"
+
+/* Uninitialised memory of the device, one reference. NULL and an error on failure. */
+tpi_storage *tpi_storage_new(tp_device device, size_t bytes);
+/* Somebody else's memory; release(context), if given, is called once when the last reference goes. On failure it is not called. */
+tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (*release)(void *context), void *context);
+/* Makes it at least `bytes` large, keeping its contents; only for memory of our own that one tensor alone uses. */
+bool tpi_storage_grow(tpi_storage *s, size_t bytes);
+void tpi_storage_free(tpi_storage *s); /* the last reference is gone */
+
+static inline tpi_storage *tpi_storage_retain(tpi_storage *s) {
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+static inline void tpi_storage_release(tpi_storage *s) {
+    /* Whoever holds the only reference can skip the locked instruction: nobody else can add one. */
+    if (atomic_load_explicit(&s->refs, memory_order_acquire) == 1 || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+        tpi_storage_free(s);
+}
+
+/* A tensor over `s` (its reference is handed over, also on failure) at the byte offset, with the given geometry (checked to lie
+ * within the storage). Strides not given: contiguous. */
+tp_tensor *tpi_tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset);
+/* The bytes that a tensor of this geometry spans from its first element on; -1 and an error if they overflow. */
+int64_t tpi_span_bytes(tp_ints shape, tp_ints strides, tp_dtype dtype);
+#endif

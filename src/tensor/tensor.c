@@ -1,0 +1,343 @@
+/* Tensors: making, aliasing, resizing and releasing them, and telling what they are.
+ *
+ * A header comes from the free lists and holds up to TPI_INLINE_DIMS dims inside; more live in a block of their own. The
+ * invariants every function here keeps: data lies within the storage for all indices, strides are never negative, `base` is never a
+ * view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop of its own. */
+#include "tensor/storage.h"
+#include <string.h>
+
+void (*tpi_autograd_free)(tp_tensor *t);
+void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of);
+const char *(*tpi_grad_fn_name)(const tp_tensor *t);
+
+/* ---- Headers ------------------------------------------------------------------------------------------------------- */
+
+static size_t dims_bytes(int ndim) { return 2 * (size_t)ndim * sizeof(int64_t); }
+
+/* Everything but numel, sizes, strides, storage and data is set. */
+static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
+    if (ndim > TP_MAX_DIMS) return tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)ndim);
+    if ((unsigned)dtype - 1u >= TP_DTYPE_COUNT - 1u) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got number %d", (int)dtype);
+    tp_tensor *t = tpi_new(sizeof *t);
+    if (!t) return NULL;
+    t->shape = t->inline_dims;
+    if (ndim > TPI_INLINE_DIMS && !(t->shape = tpi_new(dims_bytes((int)ndim)))) {
+        tpi_delete(t, sizeof *t);
+        return NULL;
+    }
+    t->strides = t->shape + ndim;
+    atomic_init(&t->refs, 1);
+    t->dtype = (uint8_t)dtype;
+    t->ndim = (uint8_t)ndim;
+    t->flags = 0;
+    t->requires_grad = false;
+    t->autograd = NULL;
+    t->base = NULL;
+    t->binding = NULL;
+    t->binding_gone = NULL;
+    return t;
+}
+
+static void header_free(tp_tensor *t) {
+    if (t->shape != t->inline_dims) tpi_delete(t->shape, dims_bytes(t->ndim));
+    tpi_delete(t, sizeof *t);
+}
+
+static void tensor_free(tp_tensor *t) {
+    if (t->binding_gone) t->binding_gone(t->binding);
+    if (t->autograd && tpi_autograd_free) tpi_autograd_free(t);
+    tp_tensor *base = t->base;
+    tpi_storage_release(t->storage);
+    header_free(t);
+    if (base) tp_release(base);
+}
+
+tp_tensor *tp_retain(tp_tensor *t) { return tpi_retain(t); }
+
+void tp_release(tp_tensor *t) {
+    if (!t) return;
+    /* The holder of the only reference can skip the locked instruction: nobody else can add one. */
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+        tensor_free(t);
+}
+
+void tpi_release_list(tp_tensors list) {
+    if (!list.v) return;
+    for (int64_t i = 0; i < list.n; i++) tp_release(list.v[i]);
+    tpi_mfree(list.v);
+}
+
+void tp_release_all(tp_tensors list) { tpi_release_list(list); }
+tp_tensors tp_list(int64_t n, tp_tensor *const *tensors) { return (tp_tensors){(tp_tensor **)(uintptr_t)tensors, n}; }
+
+/* ---- Making --------------------------------------------------------------------------------------------------------- */
+
+static tp_device or_cpu(tp_device device) { return device.type ? device : (tp_device){TP_CPU, 0}; }
+static tp_dtype or_default(tp_dtype dtype) { return dtype ? dtype : tp_default_dtype(); }
+
+static tp_tensor *bad_shape(tp_tensor *t, tp_ints shape) {
+    header_free(t);
+    int64_t numel = tpi_numel_of(shape); /* leaves the error, unless the elements can be counted and only their bytes cannot */
+    if (numel >= 0) tpi_fail(TP_ERR_RUNTIME, "argument 'shape': the bytes of a tensor of shape %s overflow a 64-bit integer", tpi_shape_text(shape));
+    return NULL;
+}
+
+tp_tensor *tpi_empty(tp_ints shape, tp_dtype dtype, tp_device device) {
+    tp_tensor *t = header_new(shape.n, dtype = or_default(dtype));
+    if (!t) return NULL;
+    int64_t step = 1, bytes;
+    bool empty = false;
+    for (int i = (int)shape.n - 1; i >= 0; i--) {
+        int64_t size = shape.v[i];
+        t->shape[i] = size;
+        t->strides[i] = step;
+        if (size > 1) {
+            if (__builtin_mul_overflow(step, size, &step)) return bad_shape(t, shape);
+        } else if (size < 1) {
+            if (size < 0) return bad_shape(t, shape);
+            empty = true;
+        }
+    }
+    t->numel = empty ? 0 : step;
+    if (__builtin_mul_overflow(t->numel, (int64_t)tpi_dtype_bytes[dtype], &bytes)) return bad_shape(t, shape);
+    t->storage = tpi_storage_new(or_cpu(device), (size_t)bytes);
+    if (!t->storage) {
+        header_free(t);
+        return NULL;
+    }
+    t->data = t->storage->data;
+    return t;
+}
+
+int64_t tpi_span_bytes(tp_ints shape, tp_ints strides, tp_dtype dtype) {
+    int64_t numel = tpi_numel_of(shape);
+    if (numel < 0) return -1;
+    int64_t last = 0, step, bytes;
+    bool fits = true;
+    for (int64_t i = 0; i < shape.n; i++) {
+        if (strides.v[i] < 0) {
+            tpi_fail(TP_ERR_VALUE, "argument 'strides': expected strides of 0 or more, got %s", tpi_shape_text(strides));
+            return -1;
+        }
+        fits = fits && (shape.v[i] == 0 || (!__builtin_mul_overflow(shape.v[i] - 1, strides.v[i], &step) && !__builtin_add_overflow(last, step, &last)));
+    }
+    fits = fits && !__builtin_add_overflow(last, 1, &last) && !__builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &bytes);
+    if (!fits) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'strides': shape %s with strides %s overflows a 64-bit integer", tpi_shape_text(shape), tpi_shape_text(strides));
+        return -1;
+    }
+    return numel ? bytes : 0;
+}
+
+static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
+    int64_t own[TP_MAX_DIMS];
+    tp_tensor *t = header_new(shape.n, dtype);
+    if (!t) return NULL;
+    int64_t numel = tpi_numel_of(shape);
+    if (numel >= 0 && !strides.v) {
+        tpi_contiguous_strides(shape, own);
+        strides = tp_ints_view(own, shape.n);
+    }
+    int64_t bytes = numel < 0 ? -1 : tpi_span_bytes(shape, strides, dtype);
+    if (bytes >= 0 && (byte_offset < 0 || (uint64_t)bytes + (uint64_t)byte_offset > s->bytes)) {
+        tpi_fail(TP_ERR_RUNTIME, "shape %s, strides %s and offset %lld reach beyond the storage of %zu bytes", tpi_shape_text(shape),
+            tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), s->bytes);
+        bytes = -1;
+    }
+    if (bytes < 0) {
+        header_free(t);
+        return NULL;
+    }
+    for (int64_t i = 0; i < shape.n; i++) t->shape[i] = shape.v[i], t->strides[i] = strides.v[i];
+    t->numel = numel;
+    t->storage = s;
+    t->data = s->data + byte_offset;
+    return t;
+}
+
+tp_tensor *tpi_tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
+    tp_tensor *t = tensor_over(s, dtype, shape, strides, byte_offset);
+    if (!t) tpi_storage_release(s);
+    return t;
+}
+
+tp_tensor *tpi_empty_strided(tp_ints shape, tp_ints strides, tp_dtype dtype, tp_device device) {
+    dtype = or_default(dtype);
+    if (strides.n != shape.n)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
+            (long long)strides.n);
+    int64_t bytes = tpi_span_bytes(shape, strides, dtype);
+    tpi_storage *s = bytes < 0 ? NULL : tpi_storage_new(or_cpu(device), (size_t)bytes);
+    return s ? tpi_tensor_over(s, dtype, shape, shape.n ? strides : tp_no_ints(), 0) : NULL;
+}
+
+tp_tensor *tpi_empty_layout(tp_ints shape, tp_dtype dtype, tp_device device, tp_layout layout) {
+    if (layout != TP_CHANNELS_LAST && layout != TP_CHANNELS_LAST_3D) return tpi_empty(shape, dtype, device);
+    int64_t want = layout == TP_CHANNELS_LAST ? 4 : 5;
+    if (shape.n != want)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'memory_format': required rank %lld tensor to use %s format, got shape %s", (long long)want,
+            want == 4 ? "channels_last" : "channels_last_3d", tpi_shape_text(shape));
+    if (tpi_numel_of(shape) < 0) return NULL;
+    /* Channels first, then the spatial dims from the last on, then the batch. PyTorch multiplies plain sizes for the plane. */
+    int64_t strides[5], step = 1;
+    strides[1] = step, step *= shape.v[1] > 1 ? shape.v[1] : 1;
+    for (int64_t i = want - 1; i >= 2; i--) strides[i] = step, step *= shape.v[i] > 1 ? shape.v[i] : 1;
+    strides[0] = step;
+    return tpi_empty_strided(shape, tp_ints_view(strides, want), dtype, device);
+}
+
+tp_tensor *tpi_empty_like(const tp_tensor *like, tp_dtype dtype) {
+    if (!dtype) dtype = (tp_dtype)like->dtype;
+    if (tp_is_contiguous(like)) return tpi_empty(tpi_shape(like), dtype, tpi_device(like));
+    if (tpi_is_dense(like)) return tpi_empty_strided(tpi_shape(like), tpi_strides(like), dtype, tpi_device(like));
+    int64_t strides[TP_MAX_DIMS];
+    const int64_t *theirs = like->strides;
+    tpi_dense_strides(like->ndim, like->shape, 1, &theirs, strides);
+    return tpi_empty_strided(tpi_shape(like), tp_ints_view(strides, like->ndim), dtype, tpi_device(like));
+}
+
+static tp_dtype dtype_of_scalar(tp_scalar s) {
+    switch (s.kind) {
+    case TP_SCALAR_BOOL: return TP_BOOL;
+    case TP_SCALAR_INT: return TP_INT64;
+    case TP_SCALAR_COMPLEX: return tpi_dtype_to_complex(tp_default_dtype());
+    default: return tp_default_dtype();
+    }
+}
+
+static tp_tensor *of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
+    if (s.kind == TP_SCALAR_NONE) return tpi_fail(TP_ERR_TYPE, "argument 'value': expected a number, got none");
+    tp_tensor *t = tpi_empty(tp_no_ints(), dtype ? dtype : dtype_of_scalar(s), device);
+    if (!t) return NULL;
+    if (tpi_device(t).type == TP_CPU) {
+        tpi_store_scalar(t->data, (tp_dtype)t->dtype, s);
+    } else if (!tpi_fill_data(t, s)) {
+        tp_release(t);
+        return NULL;
+    }
+    return t;
+}
+
+tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
+    tp_tensor *t = of_scalar(s, dtype, device);
+    if (t) t->flags |= TPI_WRAPPED;
+    return t;
+}
+
+/* ---- Views and changes of geometry ------------------------------------------------------------------------------------ */
+
+tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
+    tp_ints sizes = tp_ints_view(shape, ndim), steps = tp_ints_view(ndim ? strides : NULL, ndim);
+    tp_tensor *t = tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, offset * (int64_t)tpi_itemsize(of));
+    if (!t) return NULL;
+    tpi_storage_retain(t->storage);
+    t->flags = of->flags & (TPI_UNTRACKED | TPI_INFERENCE);
+    t->base = tpi_retain(of->base ? of->base : of);
+    if (tpi_autograd_of_view) tpi_autograd_of_view(t, of);
+    return t;
+}
+
+tp_tensor *tpi_detached(tp_tensor *of) {
+    tp_tensor *t = header_new(of->ndim, (tp_dtype)of->dtype);
+    if (!t) return NULL;
+    if (of->ndim) memcpy(t->shape, of->shape, dims_bytes(of->ndim));
+    t->numel = of->numel;
+    t->storage = tpi_storage_retain(of->storage);
+    t->data = of->data;
+    t->flags = of->flags;
+    return t;
+}
+
+bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
+    tp_ints sizes = tp_ints_view(g->shape, g->ndim), steps = tp_ints_view(g->ndim ? g->strides : NULL, g->ndim);
+    /* A second header on the same storage does the checks and brings the room for the dims, which then changes hands. */
+    tp_tensor *made = tensor_over(t->storage, (tp_dtype)t->dtype, sizes, steps, g->offset * (int64_t)tpi_itemsize(t));
+    if (!made) return false;
+    if (t->shape != t->inline_dims) tpi_delete(t->shape, dims_bytes(t->ndim));
+    if (made->shape == made->inline_dims) {
+        memcpy(t->inline_dims, made->inline_dims, sizeof t->inline_dims);
+        t->shape = t->inline_dims;
+    } else {
+        t->shape = made->shape;
+        made->shape = made->inline_dims;
+    }
+    t->strides = t->shape + g->ndim;
+    t->ndim = (uint8_t)g->ndim;
+    t->numel = made->numel;
+    t->data = made->data;
+    header_free(made);
+    return true;
+}
+
+/* Other tensors remember where their data is: memory that they share cannot move. */
+static bool make_room(tp_tensor *t, size_t bytes) {
+    tpi_storage *s = t->storage;
+    if (bytes <= s->bytes) return true;
+    if (s->foreign) return tpi_refuse(TP_ERR_RUNTIME, "cannot resize a tensor over memory that is not the library's (it has %zu bytes, %zu are needed)", s->bytes, bytes);
+    if (atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
+        return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that other tensors share (it has %zu bytes, %zu are needed)", s->bytes, bytes);
+    ptrdiff_t at = t->data - s->data;
+    if (!tpi_storage_grow(s, bytes)) return false;
+    t->data = s->data + at;
+    return true;
+}
+
+bool tpi_resize(tp_tensor *t, tp_ints shape) {
+    if (shape.n == t->ndim && (shape.n == 0 || memcmp(shape.v, t->shape, (size_t)shape.n * sizeof *shape.v) == 0)) return true;
+    if (shape.n > TP_MAX_DIMS)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+    int64_t numel = tpi_numel_of(shape), bytes;
+    if (numel < 0) return false;
+    tpi_geometry g = {.ndim = (int)shape.n, .offset = tpi_offset(t)};
+    if (__builtin_mul_overflow(numel, (int64_t)tpi_itemsize(t), &bytes) || __builtin_add_overflow(bytes, t->data - t->storage->data, &bytes))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': the bytes of a tensor of shape %s overflow a 64-bit integer", tpi_shape_text(shape));
+    for (int64_t i = 0; i < shape.n; i++) g.shape[i] = shape.v[i];
+    tpi_contiguous_strides(shape, g.strides);
+    if (numel && !make_room(t, (size_t)bytes)) return false;
+    return tpi_set_geometry(t, &g);
+}
+
+/* ---- From the caller's memory -------------------------------------------------------------------------------------------- */
+
+tp_tensor *tp_new(tp_ints shape, tp_dtype dtype) { return tpi_to_scope(tpi_empty(shape, dtype, (tp_device){TP_CPU, 0})); }
+
+tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape) {
+    tp_tensor *t = tpi_empty(shape, dtype, (tp_device){TP_CPU, 0});
+    if (!t) return NULL;
+    if (t->numel && !data) {
+        tp_release(t);
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL", tpi_shape_text(shape));
+    }
+    if (t->numel) memcpy(t->data, data, t->storage->bytes);
+    return tpi_to_scope(t);
+}
+
+tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *context), void *context) {
+    int64_t own[TP_MAX_DIMS];
+    if ((unsigned)dtype - 1u >= TP_DTYPE_COUNT - 1u) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got number %d", (int)dtype);
+    if (shape.n > TP_MAX_DIMS) return tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+    if (strides.v && strides.n != shape.n)
+        return tpi_fail(TP_ERR_VALUE, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
+            (long long)strides.n);
+    int64_t numel = tpi_numel_of(shape);
+    if (numel < 0) return NULL;
+    if (numel && !data) return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL", tpi_shape_text(shape));
+    size_t align = tpi_dtype_bytes[dtype] < 8 ? tpi_dtype_bytes[dtype] : 8;
+    if ((uintptr_t)data % align)
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected an address that is a multiple of %zu for %s, got %p", align, tp_dtype_name(dtype), data);
+    if (!strides.v) {
+        tpi_contiguous_strides(shape, own);
+        strides = tp_ints_view(own, shape.n);
+    }
+    int64_t bytes = tpi_span_bytes(shape, strides, dtype);
+    if (bytes < 0) return NULL;
+    /* The callback is put in at the end: on failure the memory stays the caller's. */
+    tpi_storage *s = tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, NULL, NULL);
+    tp_tensor *t = s ? tpi_to_scope(tpi_tensor_over(s, dtype, shape, strides, 0)) : NULL;
+    if (!t) return NULL;
+    s->release = release;
+    s->context = context;
+    return t;
+}
+
+tp_tensor *tp_scalar_tensor_of(tp_scalar value, tp_dtype dtype) { return tpi_to_scope(of_scalar(value, dtype, (tp_device){TP_CPU, 0})); }
