@@ -3,18 +3,22 @@
 #define TPI_ERROR_H
 #include <taper/base.h>
 
+/* Thread-local variables on hot paths: reached without a call, from the static block that dlopen leaves room for (under 1 KB for
+ * the whole library, so large things stay out of it). */
+#define TPI_THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+
 /* Records an error unless one is pending, and returns NULL so that `return tpi_fail(...)` serves any pointer.
  * The message is put behind the name of the operator the user called (tpi_op_enter), when inside one. */
 void *tpi_fail(tp_code code, const char *format, ...) TP_PRINTF(2, 3);
 /* The same for functions that return bool. */
 #define tpi_refuse(...) (tpi_fail(__VA_ARGS__), false)
 
-/* Out of memory: the message is kept in static storage so that reporting needs no memory. Returns NULL. */
+/* Out of memory, in numbers: the request, what is allocated and reserved, the largest free block. Needs no memory. Returns NULL. */
 void *tpi_fail_memory(size_t bytes, const char *what);
 
 /* The outermost operator the thread is in; messages start with its name. Calls nest: only the outermost counts.
  *     const char *before = tpi_op_enter("softmax"); ... tpi_op_leave(before); */
-extern _Thread_local const char *tpi_op_now;
+extern TPI_THREAD_LOCAL const char *tpi_op_now;
 static inline const char *tpi_op_enter(const char *name) {
     const char *before = tpi_op_now;
     if (!before) tpi_op_now = name;
@@ -22,9 +26,6 @@ static inline const char *tpi_op_enter(const char *name) {
 }
 static inline void tpi_op_leave(const char *before) { tpi_op_now = before; }
 
-/* Moves the pending error aside and back: for cleanup code that may itself call fallible functions. */
-typedef struct tpi_error_state tpi_error_state;
-
-/* "[2, 3]" into a rotating thread-local buffer, for messages. */
+/* "[2, 3]" into one of four rotating thread-local buffers, for messages. */
 const char *tpi_shape_text(tp_ints shape);
 #endif

@@ -1,0 +1,151 @@
+/* Parallel loops on OpenMP's threads, which the BLAS and oneDNN share. This is the only file that knows OpenMP.
+ *
+ * The number of threads is the user's (tp_set_num_threads), else OMP_NUM_THREADS, else as many processors as the scheduler lets
+ * this process use: those of its affinity mask, and no more than its control group's quota pays for. */
+#include "base/threads.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+#include "base/error.h"
+
+enum { MOST_THREADS = 1024, FILE_TEXT = 4096, PATH_TEXT = 4352 };
+
+static TPI_THREAD_LOCAL bool in_parallel;
+static atomic_int wanted;        /* what the user asked for; 0: nothing */
+static int allowed;              /* what the machine and the environment allow */
+static atomic_bool forked;       /* OpenMP's threads do not survive a fork: the child works alone */
+static pthread_once_t find_once = PTHREAD_ONCE_INIT;
+
+/* ---- What the control group pays for ------------------------------------------------------------------------------------- */
+static bool read_text(const char *path, char *text, size_t room) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return false;
+    ssize_t n = read(file, text, room - 1);
+    close(file);
+    if (n < 0) return false;
+    text[n] = 0;
+    return true;
+}
+
+static double quota_v2(const char *folder) { /* "200000 100000", or "max 100000"; 0: no limit here */
+    char path[PATH_TEXT], text[64];
+    long long quota, period;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (!read_text(path, text, sizeof text) || sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0) return 0;
+    return (double)quota / (double)period;
+}
+
+static double quota_v1(const char *folder) {
+    char path[PATH_TEXT], quota[64], period[64];
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_text(path, quota, sizeof quota)) return 0;
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (!read_text(path, period, sizeof period) || atoll(quota) <= 0 || atoll(period) <= 0) return 0;
+    return (double)atoll(quota) / (double)atoll(period);
+}
+
+/* The tightest quota on the way from the group up to the root. Inside a container the group's own folder may not be visible; its
+ * limit then stands at the root. */
+static double tightest(const char *root, const char *group, double (*quota)(const char *folder)) {
+    char folder[FILE_TEXT];
+    double least = 0;
+    int n = snprintf(folder, sizeof folder, "%s%s", root, group);
+    if (n < 0 || n >= (int)sizeof folder) return 0;
+    for (size_t top = strlen(root);;) {
+        double here = quota(folder);
+        if (here > 0 && (least == 0 || here < least)) least = here;
+        char *slash = strrchr(folder, '/');
+        if (!slash || (size_t)(slash - folder) < top) return least;
+        *slash = 0;
+    }
+}
+
+static double group_quota(void) {
+    char text[FILE_TEXT];
+    double least = 0;
+    if (!read_text("/proc/self/cgroup", text, sizeof text)) return 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) { /* "0::/group" or "4:cpu,cpuacct:/group" */
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0, names++;
+        double here = 0;
+        if (*names == 0) here = tightest("/sys/fs/cgroup", group, quota_v2);
+        else if (strcmp(names, "cpu") == 0 || strncmp(names, "cpu,", 4) == 0 || strstr(names, ",cpu,") ||
+                 (strlen(names) > 4 && strcmp(names + strlen(names) - 4, ",cpu") == 0))
+            here = tightest("/sys/fs/cgroup/cpu", group, quota_v1);
+        if (here > 0 && (least == 0 || here < least)) least = here;
+    }
+    return least;
+}
+
+/* ---- How many threads -------------------------------------------------------------------------------------------------------- */
+static int within(int n) { return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n; }
+
+static int processors(void) {
+#ifdef _OPENMP
+    return omp_get_num_procs(); /* of the affinity mask as it was before OpenMP bound anything */
+#else
+    return 1;
+#endif
+}
+
+static void in_child(void) { forked = true; }
+
+static void find_allowed(void) {
+    pthread_atfork(NULL, NULL, in_child);
+    const char *wish = getenv("OMP_NUM_THREADS");
+    if (wish && atoi(wish) > 0) { /* "8", or "8,2" for nested levels */
+        allowed = within(atoi(wish));
+        return;
+    }
+    int n = processors();
+    double quota = group_quota();
+    if (quota > 0 && quota < n) n = (int)quota + (quota > (int)quota);
+    allowed = within(n);
+}
+
+int tp_num_threads(void) {
+    pthread_once(&find_once, find_allowed);
+    if (forked) return 1;
+    int n = atomic_load_explicit(&wanted, memory_order_relaxed);
+    return n ? n : allowed;
+}
+
+void tp_set_num_threads(int n) { atomic_store_explicit(&wanted, n < 1 ? 0 : within(n), memory_order_relaxed); }
+
+/* ---- The loop ------------------------------------------------------------------------------------------------------------------ */
+bool tpi_in_parallel(void) { return in_parallel; }
+
+static void run_serially(int64_t first, int64_t end, tpi_chunk_fn fn, void *context) {
+    for (int64_t chunk = first; chunk < end; chunk++) fn(chunk, context);
+}
+
+void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) {
+#ifdef _OPENMP
+    int threads = chunks > 1 && worth_it && !in_parallel ? tp_num_threads() : 1;
+    if (threads > chunks) threads = (int)chunks;
+    if (threads > 1) {
+#pragma omp parallel num_threads(threads)
+        {
+            int64_t team = omp_get_num_threads(), me = omp_get_thread_num(); /* the team may be smaller than asked for */
+            int64_t each = chunks / team, extra = chunks % team;             /* the first `extra` threads take one more */
+            int64_t first = me * each + (me < extra ? me : extra);
+            in_parallel = true;
+            run_serially(first, first + each + (me < extra), fn, context);
+            in_parallel = false;
+        }
+        return;
+    }
+#else
+    (void)worth_it;
+#endif
+    run_serially(0, chunks, fn, context);
+}
