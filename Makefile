@@ -21,7 +21,7 @@ configure: setup
 
 demo: configure
 	@$(NINJA) --target digits
-	@$(BUILD)/examples/digits
+	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.npz
 
 test: configure
 	@tools/setup.sh build test
