@@ -1,0 +1,77 @@
+/* Copies and conversions: clone, to, contiguous, complex, and the in-place copy, fill and zero. */
+#include "ops/native.h"
+
+tp_tensor *tpi_native_clone(tp_tensor *self, tp_layout memory_format) {
+    tp_tensor *t = memory_format == TP_PRESERVE ? tpi_empty_like(self, self->dtype)
+                                                : tpi_empty_layout(tpi_shape(self), self->dtype, tpi_device(self), memory_format);
+    if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
+    return t;
+}
+
+tp_tensor *tpi_native_to_dtype(tp_tensor *self, tp_dtype dtype) {
+    tp_tensor *t = tpi_empty_like(self, dtype ? dtype : (tp_dtype)self->dtype);
+    if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
+    return t;
+}
+
+tp_tensor *tpi_native_to_device(tp_tensor *self, tp_device device) {
+    tp_tensor *like = tpi_empty_like(self, self->dtype);
+    tp_tensor *t = like ? tpi_empty_strided(tpi_shape(like), tpi_strides(like), self->dtype, tpi_device_or_cpu(device)) : NULL;
+    tpi_release(like);
+    if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
+    return t;
+}
+
+bool tpi_native_copy(tp_tensor *self, tp_tensor *src, bool non_blocking) {
+    (void)non_blocking;
+    int64_t shape[TP_MAX_DIMS];
+    int ndim;
+    if (!tpi_same_shape(self, src)) {
+        if (!tpi_broadcast(tpi_shape(self), tpi_shape(src), shape, &ndim)) return false;
+        if (ndim != self->ndim || memcmp(shape, self->shape, sizeof(int64_t) * (size_t)ndim) != 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'src': shape %s does not broadcast to self's shape %s", tpi_shape_text(tpi_shape(src)),
+                              tpi_shape_text(tpi_shape(self)));
+    }
+    return tpi_copy_data(self, src);
+}
+
+bool tpi_native_fill(tp_tensor *self, tp_scalar value) {
+    if (value.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex(self->dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': a complex number does not fit a tensor of %s", tp_dtype_name(self->dtype));
+    return tpi_fill_data(self, value);
+}
+
+bool tpi_native_fill_tensor(tp_tensor *self, tp_tensor *value) {
+    if (value->ndim != 0)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s", tpi_shape_text(tpi_shape(value)));
+    return tpi_copy_data(self, value);
+}
+
+bool tpi_native_zero(tp_tensor *self) { return tpi_fill_data(self, tp_int(0)); }
+
+/* out's real or imaginary parts, as a view of the real dtype. */
+static tp_tensor *part_of(tp_tensor *out, int which) {
+    int64_t strides[TP_MAX_DIMS];
+    for (int d = 0; d < out->ndim; d++) strides[d] = out->strides[d] * 2;
+    tp_tensor *t = tpi_alias(out, out->ndim, out->shape, strides, 0);
+    if (!t) return NULL;
+    t->dtype = (uint8_t)tpi_dtype_to_real(out->dtype);
+    t->data = out->data + which * (int64_t)tpi_itemsize(t);
+    return t;
+}
+
+tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
+    if (!tp_dtype_is_floating(real->dtype) || real->dtype == TP_BFLOAT16 || real->dtype == TP_FLOAT16)
+        return tpi_fail(TP_ERR_TYPE, "argument 'real': expected float32 or float64, got %s", tp_dtype_name(real->dtype));
+    if (!tpi_check_same_dtype(imag, "imag", real, "real")) return NULL;
+    int64_t shape[TP_MAX_DIMS];
+    int ndim;
+    if (!tpi_broadcast(tpi_shape(real), tpi_shape(imag), shape, &ndim)) return NULL;
+    tp_tensor *out = tpi_empty((tp_ints){shape, ndim}, tpi_dtype_to_complex(real->dtype), tpi_device(real));
+    if (!out) return NULL;
+    tp_tensor *re = part_of(out, 0), *im = re ? part_of(out, 1) : NULL;
+    bool ok = im && tpi_copy_data(re, real) && tpi_copy_data(im, imag);
+    tpi_release(re);
+    tpi_release(im);
+    return ok ? out : tpi_after(out, NULL);
+}

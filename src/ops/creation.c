@@ -1,0 +1,268 @@
+/* New tensors: uninitialised, of one value, of evenly spaced values, of index patterns. PyTorch's dtype rules. */
+#include "ops/native.h"
+#include <math.h>
+
+static tp_tensor *filled(tp_tensor *t, tp_scalar value) { return t && !tpi_fill_data(t, value) ? tpi_after(t, NULL) : t; }
+
+static bool check_size(tp_ints size) {
+    for (int64_t d = 0; d < size.n; d++)
+        if (size.v[d] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': expected no negative sizes, got %s", tpi_shape_text(size));
+    return size.n <= TP_MAX_DIMS || tpi_refuse(TP_ERR_VALUE, "argument 'size': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)size.n);
+}
+
+static tp_tensor *fresh(tp_ints size, tp_dtype dtype, tp_device device) {
+    return check_size(size) ? tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device)) : NULL;
+}
+
+/* The dtype a number stands for: integers are int64, floats of the default dtype. */
+static tp_dtype dtype_of_scalar(tp_scalar s) {
+    switch (s.kind) {
+    case TP_SCALAR_BOOL: return TP_BOOL;
+    case TP_SCALAR_INT: return TP_INT64;
+    case TP_SCALAR_COMPLEX: return tpi_dtype_to_complex(tp_default_dtype());
+    default: return tp_default_dtype();
+    }
+}
+
+tp_tensor *tpi_native_empty(tp_ints size, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    if (!check_size(size)) return NULL;
+    return tpi_empty_layout(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device), memory_format == TP_PRESERVE ? TP_CONTIGUOUS : memory_format);
+}
+
+tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype, tp_device device) {
+    if (!check_size(size)) return NULL;
+    if (size.n != stride.n)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected %lld strides for size %s, got %lld", (long long)size.n, tpi_shape_text(size),
+                        (long long)stride.n);
+    for (int64_t d = 0; d < stride.n; d++)
+        if (stride.v[d] < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected no negative strides, got %s", tpi_shape_text(stride));
+    return tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device));
+}
+
+tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh(size, dtype, device), tp_int(0)); }
+tp_tensor *tpi_native_ones(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh(size, dtype, device), tp_int(1)); }
+tp_tensor *tpi_native_full(tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
+    return filled(fresh(size, dtype ? dtype : dtype_of_scalar(fill_value), device), fill_value);
+}
+
+tp_tensor *tpi_native_empty_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    if (!dtype) dtype = self->dtype;
+    if (!device.type) device = tpi_device(self);
+    if (memory_format != TP_PRESERVE) return tpi_empty_layout(tpi_shape(self), dtype, device, memory_format);
+    tp_tensor *t = tpi_empty_like(self, dtype);
+    tp_device own = tpi_device(self);
+    if (!t || (own.type == device.type && own.index == device.index)) return t;
+    return tpi_after(t, tpi_empty_strided(tpi_shape(t), tpi_strides(t), dtype, device));
+}
+
+tp_tensor *tpi_native_zeros_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return filled(tpi_native_empty_like(self, dtype, device, memory_format), tp_int(0));
+}
+tp_tensor *tpi_native_ones_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return filled(tpi_native_empty_like(self, dtype, device, memory_format), tp_int(1));
+}
+tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return filled(tpi_native_empty_like(self, dtype, device, memory_format), fill_value);
+}
+
+tp_tensor *tpi_native_new_empty(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
+    return fresh(size, dtype ? dtype : (tp_dtype)self->dtype, device.type ? device : tpi_device(self));
+}
+tp_tensor *tpi_native_new_zeros(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
+    return filled(tpi_native_new_empty(self, size, dtype, device), tp_int(0));
+}
+tp_tensor *tpi_native_new_ones(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
+    return filled(tpi_native_new_empty(self, size, dtype, device), tp_int(1));
+}
+tp_tensor *tpi_native_new_full(tp_tensor *self, tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
+    return filled(tpi_native_new_empty(self, size, dtype, device), fill_value);
+}
+
+tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) { return filled(fresh((tp_ints){NULL, 0}, dtype, device), s); }
+
+/* ---- Evenly spaced values ------------------------------------------------------------------------------------------ */
+
+/* start + step * i, as integers or as doubles rounded once. Each chunk writes its own stretch. */
+#define CHUNK 16384
+typedef struct progression {
+    char *data;
+    tp_dtype dtype; /* int64, float32 or float64 */
+    int64_t n;
+    int64_t start, step;        /* int64 */
+    double from, by, to;        /* floating: counted from both ends when `mirrored`, so that the last value is exact */
+    bool mirrored;
+    double base;                /* > 0: base to that power */
+} progression;
+
+static double term(const progression *p, int64_t i) {
+    double v = p->mirrored && i >= p->n / 2 ? p->to - p->by * (double)(p->n - 1 - i) : p->from + p->by * (double)i;
+    return p->base > 0 ? pow(p->base, v) : v;
+}
+
+static void write_terms(int64_t chunk, void *context) {
+    const progression *p = context;
+    int64_t i = chunk * CHUNK, end = i + CHUNK < p->n ? i + CHUNK : p->n;
+    if (p->dtype == TP_INT64) {
+        for (; i < end; i++) ((int64_t *)(void *)p->data)[i] = p->start + p->step * i;
+    } else if (p->dtype == TP_FLOAT32) {
+        for (; i < end; i++) ((float *)(void *)p->data)[i] = (float)term(p, i);
+    } else {
+        for (; i < end; i++) ((double *)(void *)p->data)[i] = term(p, i);
+    }
+}
+
+/* Writes the terms in the widest type needed and converts to the dtype asked for. */
+static tp_tensor *make_terms(progression *p, tp_dtype dtype, tp_device device) {
+    tp_tensor *t = tpi_empty((tp_ints){&p->n, 1}, p->dtype, (tp_device){TP_CPU, 0});
+    if (!t) return NULL;
+    p->data = t->data;
+    tpi_parallel_for(tpi_ceil_div(p->n, CHUNK), p->n > 2 * CHUNK, write_terms, p);
+    if (dtype != p->dtype) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
+    device = tpi_device_or_cpu(device);
+    if (!t || device.type == TP_CPU) return t;
+    tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
+    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
+    return tpi_after(t, there);
+}
+
+static bool integral(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL; }
+
+static bool check_range(double start, double end, double step) {
+    if (step == 0 || step != step) return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': expected a number other than 0, got %g", step);
+    if (!isfinite(start) || !isfinite(end)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'end': expected finite bounds, got %g to %g", start, end);
+    if ((step > 0 && start > end) || (step < 0 && start < end))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': %g leads away from end: from %g to %g", step, start, end);
+    return true;
+}
+
+static tp_tensor *spaced(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device, bool with_end) {
+    bool whole = integral(start) && integral(end) && integral(step);
+    if (!dtype) dtype = whole && !with_end ? TP_INT64 : tp_default_dtype();
+    if (tp_dtype_is_complex(dtype) || start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX || step.kind == TP_SCALAR_COMPLEX)
+        return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected real values, got complex ones");
+    if (dtype == TP_BOOL) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected integers or floating values, got bool");
+    double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end), by = tp_scalar_to_double(step), count;
+    if (!check_range(from, to, by)) return NULL;
+    bool counts = tpi_dtype_category[dtype] == TPI_CAT_INT;
+    int64_t first = tp_scalar_to_int(start), each = tp_scalar_to_int(step), span = 0;
+    if (counts && each == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'step': expected at least 1 or at most -1 in %s, got %g", tp_dtype_name(dtype), by);
+    if (counts && !__builtin_sub_overflow(tp_scalar_to_int(end), first, &span)) count = (double)(span / each + (with_end || span % each != 0));
+    else count = with_end ? floor((to - from) / by) + 1 : ceil((to - from) / by);
+    if (count > 9e15) return tpi_fail(TP_ERR_RUNTIME, "argument 'step': %g makes too many elements", by);
+    progression p = {.n = (int64_t)count, .start = first, .step = each, .from = from, .by = by};
+    p.dtype = counts ? TP_INT64 : dtype == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32;
+    return make_terms(&p, dtype, device);
+}
+
+tp_tensor *tpi_native_arange_start_step(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device) {
+    return spaced(start, end, step, dtype, device, false);
+}
+tp_tensor *tpi_native_arange_start(tp_scalar start, tp_scalar end, tp_dtype dtype, tp_device device) {
+    return spaced(start, end, tp_int(1), dtype, device, false);
+}
+tp_tensor *tpi_native_arange(tp_scalar end, tp_dtype dtype, tp_device device) { return spaced(tp_int(0), end, tp_int(1), dtype, device, false); }
+tp_tensor *tpi_native_range(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtype dtype, tp_device device) {
+    return spaced(start, end, step, dtype, device, true);
+}
+
+static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+    if (steps < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'steps': expected 0 or more, got %lld", (long long)steps);
+    dtype = tpi_dtype_or_default(dtype);
+    if (tp_dtype_is_complex(dtype) || start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX)
+        return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected real values, got complex ones");
+    double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
+    bool wide = dtype == TP_FLOAT64;
+    double by = steps > 1 ? (wide ? (to - from) / (double)(steps - 1) : (double)((float)(to - from) / (float)(steps - 1))) : 0;
+    progression p = {.dtype = wide ? TP_FLOAT64 : TP_FLOAT32, .n = steps, .from = from, .by = by, .to = steps > 1 ? to : from, .mirrored = true, .base = base};
+    return make_terms(&p, dtype, device);
+}
+
+tp_tensor *tpi_native_linspace(tp_scalar start, tp_scalar end, int64_t steps, tp_dtype dtype, tp_device device) {
+    return between(start, end, steps, 0, dtype, device);
+}
+tp_tensor *tpi_native_logspace(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+    if (!(base > 0)) return tpi_fail(TP_ERR_VALUE, "argument 'base': expected a positive number, got %g", base);
+    return between(start, end, steps, base, dtype, device);
+}
+
+/* ---- Patterns ------------------------------------------------------------------------------------------------------ */
+
+tp_tensor *tpi_native_eye(int64_t n, int64_t m, tp_dtype dtype, tp_device device) {
+    if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more, got %lld", (long long)n);
+    if (m == TP_NONE) m = n;
+    if (m < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'm': expected 0 or more, got %lld", (long long)m);
+    tp_tensor *t = tpi_native_zeros(TP_INTS(n, m), dtype, device);
+    if (!t) return NULL;
+    int64_t length = n < m ? n : m, stride = m + 1;
+    tp_tensor *diagonal = tpi_alias(t, 1, &length, &stride, 0);
+    bool ok = diagonal && tpi_fill_data(diagonal, tp_int(1));
+    tpi_release(diagonal);
+    return ok ? t : tpi_after(t, NULL);
+}
+
+/* Row r of the lower triangle holds columns below r + offset + 1, of the upper one those from r + offset on. */
+static void row_part(int64_t r, int64_t col, int64_t offset, bool lower, int64_t *from, int64_t *to) {
+    int64_t edge = r + offset + (lower ? 1 : 0);
+    edge = edge < 0 ? 0 : edge > col ? col : edge;
+    *from = lower ? 0 : edge;
+    *to = lower ? edge : col;
+}
+
+static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower, tp_dtype dtype, tp_device device) {
+    if (row < 0 || col < 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected 0 or more, got %lld", row < 0 ? "row" : "col", (long long)(row < 0 ? row : col));
+    int64_t n = 0, from, to;
+    for (int64_t r = 0; r < row; r++) row_part(r, col, offset, lower, &from, &to), n += to - from;
+    tp_tensor *t = tpi_empty(TP_INTS(2, n), TP_INT64, (tp_device){TP_CPU, 0});
+    if (!t) return NULL;
+    int64_t *rows = (int64_t *)(void *)t->data, *cols = rows + n;
+    for (int64_t r = 0; r < row; r++) {
+        row_part(r, col, offset, lower, &from, &to);
+        for (int64_t c = from; c < to; c++) *rows++ = r, *cols++ = c;
+    }
+    if (dtype && dtype != TP_INT64) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
+    device = tpi_device_or_cpu(device);
+    if (!t || device.type == TP_CPU) return t;
+    tp_tensor *there = tpi_empty(tpi_shape(t), t->dtype, device);
+    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
+    return tpi_after(t, there);
+}
+
+tp_tensor *tpi_native_tril_indices(int64_t row, int64_t col, int64_t offset, tp_dtype dtype, tp_device device) {
+    return triangle(row, col, offset, true, dtype, device);
+}
+tp_tensor *tpi_native_triu_indices(int64_t row, int64_t col, int64_t offset, tp_dtype dtype, tp_device device) {
+    return triangle(row, col, offset, false, dtype, device);
+}
+
+/* Binomial coefficient; -1 if it does not fit. */
+static int64_t choose(int64_t n, int64_t r) {
+    if (r > n) return 0;
+    int64_t c = 1;
+    for (int64_t i = 1; i <= r; i++) {
+        int64_t product;
+        if (__builtin_mul_overflow(c, n - r + i, &product)) return -1;
+        c = product / i;
+    }
+    return c;
+}
+
+/* (r, count): column j holds the positions of the j-th combination, in lexicographic order. */
+tp_tensor *tpi_native_combination_indices(int64_t n, int64_t r, bool with_replacement) {
+    int64_t count = r == 0 ? 0 : n == 0 ? 0 : choose(with_replacement ? n + r - 1 : n, r);
+    if (count < 0) return tpi_fail(TP_ERR_VALUE, "argument 'r': %lld makes too many combinations of %lld elements", (long long)r, (long long)n);
+    tp_tensor *t = tpi_empty(TP_INTS(r, count), TP_INT64, (tp_device){TP_CPU, 0});
+    int64_t *pick = t ? tpi_malloc(sizeof(int64_t) * (size_t)(r + 1)) : NULL;
+    if (!pick) return tpi_after(t, NULL);
+    int64_t *out = (int64_t *)(void *)t->data;
+    for (int64_t k = 0; k < r; k++) pick[k] = with_replacement ? 0 : k;
+    for (int64_t j = 0; j < count; j++) {
+        for (int64_t k = 0; k < r; k++) out[k * count + j] = pick[k];
+        int64_t k = r - 1;
+        while (k > 0 && pick[k] == (with_replacement ? n - 1 : n - r + k)) k--;
+        pick[k]++;
+        for (int64_t l = k + 1; l < r; l++) pick[l] = with_replacement ? pick[k] : pick[l - 1] + 1;
+    }
+    tpi_mfree(pick);
+    return t;
+}

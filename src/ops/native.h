@@ -1,0 +1,54 @@
+/* What the natives of src/ops share: naming, checks of arguments, and walking strided memory by hand.
+ *
+ * Names: tpi_native_OP computes an operator's values on the CPU, tpi_geometry_OP a view's geometry, tpi_compose_OP calls
+ * other operators (and so differentiates itself). None of them touches the tape or the user's scopes. */
+#ifndef TPI_NATIVE_H
+#define TPI_NATIVE_H
+#include <string.h>
+#include "base/threads.h"
+#include "tensor/plan.h"
+#include "tensor/tensor.h"
+
+/* Work below this many bytes stays on the calling thread. */
+#define TPI_WORTH_BYTES 65536
+
+static inline tp_device tpi_device_or_cpu(tp_device d) { return d.type ? d : (tp_device){TP_CPU, 0}; }
+static inline tp_dtype tpi_dtype_or_default(tp_dtype d) { return d ? d : tp_default_dtype(); }
+
+/* For chains of calls: gives back a temporary and passes the result on. */
+static inline tp_tensor *tpi_after(tp_tensor *temporary, tp_tensor *result) {
+    tpi_release(temporary);
+    return result;
+}
+
+/* ---- Checks: false (or NULL) with an error that names the argument ---- */
+bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected);
+bool tpi_check_same_dtype(const tp_tensor *t, const char *name, const tp_tensor *as, const char *as_name);
+bool tpi_check_not_complex(const tp_tensor *t, const char *name);
+/* An index tensor (int64, or int32 which is widened) as contiguous int64: owned. */
+tp_tensor *tpi_index_data(tp_tensor *index, const char *name);
+/* A bad index, told apart from a good one by the caller. */
+bool tpi_index_error(const char *name, int64_t index, int64_t dim, int64_t size);
+
+/* ---- Geometry of temporaries (no tape) ---- */
+/* t with its dim moved to the end; a view. A zero-dimensional t becomes one-dimensional. */
+tp_tensor *tpi_dim_last(tp_tensor *t, int dim);
+tp_tensor *tpi_expanded(tp_tensor *t, tp_ints shape);
+/* The part of t that is [start, start + length) along dim. */
+tp_tensor *tpi_narrowed(tp_tensor *t, int dim, int64_t start, int64_t length);
+
+/* ---- Elements of 1, 2, 4, 8 or 16 bytes, moved between strided places (strides in bytes) ---- */
+void tpi_move_run(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n, size_t itemsize);
+
+/* An odometer over the dims of several operands: byte offsets for a linear position, then step by step. */
+#define TPI_WALK_OPERANDS 4
+typedef struct tpi_walk {
+    int ndim, nargs;
+    int64_t shape[TP_MAX_DIMS], stride[TPI_WALK_OPERANDS][TP_MAX_DIMS]; /* strides in bytes, outermost dim first */
+    int64_t at[TP_MAX_DIMS], offset[TPI_WALK_OPERANDS];
+} tpi_walk;
+/* Adds a dim (outermost first); the strides come one per operand. */
+void tpi_walk_dim(tpi_walk *w, int64_t size, const int64_t *strides);
+void tpi_walk_seek(tpi_walk *w, int64_t position);
+void tpi_walk_next(tpi_walk *w);
+#endif

@@ -1,0 +1,278 @@
+/* What goes back through a view: zeros with a gradient written (or added) where the view looked, and the *_scatter
+ * operators, which do the same to a copy. Also the views that change the dtype, which a geometry alone cannot say. */
+#include "ops/native.h"
+#include "ops/view.h"
+
+static tp_tensor *zeros_of(tp_ints size, const tp_tensor *like) {
+    tp_tensor *t = tpi_empty(size, like->dtype, tpi_device(like));
+    if (t && !tpi_fill_data(t, tp_int(0))) return tpi_after(t, NULL);
+    return t;
+}
+
+/* The view of t that the geometry describes. */
+static tp_tensor *seen(tp_tensor *t, bool ok, const tpi_geometry *g) { return ok ? tpi_alias(t, g->ndim, g->shape, g->strides, g->offset) : NULL; }
+
+/* Copies src into the part of t seen by `view` (given back); the shapes must agree exactly. */
+static bool write_part(tp_tensor *view, tp_tensor *src) {
+    if (!view) return false;
+    bool ok = tpi_same_shape(view, src) || tpi_refuse(TP_ERR_RUNTIME, "argument 'src': expected shape %s like the part of self it goes to, got %s",
+                                                      tpi_shape_text(tpi_shape(view)), tpi_shape_text(tpi_shape(src)));
+    ok = ok && tpi_copy_data(view, src);
+    tpi_release(view);
+    return ok;
+}
+
+bool tpi_native_select_scatter(tp_tensor *self, tp_tensor *src, int64_t dim, int64_t index) {
+    tpi_geometry g;
+    return write_part(seen(self, tpi_geometry_select(self, dim, index, &g), &g), src);
+}
+
+bool tpi_native_slice_scatter(tp_tensor *self, tp_tensor *src, int64_t dim, int64_t start, int64_t end, int64_t step) {
+    tpi_geometry g;
+    return write_part(seen(self, tpi_geometry_slice(self, dim, start, end, step, &g), &g), src);
+}
+
+bool tpi_native_diagonal_scatter(tp_tensor *self, tp_tensor *src, int64_t offset, int64_t dim1, int64_t dim2) {
+    tpi_geometry g;
+    return write_part(seen(self, tpi_geometry_diagonal(self, offset, dim1, dim2, &g), &g), src);
+}
+
+tp_tensor *tpi_native_select_backward(tp_tensor *grad, tp_ints size, int64_t dim, int64_t index) {
+    tp_tensor *out = zeros_of(size, grad);
+    if (out && !tpi_native_select_scatter(out, grad, dim, index)) return tpi_after(out, NULL);
+    return out;
+}
+
+tp_tensor *tpi_native_slice_backward(tp_tensor *grad, tp_ints size, int64_t dim, int64_t start, int64_t end, int64_t step) {
+    tp_tensor *out = zeros_of(size, grad);
+    if (out && !tpi_native_slice_scatter(out, grad, dim, start, end, step)) return tpi_after(out, NULL);
+    return out;
+}
+
+tp_tensor *tpi_native_diagonal_backward(tp_tensor *grad, tp_ints size, int64_t offset, int64_t dim1, int64_t dim2) {
+    tp_tensor *out = zeros_of(size, grad);
+    if (out && !tpi_native_diagonal_scatter(out, grad, offset, dim1, dim2)) return tpi_after(out, NULL);
+    return out;
+}
+
+/* ---- Views whose elements overlap: gradients add up ---------------------------------------------------------------- */
+
+/* The type sums are kept in: half and bfloat16 add up in float32, small integers in int64. */
+static tp_dtype sum_dtype(tp_dtype d) {
+    if (d == TP_FLOAT16 || d == TP_BFLOAT16) return TP_FLOAT32;
+    return tpi_dtype_category[d] & (TPI_CAT_INT | TPI_CAT_BOOL) ? TP_INT64 : d;
+}
+
+#define ADD_EACH(type)                                                          \
+    for (int64_t i = 0; i < n; i++, tpi_walk_next(&w)) {                        \
+        *(type *)(void *)(to + w.offset[0]) += *(const type *)(const void *)(from + w.offset[1]); \
+    }
+
+/* Adds every element of src to the one of dst at the same index, one after the other: dst may overlap itself. */
+static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *src) {
+    tpi_walk w = {.nargs = 2};
+    int64_t size = (int64_t)tpi_itemsize(src), n = src->numel;
+    for (int d = 0; d < src->ndim; d++) tpi_walk_dim(&w, src->shape[d], (int64_t[]){to_strides[d] * size, src->strides[d] * size});
+    const char *from = src->data;
+    if (n == 0) return;
+    switch (src->dtype) {
+    case TP_INT64: ADD_EACH(int64_t) break;
+    case TP_FLOAT32: ADD_EACH(float) break;
+    case TP_FLOAT64: ADD_EACH(double) break;
+    case TP_COMPLEX64:
+        for (int64_t i = 0; i < n; i++, tpi_walk_next(&w)) {
+            tpi_c64 *a = (tpi_c64 *)(void *)(to + w.offset[0]);
+            const tpi_c64 *b = (const tpi_c64 *)(const void *)(from + w.offset[1]);
+            a->re += b->re, a->im += b->im;
+        }
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++, tpi_walk_next(&w)) {
+            tpi_c128 *a = (tpi_c128 *)(void *)(to + w.offset[0]);
+            const tpi_c128 *b = (const tpi_c128 *)(const void *)(from + w.offset[1]);
+            a->re += b->re, a->im += b->im;
+        }
+    }
+}
+
+/* unfold's windows, added back. */
+tp_tensor *tpi_native_unfold_backward(tp_tensor *grad, tp_ints size, int64_t dimension, int64_t length, int64_t step) {
+    tp_dtype dtype = sum_dtype(grad->dtype);
+    tp_tensor *terms = tpi_as_dtype_data(grad, dtype), *sum = terms ? zeros_of(size, terms) : NULL, *out = NULL;
+    tpi_geometry g;
+    if (!sum || !tpi_geometry_unfold(sum, dimension, length, step, &g)) goto done;
+    if (g.ndim != grad->ndim || memcmp(g.shape, grad->shape, sizeof(int64_t) * (size_t)g.ndim) != 0) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'grad': expected shape %s, got %s", tpi_shape_text((tp_ints){g.shape, g.ndim}), tpi_shape_text(tpi_shape(grad)));
+        goto done;
+    }
+    add_in_order(sum->data, g.strides, terms);
+    out = tpi_as_dtype_data(sum, grad->dtype);
+done:
+    tpi_release(terms);
+    tpi_release(sum);
+    return out;
+}
+
+/* The stretch of storage that both self and the strided view over it reach, in elements. */
+typedef struct stretch {
+    int64_t first, count;
+    tpi_geometry view;
+} stretch;
+
+static void reach(tp_ints shape, tp_ints strides, int64_t offset, int64_t *first, int64_t *last) {
+    int64_t end = offset;
+    for (int64_t d = 0; d < shape.n; d++) {
+        if (shape.v[d] == 0) return;
+        end += (shape.v[d] - 1) * strides.v[d];
+    }
+    if (offset < *first) *first = offset;
+    if (end > *last) *last = end;
+}
+
+static bool find_stretch(tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset, stretch *s) {
+    if (!tpi_geometry_as_strided(self, size, stride, storage_offset, &s->view)) return false;
+    int64_t first = INT64_MAX, last = -1;
+    reach(tpi_shape(self), tpi_strides(self), tpi_offset(self), &first, &last);
+    reach((tp_ints){s->view.shape, s->view.ndim}, (tp_ints){s->view.strides, s->view.ndim}, s->view.offset, &first, &last);
+    s->first = last < 0 ? 0 : first;
+    s->count = last < 0 ? 0 : last - first + 1;
+    return true;
+}
+
+/* Elements that self sees more than once share what came in evenly, as their sum goes back to one place. */
+static bool share_overlaps(tp_tensor *sum, tp_tensor *self, int64_t first) {
+    tp_tensor *count = zeros_of(tpi_shape(sum), sum), *ones = tpi_empty(tpi_shape(self), sum->dtype, tpi_device(sum));
+    bool ok = count && ones && tpi_fill_data(ones, tp_int(1));
+    if (ok) {
+        add_in_order(count->data + (tpi_offset(self) - first) * (int64_t)tpi_itemsize(sum), self->strides, ones);
+        for (int64_t i = 0; i < sum->numel; i++) {
+            size_t at = (size_t)i * tpi_itemsize(sum);
+            tp_scalar n = tpi_load_scalar(count->data + at, sum->dtype), v = tpi_load_scalar(sum->data + at, sum->dtype);
+            double times = tp_scalar_to_double(n);
+            if (times <= 1) continue;
+            if (v.kind == TP_SCALAR_INT) v.as.i /= (int64_t)times;
+            else v.as.d[0] /= times, v.as.d[1] /= v.kind == TP_SCALAR_COMPLEX ? times : 1;
+            tpi_store_scalar(sum->data + at, sum->dtype, v);
+        }
+    }
+    tpi_release(count);
+    tpi_release(ones);
+    return ok;
+}
+
+tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset) {
+    stretch s;
+    if (!find_stretch(self, size, stride, storage_offset, &s)) return NULL;
+    tp_dtype dtype = sum_dtype(grad->dtype);
+    tp_tensor *terms = tpi_as_dtype_data(grad, dtype), *sum = terms ? zeros_of((tp_ints){&s.count, 1}, terms) : NULL, *part = NULL, *out = NULL;
+    if (!sum) goto done;
+    add_in_order(sum->data + (s.view.offset - s.first) * (int64_t)tpi_itemsize(sum), s.view.strides, terms);
+    if (tpi_overlaps_itself(self) && !share_overlaps(sum, self, s.first)) goto done;
+    part = tpi_alias(sum, self->ndim, self->shape, self->strides, self->numel ? tpi_offset(self) - s.first : 0);
+    out = part ? tpi_empty(tpi_shape(self), grad->dtype, tpi_device(grad)) : NULL;
+    if (out && !tpi_copy_data(out, part)) out = tpi_after(out, NULL);
+done:
+    tpi_release(terms);
+    tpi_release(sum);
+    tpi_release(part);
+    return out;
+}
+
+tp_tensor *tpi_native_as_strided_of(tp_tensor *values, tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset) {
+    stretch s;
+    if (!find_stretch(self, size, stride, storage_offset, &s)) return NULL;
+    tp_tensor *memory = zeros_of((tp_ints){&s.count, 1}, values), *part = NULL, *view = NULL, *out = NULL;
+    if (!memory) return NULL;
+    part = tpi_alias(memory, self->ndim, self->shape, self->strides, self->numel ? tpi_offset(self) - s.first : 0);
+    if (part && tpi_copy_data(part, values)) view = tpi_alias(memory, s.view.ndim, s.view.shape, s.view.strides, s.view.offset - s.first);
+    if (view) out = tpi_empty(size, values->dtype, tpi_device(values));
+    if (out && !tpi_copy_data(out, view)) out = tpi_after(out, NULL);
+    tpi_release(memory);
+    tpi_release(part);
+    tpi_release(view);
+    return out;
+}
+
+/* A copy of self with the strides it has, the elements between them included, so that the offset keeps its meaning. */
+tp_tensor *tpi_native_as_strided_scatter(tp_tensor *self, tp_tensor *src, tp_ints size, tp_ints stride, int64_t storage_offset) {
+    tpi_geometry g;
+    if (!tpi_geometry_as_strided(self, size, stride, storage_offset, &g)) return NULL;
+    int64_t all = (int64_t)(self->storage->bytes / tpi_itemsize(self)), one = 1;
+    tp_tensor *whole = tpi_alias(self, 1, &all, &one, 0), *copy = whole ? tpi_empty((tp_ints){&all, 1}, self->dtype, tpi_device(self)) : NULL, *out = NULL;
+    if (copy && tpi_copy_data(copy, whole) && write_part(seen(copy, true, &g), src))
+        out = tpi_alias(copy, self->ndim, self->shape, self->strides, tpi_offset(self));
+    if (out) { /* a fresh result, nobody's view */
+        tp_tensor *plain = tpi_detached(out);
+        out = tpi_after(out, plain);
+    }
+    tpi_release(whole);
+    tpi_release(copy);
+    return out;
+}
+
+/* ---- Views of another dtype ---------------------------------------------------------------------------------------- */
+
+/* A view of self's storage with elements of another dtype: the offset counts those. */
+static tp_tensor *alias_as(tp_tensor *self, tp_dtype dtype, const tpi_geometry *g) {
+    tp_tensor *t = tpi_alias(self, g->ndim, g->shape, g->strides, 0);
+    if (!t) return NULL;
+    t->dtype = (uint8_t)dtype;
+    t->data = t->storage->data + g->offset * (int64_t)tpi_dtype_bytes[dtype];
+    return t;
+}
+
+static void same_geometry(const tp_tensor *self, tpi_geometry *g) {
+    g->ndim = self->ndim, g->offset = tpi_offset(self);
+    for (int d = 0; d < self->ndim; d++) g->shape[d] = self->shape[d], g->strides[d] = self->strides[d];
+}
+
+tp_tensor *tpi_native_view_as_real(tp_tensor *self) {
+    if (!tp_dtype_is_complex(self->dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a complex tensor, got %s", tp_dtype_name(self->dtype));
+    if (self->ndim == TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS);
+    tpi_geometry g;
+    same_geometry(self, &g);
+    for (int d = 0; d < g.ndim; d++) g.strides[d] *= 2;
+    g.shape[g.ndim] = 2, g.strides[g.ndim++] = 1, g.offset *= 2;
+    return alias_as(self, tpi_dtype_to_real(self->dtype), &g);
+}
+
+tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
+    if (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a tensor of float32 or float64, got %s", tp_dtype_name(self->dtype));
+    if (!self->ndim || self->shape[self->ndim - 1] != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a last dimension of size 2, got shape %s", tpi_shape_text(tpi_shape(self)));
+    tpi_geometry g;
+    same_geometry(self, &g);
+    bool even = g.offset % 2 == 0 && g.strides[g.ndim - 1] == 1;
+    g.ndim--, g.offset /= 2;
+    for (int d = 0; d < g.ndim; d++) even = even && (g.strides[d] % 2 == 0 || g.shape[d] <= 1), g.strides[d] /= 2;
+    if (!even)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a last stride of 1, other strides and the offset even, got strides %s, offset %lld",
+                        tpi_shape_text(tpi_strides(self)), (long long)tpi_offset(self));
+    return alias_as(self, tpi_dtype_to_complex(self->dtype), &g);
+}
+
+tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
+    int64_t from = tpi_dtype_bytes[self->dtype], to = tpi_dtype_bytes[dtype];
+    tpi_geometry g;
+    same_geometry(self, &g);
+    if (from == to) return alias_as(self, dtype, &g);
+    int last = g.ndim - 1;
+    if (last < 0 || g.strides[last] != 1)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': seeing %s as %s needs a last dimension with stride 1, got strides %s", tp_dtype_name(self->dtype),
+                        tp_dtype_name(dtype), tpi_shape_text(tpi_strides(self)));
+    if (to < from) {
+        int64_t ratio = from / to;
+        g.shape[last] *= ratio, g.offset *= ratio;
+        for (int d = 0; d < last; d++) g.strides[d] *= ratio;
+        return alias_as(self, dtype, &g);
+    }
+    int64_t ratio = to / from;
+    bool fits = g.shape[last] % ratio == 0 && g.offset % ratio == 0;
+    g.shape[last] /= ratio, g.offset /= ratio;
+    for (int d = 0; d < last; d++) fits = fits && g.strides[d] % ratio == 0, g.strides[d] /= ratio;
+    if (!fits)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': seeing %s as %s needs the last size, the offset and the other strides divisible by %lld, got shape %s, strides %s",
+                        tp_dtype_name(self->dtype), tp_dtype_name(dtype), (long long)ratio, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_strides(self)));
+    return alias_as(self, dtype, &g);
+}
