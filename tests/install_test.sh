@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# What a user gets from `make install`: installs to a fresh prefix, then builds and runs an outside project against it, by CMake's
+# find_package, by pkg-config and from C++. Checks the library's face too: its names, its dependencies, its size, its headers.
+set -eu
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+prefix=$scratch/prefix
+fail() { echo "FAILED: $1"; exit 1; }
+
+cmake --install "$TAPER_BUILD_DIR" --prefix "$prefix" > "$scratch/install.log" || { cat "$scratch/install.log"; exit 1; }
+library=$(find "$prefix" -name 'libtaper.so')
+folder=$(dirname "$library")
+pkgconfig=$(dirname "$(find "$prefix" -name taper.pc)")
+
+mkdir "$scratch/project" && cd "$scratch/project"
+cat > main.c << 'END'
+#include <stdio.h>
+#include <string.h>
+#include <taper/taper.h>
+int main(void) {
+    TP_SCOPE {
+        tp_tensor *x = tp_set_requires_grad(tp_from_data((const float[]){1, 2, 3}, TP_FLOAT32, TP_INTS(3)), true);
+        tp_tensor *y = tp_sum(tp_mul(x, x));
+        if (!tp_backward(y)) return fprintf(stderr, "%s\n", tp_error()), 1;
+        float grad[3];
+        if (!tp_copy_out(tp_grad(x), grad, sizeof grad) || grad[0] != 2 || grad[1] != 4 || grad[2] != 6 || tp_item(y) != 14) return 2;
+        tp_tensor *s = tp_call("sum", x);
+        if (tp_item(s) != 6) return 3;
+    }
+    return strcmp(tp_version(), VERSION) ? 4 : 0;
+}
+END
+cat > main.cpp << 'END'
+#include <cstdio>
+#include <taper/taper.h>
+int main() {
+    const float values[] = {1, 2, 3};
+    tp_scope scope = tp_scope_open();
+    tp_tensor *x = tp_set_requires_grad(tp_from_data(values, TP_FLOAT32, TP_INTS(3)), true);
+    tp_tensor *y = tp_sum(tp_mul(x, 2));
+    if (!tp_backward(y)) return std::fprintf(stderr, "%s\n", tp_error()), 1;
+    float grad[3];
+    bool right = tp_copy_out(tp_grad(x), grad, sizeof grad) && grad[0] == 2 && tp_item(y) == 12;
+    tp_scope_close(&scope);
+    return right ? 0 : 2;
+}
+END
+version=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --modversion taper)
+
+echo "CMake: find_package(Taper)"
+cat > CMakeLists.txt << END
+cmake_minimum_required(VERSION 3.22)
+project(outside C)
+find_package(Taper $version REQUIRED)
+add_executable(outside main.c)
+target_compile_definitions(outside PRIVATE VERSION="$version")
+target_link_libraries(outside PRIVATE Taper::taper)
+END
+cmake -G Ninja -B build -DCMAKE_PREFIX_PATH="$prefix" > cmake.log && cmake --build build >> cmake.log || { cat cmake.log; exit 1; }
+./build/outside || fail "the CMake project returned $?"
+
+echo "pkg-config"
+flags=$(PKG_CONFIG_PATH=$pkgconfig pkg-config --cflags --libs taper)
+"$CC" -Wall -Wextra -Werror -DVERSION="\"$version\"" main.c $flags -Wl,-rpath,"$folder" -o outside-pkg
+./outside-pkg || fail "the pkg-config project returned $?"
+
+echo "a moved prefix"
+mv "$prefix" "$scratch/elsewhere"
+moved=${pkgconfig/#$prefix/$scratch/elsewhere}
+"$CC" -DVERSION="\"$version\"" main.c $(PKG_CONFIG_PATH=$moved pkg-config --cflags --libs taper) -o outside-moved
+LD_LIBRARY_PATH=${folder/#$prefix/$scratch/elsewhere} ./outside-moved || fail "the moved installation returned $?"
+mv "$scratch/elsewhere" "$prefix"
+
+echo "C++"
+if command -v g++ > /dev/null; then
+    g++ -Wall -Wextra -Werror main.cpp $flags -Wl,-rpath,"$folder" -o outside-cpp
+    ./outside-cpp || fail "the C++ program returned $?"
+fi
+
+echo "headers, alone and pedantic"
+for compiler in gcc clang; do
+    command -v $compiler > /dev/null || continue
+    for header in "$prefix"/include/taper/*.h; do
+        $compiler -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" -fsyntax-only -x c - <<< "#include <taper/$(basename "$header")>" ||
+            fail "$header is not clean under $compiler"
+    done
+done
+
+echo "exported names, dependencies, size"
+others=$(nm -D --defined-only "$library" | awk '$2 != "A" && $3 !~ /^tp_/ { print $3 }')
+[ -z "$others" ] || fail "names other than tp_ are exported: $others"
+[ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = "libtaper.so.${version%%.*}" ] || fail "the soname is wrong"
+needed=$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
+case $needed in *libstdc++* | *libc++* | *libdnnl*) fail "needs a C++ runtime: $needed" ;; esac
+strip -o "$scratch/stripped.so" "$library"
+size=$(stat -c %s "$scratch/stripped.so")
+[ "$size" -le 16777216 ] || fail "the stripped library has $size bytes, more than 16 MB"
+echo "needs: $(echo $needed); stripped: $size bytes"

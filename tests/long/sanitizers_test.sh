@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# The C tests again under AddressSanitizer and UBSan, in a build of their own beside this one.
+set -eu
+build=$TAPER_BUILD_DIR-asan
+cmake -S "$TAPER_SOURCE_DIR" -B "$build" -G Ninja -DTAPER_SANITIZE=ON -DTAPER_BUILD_TESTS=ON
+cmake --build "$build" --target tests
+# Leaks inside libraries that keep memory to the end (the OpenMP runtime, OpenBLAS) are not ours.
+export LSAN_OPTIONS=suppressions=$TAPER_SOURCE_DIR/tests/long/lsan.supp
+ctest --test-dir "$build" --output-on-failure

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# tools/setup.sh: silent and quick when nothing is missing, one command to copy when packages are missing and it may not install, and
+# apt-get with just the missing ones when it may. dpkg-query, id, sudo and apt-get are stand-ins in a folder put before the others.
+set -eu
+setup=$TAPER_SOURCE_DIR/tools/setup.sh
+bin=$(mktemp -d)
+trap 'rm -rf "$bin"' EXIT
+stand_in() { printf '#!/bin/sh\n%s\n' "$2" > "$bin/$1"; chmod +x "$bin/$1"; }
+fail() { echo "$1"; exit 1; }
+all='gcc libc6-dev cmake ninja-build pkgconf libopenblas-dev zlib1g-dev libdnnl-dev'
+have() { stand_in dpkg-query "for p in $*; do echo \"installed \$p\"; done; echo 'config-files cmake-gone'"; }
+export PATH="$bin:$PATH"
+stand_in sudo 'exit 1'
+stand_in apt-get 'echo "apt-get $*"'
+
+have "$all" # libopenblas-dev stands in for the OpenMP build that is asked for first
+stand_in id 'echo 1000'
+said=$("$setup" build 2>&1) || fail "failed although nothing is missing: $said"
+[ -z "$said" ] || fail "not silent: $said"
+
+have "${all/cmake ninja-build/}"
+if said=$("$setup" build 2>&1); then fail "succeeded without packages and without root: $said"; fi
+[[ $said == *'sudo apt-get install -y --no-install-recommends cmake ninja-build' ]] || fail "no command to copy: $said"
+
+stand_in id 'echo 0'
+said=$("$setup" build 2>&1) || fail "root could not install: $said"
+[[ $said == *'apt-get install -y --no-install-recommends cmake ninja-build' ]] || fail "root installs something else: $said"
+
+if said=$("$setup" nonsense 2>&1); then fail "took an unknown group"; fi
+[[ $said == *"no group 'nonsense'"* ]] || fail "unclear: $said"
