@@ -1,0 +1,41 @@
+/* Convolution's geometry and its three products. A convolution ties together x (its input), w (the weight) and y (its output):
+ *     y = x * w,   dx = y *' w,   dw = x *" y
+ * and a transposed convolution is the second with the names of x and y exchanged, so three functions serve both and all of
+ * their derivatives. One to three spatial dims; missing leading ones have size 1. */
+#ifndef TPI_CONV_H
+#define TPI_CONV_H
+#include "tensor/tensor.h"
+
+typedef struct tpi_conv {
+    int64_t batch, groups;
+    int64_t cx, cy;                    /* channels per group of x and of y */
+    int64_t x[3], y[3], k[3];          /* depth, height, width */
+    int64_t stride[3], pad[3], dilation[3];
+} tpi_conv;
+
+/* x is (batch, groups * cx, x[0], x[1], x[2]), w (groups * cy, cx, k...), y (batch, groups * cy, y...): contiguous, of the dtype
+ * float32, float64 or int64. bias has one value per channel of the result, or is NULL. False and an error without memory. */
+bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y);
+bool tpi_conv_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x);
+bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w);
+
+/* The tap (kd, kh, kw) over output row `row` (depth and height counted together): outputs lo .. hi - 1 of the row that starts at
+ * yrow read inside of x, at xrow + stride * w. xrow may lie before the row's start. False when no output of the row does. */
+static inline bool tpi_conv_tap_row(const tpi_conv *c, int64_t row, int64_t kd, int64_t kh, int64_t kw, int64_t *xrow, int64_t *yrow,
+                                    int64_t *lo, int64_t *hi) {
+    int64_t d = row / c->y[1] * c->stride[0] - c->pad[0] + kd * c->dilation[0];
+    int64_t h = row % c->y[1] * c->stride[1] - c->pad[1] + kh * c->dilation[1];
+    if (d < 0 || d >= c->x[0] || h < 0 || h >= c->x[1]) return false;
+    int64_t s = c->stride[2], at = kw * c->dilation[2] - c->pad[2], left = c->x[2] - at;
+    *lo = at >= 0 ? 0 : s == 1 ? -at : (-at + s - 1) / s;
+    *hi = left <= 0 ? 0 : s == 1 ? left : (left + s - 1) / s;
+    if (*hi > c->y[2]) *hi = c->y[2];
+    *xrow = (d * c->x[1] + h) * c->x[2] + at;
+    *yrow = row * c->y[2];
+    return *lo < *hi;
+}
+
+static inline int64_t tpi_conv_taps(const tpi_conv *c) { return c->k[0] * c->k[1] * c->k[2]; }
+static inline int64_t tpi_conv_xsize(const tpi_conv *c) { return c->x[0] * c->x[1] * c->x[2]; }
+static inline int64_t tpi_conv_ysize(const tpi_conv *c) { return c->y[0] * c->y[1] * c->y[2]; }
+#endif

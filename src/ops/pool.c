@@ -1,0 +1,218 @@
+/* Max and average pooling over one to three dims, plain and adaptive, with the operators their derivatives need.
+ * A plane (one channel of one image) is worked on by one task, so no sum is ever split. */
+#include "ops/pool.h"
+#include "ops/native.h"
+#include "ops/real.h"
+
+typedef struct windows { /* a pooling call's arguments as they came */
+    tp_ints kernel, stride, padding, dilation;
+    bool ceil_mode;
+} windows;
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+
+/* Splits a shape of n spatial dims behind one or two others into planes; sets c->x. */
+static bool planes_of(tpi_conv *c, tp_ints shape, int n, const char *name) {
+    if (shape.n != n + 1 && shape.n != n + 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "%s: Expected %dD or %dD tensor for argument '%s', but got %s", name, n + 1, n + 2, "input", tpi_shape_text(shape));
+    *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
+    for (int64_t i = 0; i < shape.n - n; i++) c->batch *= shape.v[i];
+    for (int i = 0; i < n; i++) c->x[3 - n + i] = shape.v[shape.n - n + i];
+    for (int i = 0; i < 3; i++)
+        if (c->x[i] == 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'input': expected non-zero sizes in the pooled dims, got %s", name, tpi_shape_text(shape));
+    if (shape.n == n + 2 && shape.v[1] == 0)
+        return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'input': expected a non-zero number of channels, got %s", name, tpi_shape_text(shape));
+    return true;
+}
+
+static bool geometry(tpi_conv *c, tp_ints shape, int n, const windows *w, const char *name) {
+    if (!planes_of(c, shape, n, name)) return false;
+    int64_t zeros[3] = {0}, ones[3] = {1, 1, 1};
+    int at = 3 - n;
+    if (!tpi_expand_ints("kernel_size", w->kernel, n, NULL, c->k + at) || !tpi_expand_ints("stride", w->stride, n, c->k + at, c->stride + at) ||
+        !tpi_expand_ints("padding", w->padding, n, zeros, c->pad + at) || !tpi_expand_ints("dilation", w->dilation, n, ones, c->dilation + at))
+        return false;
+    for (int i = at; i < 3; i++) {
+        if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld", (long long)c->k[i]);
+        if (c->stride[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should be greater than zero, but got %lld", (long long)c->stride[i]);
+        if (c->dilation[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld", (long long)c->dilation[i]);
+        int64_t reach = c->dilation[i] * (c->k[i] - 1) + 1;
+        if (c->pad[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': pad must be non-negative, but got pad: %lld", (long long)c->pad[i]);
+        if (c->pad[i] > reach / 2)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld",
+                              (long long)c->pad[i], (long long)c->k[i], (long long)c->dilation[i]);
+        c->y[i] = floor_div(c->x[i] + 2 * c->pad[i] - reach + (w->ceil_mode ? c->stride[i] - 1 : 0), c->stride[i]) + 1;
+        if (w->ceil_mode && (c->y[i] - 1) * c->stride[i] >= c->x[i] + c->pad[i]) c->y[i]--; /* the last window must start inside */
+        if (c->y[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME, "Given input size: %s. Calculated output size: %lld. Output size is too small", tpi_shape_text(shape), (long long)c->y[i]);
+    }
+    return true;
+}
+
+/* ---- Running a kernel over the planes ---- */
+
+typedef enum action { MAX, AVERAGE, AVERAGE_BACK, ADAPTIVE_AVERAGE, ADAPTIVE_AVERAGE_BACK, ADAPTIVE_MAX } action;
+
+typedef struct job {
+    tpi_conv c;
+    tpi_average how;
+    action act;
+    tp_dtype dtype;
+    const char *from;
+    char *to;
+    int64_t *index;
+    int64_t from_plane, to_plane; /* elements */
+    int64_t planes_per_task;
+} job;
+
+#define RUN_PLANE(suffix, T)                                                                              \
+    do {                                                                                                  \
+        const T *from = (const T *)j->from + p * j->from_plane;                                           \
+        T *to = (T *)j->to + p * j->to_plane;                                                             \
+        int64_t *index = j->index ? j->index + p * j->to_plane : NULL;                                    \
+        switch (j->act) {                                                                                 \
+        case MAX: TPI_ISA_PICK(tpi_max_plane_##suffix)(&j->c, from, to, index); break;                    \
+        case AVERAGE: TPI_ISA_PICK(tpi_avg_plane_##suffix)(&j->c, j->how, from, to); break;               \
+        case AVERAGE_BACK: TPI_ISA_PICK(tpi_avg_plane_back_##suffix)(&j->c, j->how, from, to); break;     \
+        case ADAPTIVE_AVERAGE: TPI_ISA_PICK(tpi_adaptive_avg_plane_##suffix)(&j->c, from, to); break;     \
+        case ADAPTIVE_AVERAGE_BACK: TPI_ISA_PICK(tpi_adaptive_avg_plane_back_##suffix)(&j->c, from, to); break; \
+        case ADAPTIVE_MAX: TPI_ISA_PICK(tpi_adaptive_max_plane_##suffix)(&j->c, from, to, index); break;  \
+        }                                                                                                 \
+    } while (0)
+
+static void task(int64_t number, void *context) {
+    job *j = context;
+    int64_t last = (number + 1) * j->planes_per_task;
+    if (last > j->c.batch) last = j->c.batch;
+    for (int64_t p = number * j->planes_per_task; p < last; p++) {
+        if (j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK) {
+            size_t bytes = (size_t)j->to_plane * tpi_dtype_bytes[j->dtype];
+            memset(j->to + p * (int64_t)bytes, 0, bytes);
+        }
+        if (j->dtype == TP_FLOAT32)
+            RUN_PLANE(f32, float);
+        else if (j->dtype == TP_FLOAT64)
+            RUN_PLANE(f64, double);
+        else
+            RUN_PLANE(i64, int64_t);
+    }
+}
+
+static tp_dtype pool_dtype(const tp_tensor *t) {
+    if (tp_dtype_is_integral((tp_dtype)t->dtype)) return TP_INT64;
+    return tpi_compute_dtype(t, "input");
+}
+
+/* Runs the action from `from` into a fresh tensor of the shape; out[1] gets the indices of the two that have them. */
+static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out) {
+    bool back = j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK, indexed = j->act == MAX || j->act == ADAPTIVE_MAX;
+    j->dtype = pool_dtype(from);
+    if (!j->dtype) return false;
+    int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
+    j->from_plane = back ? y : x, j->to_plane = back ? x : y;
+    tp_tensor *source = tpi_real_data(from, j->dtype);
+    tp_tensor *to = source ? tpi_empty(shape, j->dtype, tpi_device(from)) : NULL;
+    tp_tensor *index = to && indexed ? tpi_empty(shape, TP_INT64, tpi_device(from)) : NULL;
+    bool ok = to && (index || !indexed);
+    if (ok && to->numel > 0) {
+        j->from = source->data, j->to = to->data, j->index = index ? (int64_t *)index->data : NULL;
+        j->planes_per_task = 1 + 16384 / (x > y ? x : y);
+        tpi_parallel_for(tpi_ceil_div(j->c.batch, j->planes_per_task), j->c.batch * x > 16384, task, j);
+    }
+    tpi_release(source);
+    if (!ok) return tpi_release(to), tpi_release(index), false;
+    out[0] = tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
+    if (indexed) out[1] = tpi_real_finish_like(index, TP_INT64, from);
+    if (out[0] && (!indexed || out[1])) return true;
+    tpi_release(out[0]);
+    if (indexed) tpi_release(out[1]);
+    return false;
+}
+
+/* The shape of a pooled tensor: that of `shape` with the last n sizes from c->y. */
+static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *room) {
+    for (int64_t i = 0; i < shape.n; i++) room[i] = i < shape.n - n ? shape.v[i] : c->y[3 - n + (i - (shape.n - n))];
+    return tp_ints_view(room, shape.n);
+}
+
+/* ---- Max pooling ---- */
+
+static bool max_pool(int n, const char *name, tp_tensor *self, windows w, tp_tensor **out) {
+    job j = {.act = MAX};
+    int64_t room[5];
+    return geometry(&j.c, tpi_shape(self), n, &w, name) && run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), out);
+}
+
+bool tpi_native_max_pool1d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+    return max_pool(1, "max_pool1d", self, (windows){kernel, stride, padding, dilation, ceil_mode}, out);
+}
+bool tpi_native_max_pool2d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+    return max_pool(2, "max_pool2d", self, (windows){kernel, stride, padding, dilation, ceil_mode}, out);
+}
+bool tpi_native_max_pool3d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
+    return max_pool(3, "max_pool3d", self, (windows){kernel, stride, padding, dilation, ceil_mode}, out);
+}
+
+/* ---- Average pooling ---- */
+
+static bool read_average(tpi_average *how, bool count_include_pad, int64_t divisor) {
+    if (divisor == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'divisor_override': divisor must be not zero");
+    *how = (tpi_average){count_include_pad, divisor == TP_NONE ? 0 : divisor};
+    return true;
+}
+
+tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad,
+                               int64_t divisor) {
+    job j = {.act = AVERAGE};
+    windows w = {kernel, stride, padding, {0}, ceil_mode};
+    int64_t room[5];
+    tp_tensor *out = NULL;
+    if (!geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
+    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out) ? out : NULL;
+}
+
+/* The gradient of an average pool's input; `dims` spatial dims. */
+tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode,
+                                        bool count_include_pad, int64_t divisor) {
+    job j = {.act = AVERAGE_BACK};
+    windows w = {kernel, stride, padding, {0}, ceil_mode};
+    tp_tensor *out = NULL;
+    if (!geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
+    return run(&j, grad, input_shape, &out) ? out : NULL;
+}
+
+/* ---- Adaptive pooling ---- */
+
+/* output_size: n sizes, one for all, or a whole shape, of which the last n count. */
+static bool adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_size, const char *name) {
+    if (output_size.n == shape.n) output_size = tp_ints_view(output_size.v + shape.n - n, n);
+    if (!planes_of(c, shape, n, name) || !tpi_expand_ints("output_size", output_size, n, NULL, c->y + 3 - n)) return false;
+    for (int i = 3 - n; i < 3; i++) {
+        if (c->y[i] == TP_NONE) c->y[i] = c->x[i];
+        if (c->y[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_size': elements of output_size must be greater than or equal to 0, got %lld", (long long)c->y[i]);
+    }
+    return true;
+}
+
+tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, int64_t dims) {
+    job j = {.act = ADAPTIVE_AVERAGE};
+    int64_t room[5];
+    tp_tensor *out = NULL;
+    if (!adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_avg_pool")) return NULL;
+    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out) ? out : NULL;
+}
+
+tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
+    job j = {.act = ADAPTIVE_AVERAGE_BACK};
+    tp_tensor *out = NULL;
+    if (!adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward")) return NULL;
+    return run(&j, grad, input_shape, &out) ? out : NULL;
+}
+
+bool tpi_native_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
+    job j = {.act = ADAPTIVE_MAX};
+    int64_t room[5];
+    return adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_max_pool") &&
+           run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), out);
+}

@@ -1,0 +1,88 @@
+/* The bodies of pool.isa.c, included once per element type with REAL, LOWEST, IS_NAN(v) and K(name) defined. */
+
+void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_t *index) {
+    int64_t s = c->stride[2], lo, hi, xrow, yrow;
+    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++) {
+        for (int64_t w = 0; w < c->y[2]; w++) y[r * c->y[2] + w] = LOWEST, index[r * c->y[2] + w] = first_inside(c, r, w);
+        for (int64_t kd = 0; kd < c->k[0]; kd++)
+            for (int64_t kh = 0; kh < c->k[1]; kh++)
+                for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                    if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
+                    REAL *best = y + yrow;
+                    int64_t *place = index + yrow;
+                    for (int64_t w = lo; w < hi; w++) {
+                        REAL v = x[xrow + w * s];
+                        bool take = v > best[w] || IS_NAN(v);
+                        best[w] = take ? v : best[w];
+                        place[w] = take ? xrow + w * s : place[w];
+                    }
+                }
+    }
+}
+
+void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x, REAL *y) {
+    int64_t s = c->stride[2], lo, hi, xrow, yrow;
+    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++) {
+        REAL *sum = y + r * c->y[2];
+        for (int64_t w = 0; w < c->y[2]; w++) sum[w] = 0;
+        for (int64_t kd = 0; kd < c->k[0]; kd++)
+            for (int64_t kh = 0; kh < c->k[1]; kh++)
+                for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                    if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
+                    if (s == 1)
+                        for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w];
+                    else
+                        for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w * s];
+                }
+        for (int64_t w = 0; w < c->y[2]; w++) sum[w] /= (REAL)divisor(c, how, r, w);
+    }
+}
+
+void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, tpi_average how, const REAL *y, REAL *x) {
+    int64_t s = c->stride[2], lo, hi, xrow, yrow;
+    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
+        for (int64_t kd = 0; kd < c->k[0]; kd++)
+            for (int64_t kh = 0; kh < c->k[1]; kh++)
+                for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                    if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
+                    for (int64_t w = lo; w < hi; w++) x[xrow + w * s] += y[yrow + w] / (REAL)divisor(c, how, r, w);
+                }
+}
+
+/* Runs BODY over the plane's outputs `o` with their adaptive window in lo[3], hi[3]. */
+#define FOR_EACH_WINDOW(c, o, lo, hi)                                                                                  \
+    for (int64_t o = 0, lo[3], hi[3]; o < tpi_conv_ysize(c) && adaptive_window(c, o, lo, hi); o++)
+#define FOR_EACH_INSIDE(c, at, lo, hi)                                                                                 \
+    for (int64_t d = lo[0]; d < hi[0]; d++)                                                                            \
+        for (int64_t h = lo[1]; h < hi[1]; h++)                                                                        \
+            for (int64_t at = (d * c->x[1] + h) * c->x[2] + lo[2], end = at + hi[2] - lo[2]; at < end; at++)
+
+void TPI_ISA(K(tpi_adaptive_avg_plane))(const tpi_conv *c, const REAL *x, REAL *y) {
+    FOR_EACH_WINDOW(c, o, lo, hi) {
+        REAL sum = 0;
+        FOR_EACH_INSIDE(c, at, lo, hi) sum += x[at];
+        y[o] = sum / (REAL)((hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]));
+    }
+}
+
+void TPI_ISA(K(tpi_adaptive_avg_plane_back))(const tpi_conv *c, const REAL *y, REAL *x) {
+    FOR_EACH_WINDOW(c, o, lo, hi) {
+        REAL share = y[o] / (REAL)((hi[0] - lo[0]) * (hi[1] - lo[1]) * (hi[2] - lo[2]));
+        FOR_EACH_INSIDE(c, at, lo, hi) x[at] += share;
+    }
+}
+
+void TPI_ISA(K(tpi_adaptive_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_t *index) {
+    FOR_EACH_WINDOW(c, o, lo, hi) {
+        int64_t place = (lo[0] * c->x[1] + lo[1]) * c->x[2] + lo[2];
+        REAL best = LOWEST;
+        FOR_EACH_INSIDE(c, at, lo, hi) {
+            REAL v = x[at];
+            if (v > best || IS_NAN(v)) best = v, place = at;
+        }
+        y[o] = best;
+        index[o] = place;
+    }
+}
+#undef FOR_EACH_WINDOW
+#undef FOR_EACH_INSIDE

@@ -1,0 +1,53 @@
+/* Getting tensors in and out of natives that compute in float or double. */
+#include "ops/real.h"
+
+tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument) {
+    if (t->dtype == TP_FLOAT64) return TP_FLOAT64;
+    if (t->dtype == TP_FLOAT32 || t->dtype == TP_FLOAT16 || t->dtype == TP_BFLOAT16) return TP_FLOAT32;
+    tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a floating dtype, got %s", argument, tp_dtype_name((tp_dtype)t->dtype));
+    return TP_NO_DTYPE;
+}
+
+tp_tensor *tpi_real_data(tp_tensor *t, tp_dtype dtype) {
+    if (!t) return NULL;
+    tp_tensor *typed = tpi_as_dtype_data(t, dtype);
+    if (!typed) return NULL;
+    tp_tensor *plain = tpi_contiguous_data(typed);
+    tpi_release(typed);
+    return plain;
+}
+
+tp_tensor *tpi_real_finish(tp_tensor *computed, tp_dtype dtype) {
+    if (!computed || computed->dtype == dtype) return computed;
+    tp_tensor *cast = tpi_as_dtype_data(computed, dtype);
+    tpi_release(computed);
+    return cast;
+}
+
+tp_tensor *tpi_real_finish_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like) {
+    if (!computed) return NULL;
+    tp_layout layout = TP_CONTIGUOUS;
+    if (computed->ndim == like->ndim && !tp_is_contiguous(like)) {
+        if (like->ndim == 4 && tp_is_contiguous_as(like, TP_CHANNELS_LAST)) layout = TP_CHANNELS_LAST;
+        if (like->ndim == 5 && tp_is_contiguous_as(like, TP_CHANNELS_LAST_3D)) layout = TP_CHANNELS_LAST_3D;
+    }
+    if (layout == TP_CONTIGUOUS) return tpi_real_finish(computed, dtype);
+    tp_tensor *out = tpi_empty_layout(tpi_shape(computed), dtype, tpi_device(computed), layout);
+    if (out && !tpi_copy_data(out, computed)) {
+        tpi_release(out);
+        out = NULL;
+    }
+    tpi_release(computed);
+    return out;
+}
+
+bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out) {
+    if ((!given.v || given.n == 0) && fallback) {
+        for (int i = 0; i < n; i++) out[i] = fallback[i];
+        return true;
+    }
+    if (given.n != 1 && given.n != n)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one value or %d, got %lld", argument, n, (long long)given.n);
+    for (int i = 0; i < n; i++) out[i] = given.v[given.n == 1 ? 0 : i];
+    return true;
+}

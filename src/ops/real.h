@@ -1,0 +1,16 @@
+/* Natives that compute in float or double: 16-bit tensors are widened to float on the way in and rounded once on the way out. */
+#ifndef TPI_REAL_H
+#define TPI_REAL_H
+#include "tensor/tensor.h"
+
+/* float16, bfloat16 and float32 compute in float32, float64 in itself; TP_NO_DTYPE and an error that names the argument for others. */
+tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument);
+/* The values of t, contiguous, in the dtype. Owned; t itself when it is so already. NULL in gives NULL out without an error. */
+tp_tensor *tpi_real_data(tp_tensor *t, tp_dtype dtype);
+/* Takes over `computed` and returns it in the dtype (an owned reference); NULL stays NULL. */
+tp_tensor *tpi_real_finish(tp_tensor *computed, tp_dtype dtype);
+/* Takes over `computed` and returns it in the dtype and with the stride order of `like`, of the same rank (channels_last survives). */
+tp_tensor *tpi_real_finish_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like);
+/* An argument of type int[n]: one value serves for all n. `fallback` (may be NULL) serves when it is not given or empty. */
+bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);
+#endif
