@@ -36,7 +36,7 @@ static void load(const char *folder, const char *set, int64_t most, tp_tensor **
     tp_tensor *pixels = read_idx(folder, set, "images"), *digits = read_idx(folder, set, "labels");
     int64_t n = tp_numel(digits) < most ? tp_numel(digits) : most;
     *images = tp_div(tp_unsqueeze(tp_narrow(pixels, 0, 0, n), 1), 255);
-    *labels = tp_to(tp_narrow(digits, 0, 0, n), TP_INT64);
+    *labels = tp_to(tp_narrow(digits, 0, 0, n), .dtype = TP_INT64);
 }
 
 static void make_parameters(tp_tensor **p) { /* weights by He's rule, zero biases */
@@ -111,9 +111,9 @@ int main(int argc, char **argv) {
         make_parameters(loaded);
         if (!tp_save_arrays(weights, PARAMS, names, trained) || !tp_load_arrays(weights, PARAMS, names, loaded)) stop(weights);
         TP_NO_GRAD {
-            tp_tensor *said = tp_argmax(network(loaded, test_images), .dim = 1), *right = tp_to(tp_eq(said, test_labels), TP_FLOAT32);
+            tp_tensor *said = tp_argmax(network(loaded, test_images), .dim = 1), *right = tp_sum(tp_eq(said, test_labels));
             if (!tp_ok()) stop("testing");
-            printf("test accuracy %.2f%%; weights saved in %s and loaded again:\n\n", 100 * tp_item(tp_mean(right)), weights);
+            printf("test accuracy %.2f%%; weights in %s, loaded again:\n\n", 100 * tp_item(right) / (double)tp_numel(said), weights);
             show(test_images, said, test_labels);
         }
     }
