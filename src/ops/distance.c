@@ -1,0 +1,137 @@
+/* cdist and pdist: distances between rows, and their derivative as an expression over operators. */
+#include "device/device.h"
+#include "ops/bag.h"
+#include "ops/distance.h"
+#include "ops/native.h"
+#include "ops/real.h"
+#include "tpi_ops.h"
+#include <math.h>
+
+typedef struct job {
+    const tp_tensor *x1, *x2; /* contiguous (batches, r1, m) and (batches, r2, m) */
+    int64_t r1, r2, m;
+    double p;
+    char *out;
+} job;
+
+static void one_row(int64_t chunk, void *context) {
+    const job *j = context;
+    int64_t batch = chunk / j->r1;
+    if (j->x1->dtype == TP_FLOAT32)
+        TPI_ISA_PICK(tpi_distances_f32)(j->r2, j->m, (const float *)j->x1->data + chunk * j->m, (const float *)j->x2->data + batch * j->r2 * j->m,
+                                        (float *)j->out + chunk * j->r2, j->p);
+    else
+        TPI_ISA_PICK(tpi_distances_f64)(j->r2, j->m, (const double *)j->x1->data + chunk * j->m, (const double *)j->x2->data + batch * j->r2 * j->m,
+                                        (double *)j->out + chunk * j->r2, j->p);
+}
+
+/* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype. */
+static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype compute) {
+    int64_t shape[TP_MAX_DIMS];
+    memcpy(shape, batch, sizeof *shape * (size_t)ndim);
+    shape[ndim] = t->shape[t->ndim - 2], shape[ndim + 1] = t->shape[t->ndim - 1];
+    tp_tensor *wide = tpi_expanded(t, tp_ints_view(shape, ndim + 2));
+    return wide ? tpi_after(wide, tpi_real_data(wide, compute)) : NULL;
+}
+
+static bool check_cdist(const tp_tensor *x1, const tp_tensor *x2, double p) {
+    if (x1->ndim < 2 || x2->ndim < 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "arguments 'x1' and 'x2': expected at least two dimensions, got shapes %s and %s", tpi_shape_text(tpi_shape(x1)),
+                          tpi_shape_text(tpi_shape(x2)));
+    if (x1->shape[x1->ndim - 1] != x2->shape[x2->ndim - 1])
+        return tpi_refuse(TP_ERR_RUNTIME, "arguments 'x1' and 'x2': expected the same number of columns, got %lld and %lld",
+                          (long long)x1->shape[x1->ndim - 1], (long long)x2->shape[x2->ndim - 1]);
+    if (!tpi_check_same_dtype(x2, "x2", x1, "x1")) return false;
+    return p >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'p': expected a number that is not negative, got %g", p);
+}
+
+tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *compute_mode) {
+    (void)compute_mode; /* distances are always taken from differences, which loses no digits */
+    tp_dtype compute = tpi_compute_dtype(x1, "x1");
+    int64_t shape[TP_MAX_DIMS];
+    int ndim;
+    if (!compute || !check_cdist(x1, x2, p)) return NULL;
+    if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim)) return NULL;
+    tp_tensor *a = spread(x1, shape, ndim, compute), *b = a ? spread(x2, shape, ndim, compute) : NULL, *out = NULL;
+    if (b) {
+        job j = {.x1 = a, .x2 = b, .r1 = x1->shape[x1->ndim - 2], .r2 = x2->shape[x2->ndim - 2], .m = x1->shape[x1->ndim - 1], .p = p};
+        int64_t rows = j.r1;
+        for (int d = 0; d < ndim; d++) rows *= shape[d];
+        shape[ndim] = j.r1, shape[ndim + 1] = j.r2;
+        out = tpi_empty(tp_ints_view(shape, ndim + 2), compute, tpi_device(x1));
+        if (out && out->numel) {
+            j.out = out->data;
+            tpi_parallel_for(rows, rows * j.r2 * (j.m + 1) * 4 >= TPI_WORTH_BYTES, one_row, &j);
+        }
+    }
+    tpi_release(a);
+    tpi_release(b);
+    return tpi_real_finish(out, (tp_dtype)x1->dtype);
+}
+
+/* x / y, and 0 where y is 0. */
+static tp_tensor *divide_or_zero(tpi_bag *bag, tp_tensor *x, tp_tensor *y) {
+    tp_tensor *zero = tpi_put(bag, tpi_eq(TP_OPERAND(y), TP_OPERAND(0)));
+    tp_tensor *safe = tpi_put(bag, tpi_masked_fill(y, zero, tp_int(1)));
+    return tpi_put(bag, tpi_masked_fill(tpi_put(bag, tpi_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
+}
+
+/* p = 2 needs no (r1, r2, m) temporary: with w = grad / dist, the gradient of row i is x1[i] * sum_j w[i,j] - sum_j w[i,j] x2[j]. */
+static tp_tensor *euclid_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, tp_tensor *dist) {
+    tpi_bag bag = {0};
+    tp_tensor *w = divide_or_zero(&bag, grad, dist);
+    if (!w) return tpi_empty_bag(&bag, NULL);
+    int64_t shape[TP_MAX_DIMS];
+    memcpy(shape, w->shape, sizeof *shape * (size_t)w->ndim);
+    shape[w->ndim - 1] = 1;
+    tp_tensor *total = tpi_put(&bag, tpi_sum_to(w, tp_ints_view(shape, w->ndim)));
+    tp_tensor *here = tpi_put(&bag, tpi_mul(TP_OPERAND(x1), TP_OPERAND(total))), *there = tpi_put(&bag, tpi_matmul(w, x2));
+    return tpi_empty_bag(&bag, tpi_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
+}
+
+/* What one difference d contributes to the gradient, before grad is multiplied in: (..., r1, r2, m). */
+static tp_tensor *slope(tpi_bag *bag, tp_tensor *d, tp_tensor *dist, double p) {
+    tp_tensor *sign = tpi_put(bag, tpi_sign(d));
+    if (p == 1) return sign;
+    tp_tensor *size = tpi_put(bag, tpi_abs(d)), *far = tpi_put(bag, tpi_unsqueeze(dist, -1));
+    if (isinf(p)) { /* every largest difference gets the whole gradient */
+        tp_tensor *largest = tpi_put(bag, tpi_eq(TP_OPERAND(size), TP_OPERAND(far)));
+        return tpi_put(bag, tpi_mul(TP_OPERAND(sign), TP_OPERAND(largest)));
+    }
+    tp_tensor *ratio = divide_or_zero(bag, size, far);
+    /* below p = 1 the power of a zero difference is infinite; sign is zero there */
+    tp_tensor *still = tpi_put(bag, tpi_eq(TP_OPERAND(ratio), TP_OPERAND(0)));
+    tp_tensor *power = tpi_put(bag, tpi_pow(TP_OPERAND(tpi_put(bag, tpi_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
+    return tpi_put(bag, tpi_mul(TP_OPERAND(sign), TP_OPERAND(power)));
+}
+
+tp_tensor *tpi_compose_cdist_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, double p, tp_tensor *dist) {
+    if (p == 2) return euclid_backward(grad, x1, x2, dist);
+    if (p == 0) return tpi_mul(TP_OPERAND(x1), TP_OPERAND(0));
+    tpi_bag bag = {0};
+    tp_tensor *a = tpi_put(&bag, tpi_unsqueeze(x1, -2)), *b = tpi_put(&bag, tpi_unsqueeze(x2, -3));
+    tp_tensor *d = tpi_put(&bag, tpi_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
+    tp_tensor *g = tpi_put(&bag, tpi_unsqueeze(grad, -1));
+    tp_tensor *each = tpi_put(&bag, tpi_mul(TP_OPERAND(slope(&bag, d, dist, p)), TP_OPERAND(g)));
+    if (!each) return tpi_empty_bag(&bag, NULL);
+    int64_t shape[TP_MAX_DIMS];
+    memcpy(shape, each->shape, sizeof *shape * (size_t)each->ndim);
+    shape[each->ndim - 2] = 1;
+    tp_tensor *sum = tpi_put(&bag, tpi_sum_to(each, tp_ints_view(shape, each->ndim)));
+    return tpi_empty_bag(&bag, tpi_squeeze_dim(sum, -2));
+}
+
+/* The distances above the diagonal of cdist(self, self), row by row. */
+tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
+    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    int64_t n = self->shape[0], pairs = n > 1 ? n * (n - 1) / 2 : 0;
+    tpi_bag bag = {0};
+    tp_tensor *index = tpi_put(&bag, tpi_empty(TP_INTS(pairs), TP_INT64, tpi_device(self)));
+    if (!index) return NULL;
+    int64_t *at = (int64_t *)index->data;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) *at++ = i * n + j;
+    tp_tensor *all = tpi_put(&bag, tpi_cdist(self, self, p, ""));
+    tp_tensor *flat = tpi_put(&bag, tpi_reshape(all, TP_INTS(n * n)));
+    return tpi_empty_bag(&bag, tpi_index_select(flat, 0, index));
+}

@@ -1,0 +1,10 @@
+/* Distances from one row to many, in the p-norm: the kernel of cdist. */
+#ifndef TPI_DISTANCE_H
+#define TPI_DISTANCE_H
+#include "device/cpu/isa.h"
+#include <stdint.h>
+
+/* out[j] = |x - y[j]| for j < n; x has m elements, y is (n, m). */
+TPI_ISA_DECLARE(void, tpi_distances_f32, (int64_t n, int64_t m, const float *x, const float *y, float *out, double p));
+TPI_ISA_DECLARE(void, tpi_distances_f64, (int64_t n, int64_t m, const double *x, const double *y, double *out, double p));
+#endif
