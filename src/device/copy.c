@@ -1,0 +1,80 @@
+/* Plain data movement between tensors, no tape: within a device by its own convert-and-copy, between devices as contiguous bytes
+ * by way of the host. The caller raises the version of what it had written. */
+#include "device/launch.h"
+
+static bool same_device(const tp_tensor *a, const tp_tensor *b) {
+    return tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
+}
+
+static const tpi_device_ops *device_with(tp_device where, bool copies) {
+    const tpi_device_ops *ops = tpi_device_ops_of(where);
+    if (!ops) return NULL;
+    if (copies ? !ops->copy : !ops->fill) return tpi_fail(TP_ERR_MISSING, "device '%s' cannot %s tensors", ops->name, copies ? "copy" : "fill");
+    return ops;
+}
+
+static bool copy_within(tp_tensor *dst, const tp_tensor *src) {
+    const tpi_device_ops *ops = device_with(tpi_device(dst), true);
+    tpi_plan plan;
+    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 2, (tp_tensor *[]){dst, (tp_tensor *)src}) && ops->copy(&plan);
+}
+
+/* The bytes of a contiguous tensor to a contiguous one of the same dtype and size on another device. */
+static bool move_bytes(tp_tensor *dst, const tp_tensor *src) {
+    const tpi_device_ops *to = tpi_device_ops_of(tpi_device(dst)), *from = tpi_device_ops_of(tpi_device(src));
+    if (!to || !from) return false;
+    size_t bytes = (size_t)src->numel * tpi_itemsize(src);
+    int to_index = tpi_device(dst).index, from_index = tpi_device(src).index;
+    if (tpi_device(dst).type == TP_CPU) return from->to_host(from_index, dst->data, src->data, bytes);
+    if (tpi_device(src).type == TP_CPU) return to->from_host(to_index, dst->data, src->data, bytes);
+    void *host = tpi_alloc(bytes);
+    bool ok = host && from->to_host(from_index, host, src->data, bytes) && to->from_host(to_index, dst->data, host, bytes);
+    if (host) tpi_free(host, bytes);
+    return ok;
+}
+
+/* Made contiguous in the destination's dtype where it is, moved, and put in place there. */
+static bool copy_between(tp_tensor *dst, const tp_tensor *src) {
+    tp_tensor *ready = tpi_empty(tpi_shape(src), (tp_dtype)dst->dtype, tpi_device(src)), *arrived = NULL;
+    bool ok = ready && copy_within(ready, src);
+    if (ok && tp_is_contiguous(dst) && tpi_same_shape(dst, src)) {
+        ok = move_bytes(dst, ready);
+    } else if (ok) {
+        arrived = tpi_empty(tpi_shape(src), (tp_dtype)dst->dtype, tpi_device(dst));
+        ok = arrived && move_bytes(arrived, ready) && copy_within(dst, arrived);
+    }
+    if (arrived) tpi_release(arrived);
+    if (ready) tpi_release(ready);
+    return ok;
+}
+
+bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
+    if (!same_device(dst, src)) return copy_between(dst, src);
+    if (!tpi_shares_memory(dst, src)) return copy_within(dst, src);
+    tp_tensor *apart = tpi_empty_like(src, (tp_dtype)src->dtype);
+    bool ok = apart && copy_within(apart, src) && copy_within(dst, apart);
+    if (apart) tpi_release(apart);
+    return ok;
+}
+
+bool tpi_fill_data(tp_tensor *dst, tp_scalar value) {
+    const tpi_device_ops *ops = device_with(tpi_device(dst), false);
+    tpi_plan plan;
+    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 1, &dst) && ops->fill(&plan, &value);
+}
+
+tp_tensor *tpi_contiguous_data(tp_tensor *t) {
+    if (tp_is_contiguous(t)) return tpi_retain(t);
+    tp_tensor *out = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t));
+    if (!out || tpi_copy_data(out, t)) return out;
+    tpi_release(out);
+    return NULL;
+}
+
+tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d) {
+    if (t->dtype == d) return tpi_retain(t);
+    tp_tensor *out = tpi_empty_like(t, d);
+    if (!out || tpi_copy_data(out, t)) return out;
+    tpi_release(out);
+    return NULL;
+}

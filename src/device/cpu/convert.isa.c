@@ -1,0 +1,286 @@
+/* The loops that move and convert elements, compiled once per instruction set: plain C that the compiler vectorises. The
+ * interface is in convert.h. The 16-bit floats meet the other types by way of float32, so the table of pairs stays 10 by 10. */
+#include "device/cpu/convert.h"
+#include <string.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+/* Memory that others wrote as float or int64 is moved here as words of its size. */
+typedef uint8_t __attribute__((may_alias)) word1;
+typedef uint16_t __attribute__((may_alias)) word2;
+typedef uint32_t __attribute__((may_alias)) word4;
+typedef uint64_t __attribute__((may_alias)) word8;
+typedef struct {
+    uint64_t lo, hi;
+} __attribute__((may_alias)) word16;
+
+/* ---- One element from type to type --------------------------------------------------------------------------------------- */
+typedef uint8_t __attribute__((may_alias)) t_b8;
+typedef uint8_t __attribute__((may_alias)) t_u8;
+typedef int8_t __attribute__((may_alias)) t_i8;
+typedef int16_t __attribute__((may_alias)) t_i16;
+typedef int32_t __attribute__((may_alias)) t_i32;
+typedef int64_t __attribute__((may_alias)) t_i64;
+typedef float __attribute__((may_alias)) t_f32;
+typedef double __attribute__((may_alias)) t_f64;
+typedef struct {
+    float re, im;
+} __attribute__((may_alias)) t_c64;
+typedef struct {
+    double re, im;
+} __attribute__((may_alias)) t_c128;
+
+/* How a value is read, by its source type: as a real number, and whether it is true. */
+#define REAL_b8(x) ((x) != 0)
+#define REAL_u8(x) (x)
+#define REAL_i8(x) (x)
+#define REAL_i16(x) (x)
+#define REAL_i32(x) (x)
+#define REAL_i64(x) (x)
+#define REAL_f32(x) (x)
+#define REAL_f64(x) (x)
+#define REAL_c64(x) ((x).re)
+#define REAL_c128(x) ((x).re)
+#define IMAG_b8(x) 0
+#define IMAG_u8(x) 0
+#define IMAG_i8(x) 0
+#define IMAG_i16(x) 0
+#define IMAG_i32(x) 0
+#define IMAG_i64(x) 0
+#define IMAG_f32(x) 0
+#define IMAG_f64(x) 0
+#define IMAG_c64(x) ((x).im)
+#define IMAG_c128(x) ((x).im)
+/* A real number as an int32, wrapping for wider integers: the way to the narrow ones. */
+#define NARROW(x) _Generic((x), int64_t: (int32_t)(uint32_t)(uint64_t)(x), default: (int32_t)(x))
+
+/* How it is written, by the target type. */
+#define MAKE_b8(from, x) ((uint8_t)((REAL_##from(x) != 0) | (IMAG_##from(x) != 0)))
+#define MAKE_u8(from, x) ((uint8_t)NARROW(REAL_##from(x)))
+#define MAKE_i8(from, x) ((int8_t)NARROW(REAL_##from(x)))
+#define MAKE_i16(from, x) ((int16_t)NARROW(REAL_##from(x)))
+#define MAKE_i32(from, x) NARROW(REAL_##from(x))
+#define MAKE_i64(from, x) ((int64_t)REAL_##from(x))
+#define MAKE_f32(from, x) ((float)REAL_##from(x))
+#define MAKE_f64(from, x) ((double)REAL_##from(x))
+#define MAKE_c64(from, x) ((t_c64){(float)REAL_##from(x), (float)IMAG_##from(x)})
+#define MAKE_c128(from, x) ((t_c128){(double)REAL_##from(x), (double)IMAG_##from(x)})
+
+#define PAIR(from, to)                                                                  \
+    static void from##_to_##to(int64_t n, const char *src, char *dst) {                 \
+        const t_##from *restrict s = (const t_##from *)src;                             \
+        t_##to *restrict d = (t_##to *)dst;                                             \
+        for (int64_t i = 0; i < n; i++) d[i] = MAKE_##to(from, s[i]);                   \
+    }
+#define TO_ALL(from)                                                                              \
+    PAIR(from, b8) PAIR(from, u8) PAIR(from, i8) PAIR(from, i16) PAIR(from, i32)                \
+    PAIR(from, i64) PAIR(from, f32) PAIR(from, f64) PAIR(from, c64) PAIR(from, c128)
+TO_ALL(b8)
+TO_ALL(u8)
+TO_ALL(i8)
+TO_ALL(i16)
+TO_ALL(i32)
+TO_ALL(i64)
+TO_ALL(f32)
+TO_ALL(f64)
+TO_ALL(c64)
+TO_ALL(c128)
+
+/* ---- The 16-bit floats --------------------------------------------------------------------------------------------------- */
+static void half_to_f32(int64_t n, const char *src, char *dst) {
+    const word2 *restrict s = (const word2 *)src;
+    t_f32 *restrict d = (t_f32 *)dst;
+    int64_t i = 0;
+#ifdef __F16C__
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps((float *)(d + i), _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(s + i))));
+    for (; i < n; i++) d[i] = _cvtsh_ss(s[i]);
+#else
+    for (; i < n; i++) d[i] = tpi_half_to_float(s[i]);
+#endif
+}
+
+static void f32_to_half(int64_t n, const char *src, char *dst) {
+    const t_f32 *restrict s = (const t_f32 *)src;
+    word2 *restrict d = (word2 *)dst;
+    int64_t i = 0;
+#ifdef __F16C__
+    for (; i + 8 <= n; i += 8) _mm_storeu_si128((__m128i *)(d + i), _mm256_cvtps_ph(_mm256_loadu_ps((const float *)(s + i)), 0));
+    for (; i < n; i++) d[i] = (uint16_t)_cvtss_sh(s[i], 0);
+#else
+    for (; i < n; i++) d[i] = tpi_float_to_half(s[i]);
+#endif
+}
+
+static void bf16_to_f32(int64_t n, const char *src, char *dst) {
+    const word2 *restrict s = (const word2 *)src;
+    word4 *restrict d = (word4 *)dst;
+    for (int64_t i = 0; i < n; i++) d[i] = (uint32_t)s[i] << 16;
+}
+
+static void f32_to_bf16(int64_t n, const char *src, char *dst) { /* tpi_float_to_bf16 over the bits, without branches */
+    const word4 *restrict s = (const word4 *)src;
+    word2 *restrict d = (word2 *)dst;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t u = s[i];
+        uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+        d[i] = (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+    }
+}
+
+/* ---- The table of pairs -------------------------------------------------------------------------------------------------- */
+typedef void (*pair_fn)(int64_t n, const char *src, char *dst);
+#define ROW(from)                                                                                                           \
+    {                                                                                                                       \
+        [TP_BOOL] = from##_to_b8, [TP_UINT8] = from##_to_u8, [TP_INT8] = from##_to_i8, [TP_INT16] = from##_to_i16,        \
+        [TP_INT32] = from##_to_i32, [TP_INT64] = from##_to_i64, [TP_FLOAT32] = from##_to_f32, [TP_FLOAT64] = from##_to_f64, \
+        [TP_COMPLEX64] = from##_to_c64, [TP_COMPLEX128] = from##_to_c128                                                    \
+    }
+static const pair_fn pairs[TP_DTYPE_COUNT][TP_DTYPE_COUNT] = {
+    [TP_BOOL] = ROW(b8), [TP_UINT8] = ROW(u8), [TP_INT8] = ROW(i8), [TP_INT16] = ROW(i16), [TP_INT32] = ROW(i32),
+    [TP_INT64] = ROW(i64), [TP_FLOAT32] = ROW(f32), [TP_FLOAT64] = ROW(f64), [TP_COMPLEX64] = ROW(c64), [TP_COMPLEX128] = ROW(c128),
+    [TP_FLOAT16] = {[TP_FLOAT32] = half_to_f32}, [TP_BFLOAT16] = {[TP_FLOAT32] = bf16_to_f32},
+};
+
+static pair_fn pair_of(int from, int to) {
+    if (from == TP_FLOAT32 && to == TP_FLOAT16) return f32_to_half;
+    if (from == TP_FLOAT32 && to == TP_BFLOAT16) return f32_to_bf16;
+    return pairs[from][to];
+}
+
+void TPI_ISA(tpi_convert_run)(int64_t n, const char *src, int from, char *dst, int to) {
+    int64_t in = tpi_dtype_bytes[from], out = tpi_dtype_bytes[to];
+    if (from == to) {
+        memcpy(dst, src, (size_t)(n * in));
+        return;
+    }
+    pair_fn direct = pair_of(from, to);
+    if (direct) {
+        direct(n, src, dst);
+        return;
+    }
+    enum { STEP = 512 }; /* one side is a 16-bit float: by way of float32 */
+    float between[STEP];
+    pair_fn first = pair_of(from, TP_FLOAT32), second = pair_of(TP_FLOAT32, to);
+    for (int64_t i = 0; i < n; i += STEP) {
+        int64_t m = n - i < STEP ? n - i : STEP;
+        first(m, src + i * in, (char *)between);
+        second(m, (const char *)between, dst + i * out);
+    }
+}
+
+/* ---- Strided elements ---------------------------------------------------------------------------------------------------- */
+#define STRIDED(word)                                                                                                               \
+    static void pack_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t row, int64_t col, char *restrict dst) {   \
+        word *restrict d = (word *)dst;                                                                                             \
+        if (col == (int64_t)sizeof(word)) {                                                                                         \
+            for (int64_t r = 0; r < rows; r++, d += cols)                                                                           \
+                for (int64_t c = 0; c < cols; c++) d[c] = ((const word *)(src + r * row))[c];                                       \
+            return;                                                                                                                 \
+        }                                                                                                                           \
+        for (int64_t r = 0; r < rows; r++)                                                                                          \
+            for (int64_t c = 0; c < cols; c++) *d++ = *(const word *)(src + r * row + c * col);                                     \
+    }                                                                                                                               \
+    static void unpack_##word(int64_t rows, int64_t cols, const char *restrict src, char *restrict dst, int64_t row, int64_t col) { \
+        const word *restrict s = (const word *)src;                                                                                 \
+        for (int64_t r = 0; r < rows; r++)                                                                                          \
+            for (int64_t c = 0; c < cols; c++) *(word *)(dst + r * row + c * col) = *s++;                                           \
+    }                                                                                                                               \
+    static void repeat_##word(int64_t n, const char *element, char *dst) {                                                          \
+        const word v = *(const word *)element;                                                                                      \
+        word *restrict d = (word *)dst;                                                                                             \
+        for (int64_t i = 0; i < n; i++) d[i] = v;                                                                                   \
+    }
+STRIDED(word1)
+STRIDED(word2)
+STRIDED(word4)
+STRIDED(word8)
+STRIDED(word16)
+
+void TPI_ISA(tpi_pack_rows)(int64_t rows, int64_t cols, const char *src, int64_t row, int64_t col, char *dst, int size) {
+    if (col == size && cols * size >= 64) {
+        for (int64_t r = 0; r < rows; r++) memcpy(dst + r * cols * size, src + r * row, (size_t)(cols * size));
+        return;
+    }
+    switch (size) {
+    case 1: pack_word1(rows, cols, src, row, col, dst); break;
+    case 2: pack_word2(rows, cols, src, row, col, dst); break;
+    case 4: pack_word4(rows, cols, src, row, col, dst); break;
+    case 8: pack_word8(rows, cols, src, row, col, dst); break;
+    default: pack_word16(rows, cols, src, row, col, dst); break;
+    }
+}
+
+void TPI_ISA(tpi_unpack_rows)(int64_t rows, int64_t cols, const char *src, char *dst, int64_t row, int64_t col, int size) {
+    if (col == size && cols * size >= 64) {
+        for (int64_t r = 0; r < rows; r++) memcpy(dst + r * row, src + r * cols * size, (size_t)(cols * size));
+        return;
+    }
+    switch (size) {
+    case 1: unpack_word1(rows, cols, src, dst, row, col); break;
+    case 2: unpack_word2(rows, cols, src, dst, row, col); break;
+    case 4: unpack_word4(rows, cols, src, dst, row, col); break;
+    case 8: unpack_word8(rows, cols, src, dst, row, col); break;
+    default: unpack_word16(rows, cols, src, dst, row, col); break;
+    }
+}
+
+void TPI_ISA(tpi_repeat)(int64_t n, const char *element, char *dst, int size) {
+    switch (size) {
+    case 1: repeat_word1(n, element, dst); break;
+    case 2: repeat_word2(n, element, dst); break;
+    case 4: repeat_word4(n, element, dst); break;
+    case 8: repeat_word8(n, element, dst); break;
+    default: repeat_word16(n, element, dst); break;
+    }
+}
+
+/* ---- Transposition ------------------------------------------------------------------------------------------------------- */
+/* Within a tile: written row by row, read down the columns of a source that is in L1. */
+#define TRANSPOSED(word)                                                                                              \
+    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, \
+                                 int64_t dst_row) {                                                                   \
+        for (int64_t c = 0; c < cols; c++) {                                                                          \
+            word *restrict d = (word *)(dst + c * dst_row);                                                           \
+            const char *s = src + c * (int64_t)sizeof(word);                                                          \
+            for (int64_t r = 0; r < rows; r++) d[r] = *(const word *)(s + r * src_row);                               \
+        }                                                                                                             \
+    }
+TRANSPOSED(word1)
+TRANSPOSED(word2)
+TRANSPOSED(word8)
+TRANSPOSED(word16)
+
+/* 4-byte elements, the common ones, by 4x4 squares in registers. */
+typedef uint32_t quad __attribute__((vector_size(16), aligned(4), may_alias));
+static void transpose_word4(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) {
+    int64_t c = 0, whole = rows & ~(int64_t)3;
+    for (; c + 4 <= cols; c += 4) {
+        for (int64_t r = 0; r < whole; r += 4) {
+            const char *s = src + r * src_row + c * 4;
+            char *d = dst + c * dst_row + r * 4;
+            quad a0 = *(const quad *)s, a1 = *(const quad *)(s + src_row);
+            quad a2 = *(const quad *)(s + 2 * src_row), a3 = *(const quad *)(s + 3 * src_row);
+            quad b0 = __builtin_shufflevector(a0, a1, 0, 4, 1, 5), b1 = __builtin_shufflevector(a0, a1, 2, 6, 3, 7);
+            quad b2 = __builtin_shufflevector(a2, a3, 0, 4, 1, 5), b3 = __builtin_shufflevector(a2, a3, 2, 6, 3, 7);
+            *(quad *)d = __builtin_shufflevector(b0, b2, 0, 1, 4, 5);
+            *(quad *)(d + dst_row) = __builtin_shufflevector(b0, b2, 2, 3, 6, 7);
+            *(quad *)(d + 2 * dst_row) = __builtin_shufflevector(b1, b3, 0, 1, 4, 5);
+            *(quad *)(d + 3 * dst_row) = __builtin_shufflevector(b1, b3, 2, 3, 6, 7);
+        }
+        for (int64_t r = whole; r < rows; r++)
+            for (int64_t k = 0; k < 4; k++) *(word4 *)(dst + (c + k) * dst_row + r * 4) = *(const word4 *)(src + r * src_row + (c + k) * 4);
+    }
+    for (; c < cols; c++)
+        for (int64_t r = 0; r < rows; r++) *(word4 *)(dst + c * dst_row + r * 4) = *(const word4 *)(src + r * src_row + c * 4);
+}
+
+void TPI_ISA(tpi_transpose)(int64_t rows, int64_t cols, const char *src, int64_t src_row, char *dst, int64_t dst_row, int size) {
+    switch (size) {
+    case 1: transpose_word1(rows, cols, src, src_row, dst, dst_row); break;
+    case 2: transpose_word2(rows, cols, src, src_row, dst, dst_row); break;
+    case 4: transpose_word4(rows, cols, src, src_row, dst, dst_row); break;
+    case 8: transpose_word8(rows, cols, src, src_row, dst, dst_row); break;
+    default: transpose_word16(rows, cols, src, src_row, dst, dst_row); break;
+    }
+}

@@ -1,0 +1,79 @@
+/* The CPU's device table, and which instruction set this CPU runs. */
+#include "device/cpu/cpu.h"
+#include <stdlib.h>
+#include <string.h>
+
+tpi_isa tpi_cpu_isa = TPI_ISA_BASE;
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+static uint64_t enabled_states(void) { /* XCR0: which registers the system saves */
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+/* Every feature of x86-64-v3 or -v4 that compilers may use, each asked for by its bit. */
+static tpi_isa detect(void) {
+    unsigned a, b, c, d;
+    enum { FMA = 1 << 12, MOVBE = 1 << 22, OSXSAVE = 1 << 27, AVX = 1 << 28, F16C = 1 << 29 };
+    const unsigned need1 = FMA | MOVBE | OSXSAVE | AVX | F16C;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & need1) != need1) return TPI_ISA_BASE;
+    uint64_t states = enabled_states();
+    if ((states & 0x6) != 0x6) return TPI_ISA_BASE;
+    if (!__get_cpuid(0x80000001u, &a, &b, &c, &d) || !(c & 1u << 5)) return TPI_ISA_BASE; /* LZCNT */
+    enum { BMI1 = 1 << 3, AVX2 = 1 << 5, BMI2 = 1 << 8 };
+    const unsigned need7 = BMI1 | AVX2 | BMI2;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & need7) != need7) return TPI_ISA_BASE;
+    const unsigned need512 = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31; /* F, DQ, CD, BW, VL */
+    return (b & need512) == need512 && (states & 0xe6) == 0xe6 ? TPI_ISA_AVX512 : TPI_ISA_AVX2;
+}
+#else
+static tpi_isa detect(void) { return TPI_ISA_BASE; }
+#endif
+
+__attribute__((constructor)) static void choose_isa(void) {
+    static const char *const names[TPI_ISAS] = {"base", "avx2", "avx512"};
+    tpi_cpu_isa = detect();
+    const char *wish = getenv("TAPER_ISA");
+    for (int i = 0; wish && i < (int)tpi_cpu_isa; i++)
+        if (!strcmp(wish, names[i])) tpi_cpu_isa = (tpi_isa)i;
+}
+
+static void *cpu_alloc(int index, size_t bytes) {
+    (void)index;
+    return tpi_alloc(bytes);
+}
+
+static void cpu_free(int index, void *block, size_t bytes) {
+    (void)index;
+    tpi_free(block, bytes);
+}
+
+static bool cpu_move(int index, void *to, const void *from, size_t bytes) {
+    (void)index;
+    memcpy(to, from, bytes);
+    return true;
+}
+
+static bool cpu_synchronize(int index) {
+    (void)index;
+    return true;
+}
+
+/* native is NULL: generated code calls the CPU's natives directly. */
+const tpi_device_ops tpi_cpu_ops = {
+    .version = TPI_DEVICE_VERSION,
+    .name = "cpu",
+    .alloc = cpu_alloc,
+    .free = cpu_free,
+    .to_host = cpu_move,
+    .from_host = cpu_move,
+    .synchronize = cpu_synchronize,
+    .map = tpi_cpu_map,
+    .fold = tpi_cpu_fold,
+    .scan = tpi_cpu_scan,
+    .copy = tpi_cpu_copy,
+    .fill = tpi_cpu_fill,
+};

@@ -1,0 +1,164 @@
+/* The driver of pointwise kernels. A plan is cut into chunks of a fixed number of positions, a chunk into blocks. An operand
+ * that lies contiguously in a block and holds the kernel's own type is used in place; others are gathered and converted
+ * into L1-sized scratch blocks. Kernels take multiples of TPI_LANES elements; the rest of a block goes through a padded
+ * copy, so that an element's value never depends on where it stands. */
+#include "base/threads.h"
+#include "device/cpu/convert.h"
+#include "device/cpu/cpu.h"
+#include "device/launch.h"
+#include <string.h>
+
+enum {
+    MAX_ARGS = 9,    /* one result and up to eight inputs */
+    LONG_RUN = 256,  /* runs at least this long are blocks of their own; shorter ones are gathered several to a block */
+};
+
+typedef struct map_job {
+    const tpi_plan *plan;
+    tpi_block_fn fn;
+    const tpi_param *params;
+    int nargs;
+    int64_t block;              /* elements of a scratch block */
+    uint8_t type[MAX_ARGS];     /* dtype of the kernel's blocks */
+    uint8_t size[MAX_ARGS];     /* its element size */
+    bool same[MAX_ARGS];        /* the operand's dtype is the kernel's */
+    bool packed[MAX_ARGS];      /* ... and it is contiguous over the whole plan */
+    bool constant[MAX_ARGS];    /* one element for the whole plan */
+    bool all_packed;            /* constants aside */
+} map_job;
+
+/* A whole group of lanes from the `rest` elements at src: the missing ones repeat the first. */
+typedef uint32_t __attribute__((may_alias)) word4;
+typedef uint64_t __attribute__((may_alias)) word8;
+static inline void pad_lanes(char *dst, const char *src, int64_t rest, int size) {
+    switch (size) {
+    case 1:
+        for (int64_t i = 0; i < TPI_LANES; i++) dst[i] = src[i < rest ? i : 0];
+        break;
+    case 4:
+        for (int64_t i = 0; i < TPI_LANES; i++) ((word4 *)dst)[i] = ((const word4 *)src)[i < rest ? i : 0];
+        break;
+    case 8:
+        for (int64_t i = 0; i < TPI_LANES; i++) ((word8 *)dst)[i] = ((const word8 *)src)[i < rest ? i : 0];
+        break;
+    default:
+        for (int64_t i = 0; i < TPI_LANES; i++) {
+            ((word8 *)dst)[2 * i] = ((const word8 *)src)[i < rest ? 2 * i : 0];
+            ((word8 *)dst)[2 * i + 1] = ((const word8 *)src)[i < rest ? 2 * i + 1 : 1];
+        }
+    }
+}
+
+/* Runs the kernel on n elements at arg: whole lanes in place, the rest through a padded copy. */
+static inline void run_block(const map_job *job, int64_t n, char *const *arg) {
+    int64_t whole = n & ~(int64_t)(TPI_LANES - 1), rest = n - whole;
+    if (whole) job->fn(whole, arg, job->params);
+    if (!rest) return;
+    _Alignas(64) char pad[MAX_ARGS][TPI_LANES * 16];
+    char *at[MAX_ARGS];
+    for (int k = 0; k < job->nargs; k++) at[k] = pad[k];
+    for (int k = 1; k < job->nargs; k++) pad_lanes(pad[k], arg[k] + whole * job->size[k], rest, job->size[k]);
+    job->fn(TPI_LANES, at, job->params);
+    memcpy(arg[0] + whole * job->size[0], pad[0], (size_t)(rest * job->size[0]));
+}
+
+typedef struct map_scratch {
+    _Alignas(64) char block[MAX_ARGS][TPI_BLOCK_BYTES];
+    const char *filled[MAX_ARGS]; /* the broadcast element that fills the block, or NULL */
+} map_scratch;
+
+/* Where the kernel finds input k for the n positions from `at` on; `run` are in the current run, whose pointers are `data`. */
+static char *input_block(const map_job *job, map_scratch *s, int k, int64_t at, int64_t n, int64_t run, char *const *data) {
+    const tpi_plan *p = job->plan;
+    int64_t stride = p->ndim ? p->stride[k][0] : 0;
+    if (job->packed[k]) return p->data[k] + at * job->size[k];
+    if (job->same[k] && n <= run && stride == job->size[k]) return data[k];
+    if (job->constant[k] || (n <= run && stride == 0)) {
+        if (s->filled[k] != data[k]) {
+            int64_t most = job->constant[k] ? p->numel : p->shape[0], fill = most < job->block ? most : job->block;
+            tpi_load_run(fill, data[k], 0, p->dtype[k], s->block[k], job->type[k]);
+            s->filled[k] = data[k];
+        }
+        return s->block[k];
+    }
+    if (n <= run) tpi_load_run(n, data[k], stride, p->dtype[k], s->block[k], job->type[k]);
+    else tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, at, n, p->data[k], p->dtype[k], s->block[k], job->type[k]);
+    return s->block[k];
+}
+
+static void map_chunk(int64_t chunk, void *context) {
+    const map_job *job = context;
+    const tpi_plan *p = job->plan;
+    map_scratch s;
+    memset(s.filled, 0, sizeof s.filled);
+    int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < p->numel ? at + TPI_CHUNK : p->numel;
+    bool long_runs = !job->all_packed && p->ndim && p->shape[0] >= LONG_RUN;
+    while (at < end) {
+        char *data[TPI_MAX_OPERANDS], *arg[MAX_ARGS];
+        int64_t run = tpi_plan_seek(p, at, data), n = end - at < job->block ? end - at : job->block;
+        if (long_runs && run < n) n = run;
+        int64_t stride = p->ndim ? p->stride[0][0] : 0;
+        bool direct = job->packed[0] || (job->same[0] && n <= run && stride == job->size[0]);
+        arg[0] = !direct ? s.block[0] : job->packed[0] ? p->data[0] + at * job->size[0] : data[0];
+        for (int k = 1; k < job->nargs; k++) arg[k] = input_block(job, &s, k, at, n, run, data);
+        run_block(job, n, arg);
+        if (!direct && n <= run) tpi_store_run(n, arg[0], job->type[0], data[0], stride, p->dtype[0]);
+        else if (!direct)
+            tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[0]}, at, n, arg[0], job->type[0], p->data[0], p->dtype[0]);
+        at += n;
+    }
+}
+
+/* What is known of each operand once and for all. */
+static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
+    const tpi_plan *p = job->plan;
+    int64_t widest = 1;
+    job->all_packed = true;
+    bool constants = false;
+    for (int k = 0; k < job->nargs; k++) {
+        int fixed = k ? op->in_type[k - 1] : TPI_CTYPES;
+        job->type[k] = (uint8_t)(k == 0 ? tpi_result_dtype(op->result, tpi_ctype_dtype(compute)) : tpi_ctype_dtype(fixed == TPI_CTYPES ? compute : (tpi_ctype)fixed));
+        job->size[k] = tpi_dtype_bytes[job->type[k]];
+        if (job->size[k] > widest) widest = job->size[k];
+        tpi_walk walk = {p->ndim, p->shape, p->stride[k]};
+        job->same[k] = p->dtype[k] == job->type[k];
+        job->packed[k] = job->same[k] && tpi_walk_is_packed(&walk, job->size[k]);
+        job->constant[k] = !job->packed[k] && k > 0;
+        for (int d = 0; d < p->ndim; d++) job->constant[k] &= p->stride[k][d] == 0;
+        constants |= job->constant[k];
+        job->all_packed &= job->packed[k] || job->constant[k];
+    }
+    job->block = TPI_BLOCK_BYTES / widest;
+    if (job->block > 1024) job->block = 1024;
+    if (job->all_packed && !constants) job->block = TPI_CHUNK;
+}
+
+/* One block of operands that need no gathering: the straight way for small tensors. */
+static bool map_small(const map_job *job) {
+    const tpi_plan *p = job->plan;
+    char *arg[MAX_ARGS];
+    _Alignas(64) char fill[MAX_ARGS][TPI_LANES * 16];
+    for (int k = 0; k < job->nargs; k++) {
+        if (job->packed[k]) {
+            arg[k] = p->data[k];
+            continue;
+        }
+        if (!job->constant[k] || p->numel > TPI_LANES) return false;
+        tpi_load_run(p->numel, p->data[k], 0, p->dtype[k], fill[k], job->type[k]);
+        arg[k] = fill[k];
+    }
+    run_block(job, p->numel, arg);
+    return true;
+}
+
+bool tpi_cpu_map(const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
+    if (plan->numel == 0) return true;
+    map_job job = {.plan = plan, .params = params, .nargs = op->nin + 1};
+    const tpi_block_fn *table = op->fn[tpi_cpu_isa];
+    job.fn = table ? table[compute] : NULL;
+    if (!job.fn) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    study(&job, op, compute);
+    if (plan->numel <= TPI_CHUNK && job.all_packed && map_small(&job)) return true;
+    tpi_parallel_for(tpi_ceil_div(plan->numel, TPI_CHUNK), plan->numel >= TPI_WORTH_THREADS, map_chunk, &job);
+    return true;
+}

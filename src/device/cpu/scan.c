@@ -1,0 +1,175 @@
+/* The driver of scans along one dim. Columns are the other dims; a column is scanned alone where its elements lie together
+ * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed length: the totals
+ * of all pieces, their running merge, then each piece from the state before it. Whether and where to cut depends on
+ * shapes alone, and so do the bits. */
+#include "base/threads.h"
+#include "device/cpu/axes.h"
+#include "device/cpu/cpu.h"
+#include "device/launch.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WIDTH = 512,          /* columns side by side */
+    BLOCK = 512,          /* elements of a column that go through scratch at a time */
+    INNER_PIECE = 16384,  /* elements of a piece of one column: stays in L2 between the two passes over neighbours */
+    OUTER_PIECE = 256,    /* rows of a piece of many columns */
+    FEW_COLUMNS = 16,
+    FEW_BLOCKS = 16,      /* from this many blocks on, there is work enough without cutting columns */
+    MAX_STATE = 4,
+};
+
+typedef struct scan_job {
+    const tpi_scan_op *op;
+    const tpi_scan_kernel *kernel;
+    const tpi_param *params;
+    tp_tensor *x;
+    tp_tensor *const *outs;
+    tpi_axes kept;
+    int64_t length, x_step, out_step[TPI_AXES_OUTS]; /* along the scanned dim, in bytes */
+    int64_t across[1 + TPI_AXES_OUTS];               /* from column to column: x, then the results */
+    tp_dtype type, out_type[TPI_AXES_OUTS];          /* of the kernel's blocks */
+    int64_t state_size[MAX_STATE];
+    bool side_by_side;
+    int64_t width, blocks, piece, pieces, per_chunk;
+    char *states[MAX_STATE];                         /* [pieces - 1][columns]: totals, then what comes before each next piece */
+    bool totals_only;
+} scan_job;
+
+typedef struct scan_scratch {
+    _Alignas(64) char x[BLOCK * 16];
+    _Alignas(64) char out[TPI_AXES_OUTS][BLOCK * 16];
+    _Alignas(64) char state[MAX_STATE][WIDTH * 16];
+} scan_scratch;
+
+/* One kernel call over n elements, x_stride and out_stride bytes apart, in place where they lie as the kernel wants them. */
+static void scan_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t x_stride, char *const *out, const int64_t *out_stride,
+                     int64_t index, char *const *state) {
+    if (job->x->dtype != job->type || x_stride != tpi_dtype_bytes[job->type]) {
+        tpi_load_run(n, x, x_stride, job->x->dtype, s->x, job->type);
+        x = s->x;
+    }
+    char *to[TPI_AXES_OUTS];
+    for (int k = 0; k < job->op->nout; k++) {
+        bool direct = !job->totals_only && job->outs[k]->dtype == job->out_type[k] && out_stride[k] == tpi_dtype_bytes[job->out_type[k]];
+        to[k] = direct ? out[k] : s->out[k];
+    }
+    (job->side_by_side ? job->kernel->outer : job->kernel->inner)(n, x, index, state, to, job->params);
+    for (int k = 0; k < job->op->nout && !job->totals_only; k++)
+        if (to[k] == s->out[k]) tpi_store_run(n, to[k], job->out_type[k], out[k], out_stride[k], job->outs[k]->dtype);
+}
+
+/* Elements from .. to of the block's columns, with the states as they are before `from`. */
+static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *c, int64_t from, int64_t to, char *const *state) {
+    int nout = job->op->nout, nstate = job->op->nstate;
+    for (int64_t i = 0; job->side_by_side && from + i < to; i++) {
+        char *out[TPI_AXES_OUTS];
+        for (int k = 0; k < nout; k++) out[k] = c->out[k] + (from + i) * job->out_step[k];
+        scan_run(job, s, c->count, c->x + (from + i) * job->x_step, job->across[0], out, job->across + 1, from + i, state);
+    }
+    for (int64_t col = 0; !job->side_by_side && col < c->count; col++) {
+        char *out[TPI_AXES_OUTS], *at[MAX_STATE];
+        for (int v = 0; v < nstate; v++) at[v] = state[v] + col * job->state_size[v];
+        for (int64_t i = from, n; i < to; i += n) {
+            n = to - i < BLOCK ? to - i : BLOCK;
+            for (int k = 0; k < nout; k++) out[k] = c->out[k] + col * job->across[1 + k] + i * job->out_step[k];
+            scan_run(job, s, n, c->x + col * job->across[0] + i * job->x_step, job->x_step, out, job->out_step, i, at);
+        }
+    }
+}
+
+static void state_of(const scan_job *job, const tpi_columns *c, int64_t piece, char **state) {
+    for (int v = 0; v < job->op->nstate; v++) state[v] = job->states[v] + (piece * job->kept.total + c->first) * job->state_size[v];
+}
+
+static tpi_columns columns_at(const scan_job *job, int64_t block) {
+    return tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
+}
+
+static void scan_block(const scan_job *job, scan_scratch *s, int64_t block, int64_t piece) {
+    int64_t from = piece * job->piece, to = from + job->piece < job->length ? from + job->piece : job->length;
+    tpi_columns c = columns_at(job, block);
+    char *state[MAX_STATE] = {s->state[0], s->state[1], s->state[2], s->state[3]};
+    if (job->totals_only) state_of(job, &c, piece, state);
+    else if (piece > 0) state_of(job, &c, piece - 1, state);
+    if (job->totals_only || piece == 0) job->kernel->start(c.count, state, job->params);
+    scan_piece(job, s, &c, from, to, state);
+}
+
+static void scan_chunk(int64_t chunk, void *context) {
+    const scan_job *job = context;
+    int64_t pieces = job->totals_only ? job->pieces - 1 : job->pieces, units = job->blocks * pieces;
+    int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < units ? unit + job->per_chunk : units;
+    scan_scratch s;
+    for (; unit < end; unit++) scan_block(job, &s, unit / pieces, unit % pieces);
+}
+
+/* Totals of single pieces become totals of all pieces up to and including each. */
+static void prefix_block(int64_t block, void *context) {
+    const scan_job *job = context;
+    tpi_columns c = columns_at(job, block);
+    _Alignas(64) char copy[MAX_STATE][WIDTH * 16];
+    char *sum[MAX_STATE] = {copy[0], copy[1], copy[2], copy[3]}, *now[MAX_STATE];
+    state_of(job, &c, 0, now);
+    for (int v = 0; v < job->op->nstate; v++) memcpy(sum[v], now[v], (size_t)(c.count * job->state_size[v]));
+    for (int64_t p = 1; p < job->pieces - 1; p++) {
+        state_of(job, &c, p, now);
+        job->kernel->merge(c.count, sum, now, job->params);
+        for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->state_size[v]));
+    }
+}
+
+static void choose_cut(scan_job *job) {
+    const tpi_axes *k = &job->kept;
+    job->side_by_side = k->ndim && k->size[0] >= FEW_COLUMNS && llabs(k->x[0]) < llabs(job->x_step);
+    job->width = WIDTH;
+    if (!job->side_by_side && TPI_CHUNK / job->length < WIDTH) job->width = job->length < TPI_CHUNK ? TPI_CHUNK / job->length : 1;
+    job->blocks = tpi_columns_blocks(k, job->width);
+    job->piece = job->side_by_side ? OUTER_PIECE : INNER_PIECE;
+    bool cut = job->kernel->merge && job->blocks < FEW_BLOCKS && job->length > 2 * job->piece;
+    if (!cut) job->piece = job->length;
+    job->pieces = tpi_ceil_div(job->length, job->piece);
+    int64_t columns = k->ndim && k->size[0] < job->width ? k->size[0] : job->width;
+    job->per_chunk = TPI_CHUNK / (columns * job->piece);
+    if (job->per_chunk < 1) job->per_chunk = 1;
+}
+
+static bool run_pieces(scan_job *job) {
+    bool worth = job->x->numel >= TPI_WORTH_THREADS;
+    size_t bytes = 0, offset[MAX_STATE];
+    for (int v = 0; v < job->op->nstate; v++) {
+        offset[v] = bytes;
+        bytes += ((size_t)((job->pieces - 1) * job->kept.total * job->state_size[v]) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN;
+    }
+    char *states = job->pieces > 1 ? tpi_alloc(bytes) : NULL;
+    if (job->pieces > 1 && !states) return false;
+    for (int v = 0; v < job->op->nstate && states; v++) job->states[v] = states + offset[v];
+    if (states) {
+        job->totals_only = true;
+        tpi_parallel_for(tpi_ceil_div(job->blocks * (job->pieces - 1), job->per_chunk), worth, scan_chunk, job);
+        tpi_parallel_for(job->blocks, false, prefix_block, job);
+        job->totals_only = false;
+    }
+    tpi_parallel_for(tpi_ceil_div(job->blocks * job->pieces, job->per_chunk), worth, scan_chunk, job);
+    if (states) tpi_free(states, bytes);
+    return true;
+}
+
+bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params) {
+    scan_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute), .length = 1};
+    job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
+    if (!job.kernel || !job.kernel->start) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
+    if (x->numel == 0) return true;
+    for (int v = 0; v < op->nstate; v++) job.state_size[v] = tpi_dtype_bytes[tpi_state_dtype(op->state_type[v], compute)];
+    bool mask[TP_MAX_DIMS] = {false};
+    if (x->ndim) mask[dim] = true, job.length = x->shape[dim], job.x_step = x->strides[dim] * (int64_t)tpi_itemsize(x);
+    tpi_axes_take(&job.kept, x, op->nout, outs, mask, false, false);
+    job.across[0] = job.kept.ndim ? job.kept.x[0] : 0;
+    for (int k = 0; k < op->nout; k++) {
+        job.out_type[k] = tpi_result_dtype(op->out_type[k], job.type);
+        job.out_step[k] = x->ndim ? outs[k]->strides[dim] * (int64_t)tpi_itemsize(outs[k]) : 0;
+        job.across[1 + k] = job.kept.ndim ? job.kept.out[k][0] : 0;
+    }
+    choose_cut(&job);
+    return run_pieces(&job);
+}

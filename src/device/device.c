@@ -1,0 +1,42 @@
+/* The registry of devices: the CPU is always there, others register their table when their plug-in is opened. */
+#include "device/cpu/cpu.h"
+
+const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops};
+
+static const char *type_name(int type) {
+    static const char *const names[TP_DEVICE_TYPES] = {"none", "cpu", "cuda", "xpu", "hip", "test"};
+    return type >= 0 && type < TP_DEVICE_TYPES ? names[type] : "unknown";
+}
+
+const tpi_device_ops *tpi_device_ops_of(tp_device device) {
+    int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
+    const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? tpi_devices[type] : NULL;
+    return ops ? ops : tpi_fail(TP_ERR_MISSING, "device '%s:%d' is not available here", type_name(type), device.index);
+}
+
+bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
+    if (type <= TP_CPU || type >= TP_DEVICE_TYPES)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'type': expected a device type that can be registered, got %d", (int)type);
+    if (!ops || ops->version != TPI_DEVICE_VERSION)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'ops': device '%s' speaks version %d of the device table, expected %d", type_name(type),
+                          ops ? ops->version : 0, TPI_DEVICE_VERSION);
+    tpi_devices[type] = ops;
+    return true;
+}
+
+void *tpi_device_alloc(tp_device device, size_t bytes) {
+    if (device.type <= TP_CPU) return tpi_alloc(bytes);
+    const tpi_device_ops *ops = tpi_device_ops_of(device);
+    if (!ops) return NULL;
+    if (!ops->alloc) return tpi_fail(TP_ERR_MISSING, "device '%s' has no memory to allocate", ops->name);
+    return ops->alloc(device.index, bytes);
+}
+
+void tpi_device_free(tp_device device, void *block, size_t bytes) {
+    if (device.type <= TP_CPU) {
+        tpi_free(block, bytes);
+        return;
+    }
+    const tpi_device_ops *ops = tpi_devices[device.type];
+    if (ops && ops->free) ops->free(device.index, block, bytes);
+}

@@ -1,0 +1,264 @@
+/* Launching a pointwise operator: promotion, checks, broadcasting, the result's memory, then the device's kernel.
+ *
+ * Numbers and zero-dimensional CPU tensors beside tensors of another device travel as one element in the compute type. An input
+ * that shares memory with the result without being the very same elements is copied first. On failure nothing has
+ * changed. The caller raises the version of what it had written in place. */
+#include "device/launch.h"
+#include <string.h>
+
+enum { MAX_IN = 8 };
+
+typedef struct map_call {
+    const tpi_map_op *op;
+    tp_tensor *tensor[MAX_IN]; /* NULL: the number counts */
+    tpi_param number[MAX_IN];
+    tp_tensor *copy[MAX_IN];   /* owned stand-ins for inputs that overlap the result */
+    tp_dtype dtype, result;
+    tpi_ctype compute;
+    tp_device device;
+    int ndim;
+    int64_t shape[TP_MAX_DIMS];
+} map_call;
+
+tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
+    switch (result) {
+    case TPI_RESULT_BOOL: return TP_BOOL;
+    case TPI_RESULT_INT64: return TP_INT64;
+    case TPI_RESULT_REAL: return tpi_dtype_to_real(dtype);
+    default: return dtype;
+    }
+}
+
+bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
+    if (types & tpi_dtype_category[dtype]) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "%s does not take %s tensors", op, tp_dtype_name(dtype));
+}
+
+void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {
+    for (int i = 0; i < n; i++) out[i] = tpi_param_of(params[i], types[i] < TPI_CTYPES ? (tpi_ctype)types[i] : compute);
+}
+
+/* ---- Dtypes ---------------------------------------------------------------------------------------------------------------- */
+
+/* A number in a tensor's clothes takes part as the number that it is; its value does not matter. */
+static tp_scalar number_like(tp_dtype dtype) {
+    switch (tpi_dtype_category[dtype]) {
+    case TPI_CAT_BOOL: return tp_truth(false);
+    case TPI_CAT_INT: return tp_int(0);
+    case TPI_CAT_FLOAT: return tp_float(0);
+    default: return tp_cplx(0, 0);
+    }
+}
+
+static bool settle_dtypes(map_call *c, const tp_operand *in) {
+    const tpi_map_op *op = c->op;
+    tpi_promotion p = {TP_NO_DTYPE, TP_NO_DTYPE, TP_NO_DTYPE};
+    for (int i = 0; i < op->nin; i++) {
+        const tp_tensor *t = in[i].tensor;
+        int fixed = op->in_type[i];
+        if (!t && in[i].scalar.kind == TP_SCALAR_NONE) return tpi_refuse(TP_ERR_VALUE, "argument %d of %s: expected a tensor, got NULL", i + 1, op->name);
+        if (fixed != TPI_CTYPES) {
+            tp_dtype wanted = tpi_ctype_dtype((tpi_ctype)fixed);
+            if (t && t->dtype != wanted)
+                return tpi_refuse(TP_ERR_RUNTIME, "argument %d of %s: expected a tensor of dtype %s, got %s", i + 1, op->name, tp_dtype_name(wanted),
+                                  tp_dtype_name(t->dtype));
+        } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
+        else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype));
+        else tpi_promote_tensor(&p, t->dtype, t->ndim);
+    }
+    c->dtype = tpi_promoted(&p);
+    if (c->dtype == TP_NO_DTYPE) c->dtype = tpi_ctype_dtype((tpi_ctype)op->in_type[0]);
+    if (op->rule == TPI_RULE_FLOAT) c->dtype = tpi_dtype_to_float(c->dtype);
+    if (!tpi_check_types(op->name, op->types, c->dtype)) return false;
+    c->compute = c->dtype == TP_BOOL && op->has_b8 ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[c->dtype];
+    c->result = tpi_result_dtype(op->result, c->dtype);
+    return true;
+}
+
+/* ---- Devices and shapes ---------------------------------------------------------------------------------------------------- */
+static bool same_device(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
+
+static bool settle_device(map_call *c, const tp_operand *in, const tp_tensor *out) {
+    const tp_tensor *decides = out;
+    for (int i = 0; i < c->op->nin; i++) {
+        const tp_tensor *t = in[i].tensor;
+        if (!t || (decides && same_device(tpi_device(decides), tpi_device(t)))) continue;
+        bool guest = t->ndim == 0 && tpi_device(t).type == TP_CPU;
+        if (!decides || (decides != out && decides->ndim == 0 && tpi_device(decides).type == TP_CPU)) decides = t;
+        else if (!guest) {
+            const tpi_device_ops *a = tpi_device_ops_of(tpi_device(decides)), *b = tpi_device_ops_of(tpi_device(t));
+            if (!a || !b) return false;
+            return tpi_refuse(TP_ERR_RUNTIME, "expected all tensors to be on the same device, got %s:%d and %s:%d", a->name,
+                              tpi_device(decides).index, b->name, tpi_device(t).index);
+        }
+    }
+    c->device = decides ? tpi_device(decides) : (tp_device){TP_CPU, 0};
+    return true;
+}
+
+static void settle_operands(map_call *c, const tp_operand *in) {
+    for (int i = 0; i < c->op->nin; i++) {
+        tp_tensor *t = in[i].tensor;
+        c->copy[i] = NULL;
+        c->tensor[i] = t;
+        if (t && same_device(tpi_device(t), c->device)) continue;
+        int fixed = c->op->in_type[i];
+        c->number[i] = tpi_param_of(t ? tpi_load_scalar(t->data, (tp_dtype)t->dtype) : in[i].scalar, fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed);
+        c->tensor[i] = NULL;
+    }
+}
+
+static bool settle_shape(map_call *c) {
+    c->ndim = -1;
+    for (int i = 0; i < c->op->nin; i++) {
+        const tp_tensor *t = c->tensor[i];
+        if (!t) continue;
+        if (c->ndim < 0) {
+            c->ndim = t->ndim;
+            memcpy(c->shape, t->shape, (size_t)t->ndim * sizeof *t->shape);
+        } else if (t->ndim != c->ndim || memcmp(c->shape, t->shape, (size_t)t->ndim * sizeof *t->shape)) {
+            int64_t joint[TP_MAX_DIMS];
+            if (!tpi_broadcast((tp_ints){c->shape, c->ndim}, tpi_shape(t), joint, &c->ndim)) return false;
+            memcpy(c->shape, joint, (size_t)c->ndim * sizeof *joint);
+        }
+    }
+    if (c->ndim < 0) c->ndim = 0; /* numbers alone: or tensors that became numbers, which have no dimensions */
+    return true;
+}
+
+/* ---- The result ------------------------------------------------------------------------------------------------------------ */
+static bool full_shape(const map_call *c, const tp_tensor *t) {
+    return t && t->ndim == c->ndim && !memcmp(t->shape, c->shape, (size_t)c->ndim * sizeof *c->shape);
+}
+
+/* Every operand is a tensor of the full shape with the same strides: the result has them too. */
+static bool same_strides(const map_call *c) {
+    const tp_tensor *first = c->tensor[0];
+    for (int i = 0; i < c->op->nin; i++)
+        if (!full_shape(c, c->tensor[i]) || memcmp(c->tensor[i]->strides, first->strides, (size_t)c->ndim * sizeof *first->strides)) return false;
+    return tpi_is_dense(first);
+}
+
+/* A new result keeps the stride order of the inputs, as PyTorch's iterator does: channels_last survives. */
+static tp_tensor *new_result(const map_call *c) {
+    tp_ints shape = {c->shape, c->ndim};
+    bool plain = true;
+    for (int i = 0; i < c->op->nin && plain; i++) plain = !c->tensor[i] || tp_is_contiguous(c->tensor[i]);
+    if (plain) return tpi_empty(shape, c->result, c->device);
+    if (same_strides(c)) return tpi_empty_like(c->tensor[0], c->result);
+    int64_t strides[MAX_IN][TP_MAX_DIMS], order[TP_MAX_DIMS];
+    const int64_t *rows[MAX_IN];
+    int n = 0;
+    for (int i = 0; i < c->op->nin; i++) {
+        const tp_tensor *t = c->tensor[i];
+        if (!t) continue;
+        int lead = c->ndim - t->ndim;
+        for (int d = 0; d < c->ndim; d++) strides[n][d] = d < lead || t->shape[d - lead] != c->shape[d] ? 0 : t->strides[d - lead];
+        rows[n] = strides[n];
+        n++;
+    }
+    tpi_dense_strides(c->ndim, c->shape, n, rows, order);
+    return tpi_empty_strided(shape, (tp_ints){order, c->ndim}, c->result, c->device);
+}
+
+static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out) {
+    if (!tp_can_cast(c->result, (tp_dtype)out->dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtype_name(c->result), tp_dtype_name(out->dtype));
+    if (!full_shape(c, out)) {
+        bool in_place = false;
+        for (int i = 0; i < c->op->nin; i++) in_place |= in[i].tensor == out;
+        if (in_place || out->numel) {
+            return tpi_refuse(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", tpi_shape_text(tpi_shape(out)),
+                              tpi_shape_text((tp_ints){c->shape, c->ndim}));
+        }
+        if (!tpi_resize(out, (tp_ints){c->shape, c->ndim})) return false;
+    }
+    if (!tp_is_contiguous(out) && tpi_overlaps_itself(out))
+        return tpi_refuse(TP_ERR_RUNTIME, "more than one element of the written-to tensor refers to a single memory location; clone it first");
+    return true;
+}
+
+/* ---- Overlap --------------------------------------------------------------------------------------------------------------- */
+static void extent(const tp_tensor *t, const char **low, const char **high) {
+    int64_t item = (int64_t)tpi_itemsize(t), first = 0, last = 0;
+    for (int d = 0; d < t->ndim; d++) {
+        int64_t reach = (t->shape[d] - 1) * t->strides[d];
+        if (reach < 0) first += reach;
+        else last += reach;
+    }
+    *low = t->data + first * item, *high = t->data + (last + 1) * item;
+}
+
+static bool same_elements(const tp_tensor *a, const tp_tensor *b) {
+    if (a->data != b->data || a->dtype != b->dtype || a->ndim != b->ndim) return false;
+    for (int d = 0; d < a->ndim; d++)
+        if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && a->strides[d] != b->strides[d])) return false;
+    return true;
+}
+
+bool tpi_shares_memory(const tp_tensor *a, const tp_tensor *b) {
+    if (a->numel == 0 || b->numel == 0 || same_elements(a, b)) return false;
+    const char *a_low, *a_high, *b_low, *b_high;
+    extent(a, &a_low, &a_high);
+    extent(b, &b_low, &b_high);
+    return a_low < b_high && b_low < a_high;
+}
+
+static bool part_from(map_call *c, const tp_tensor *out) {
+    for (int i = 0; i < c->op->nin; i++) {
+        tp_tensor *t = c->tensor[i];
+        if (!t || t == out || !tpi_shares_memory(t, out)) continue;
+        c->copy[i] = tpi_empty_like(t, (tp_dtype)t->dtype);
+        if (!c->copy[i] || !tpi_copy_data(c->copy[i], t)) return false;
+        c->tensor[i] = c->copy[i];
+    }
+    return true;
+}
+
+/* ---- The launch ------------------------------------------------------------------------------------------------------------ */
+
+/* The plan over the tensors, then numbers put in their places as operands that never move. */
+static bool make_plan(map_call *c, tp_tensor *out, tpi_plan *plan) {
+    tp_tensor *operands[MAX_IN + 1] = {out};
+    int n = 1;
+    for (int i = 0; i < c->op->nin; i++)
+        if (c->tensor[i]) operands[n++] = c->tensor[i];
+    if (!tpi_plan_make(plan, tpi_shape(out), 1, n, operands)) return false;
+    plan->nargs = c->op->nin + 1;
+    for (int i = c->op->nin - 1; i >= 0 && n < plan->nargs; i--) {
+        int to = i + 1, from = c->tensor[i] ? --n : -1;
+        if (from == to) break;
+        plan->data[to] = from < 0 ? (char *)&c->number[i] : plan->data[from];
+        int fixed = c->op->in_type[i];
+        plan->dtype[to] = from < 0 ? (uint8_t)tpi_ctype_dtype(fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed) : plan->dtype[from];
+        for (int d = 0; d < plan->ndim; d++) plan->stride[to][d] = from < 0 ? 0 : plan->stride[from][d];
+    }
+    return true;
+}
+
+static bool launch(map_call *c, tp_tensor *out, const tp_scalar *params) {
+    if (out->numel == 0) return true;
+    const tpi_device_ops *device = tpi_device_ops_of(c->device);
+    if (!device) return false;
+    if (!device->map) return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", c->op->name, device->name);
+    tpi_param values[8];
+    tpi_fill_params(values, c->op->nparam, c->op->param_type, c->compute, params);
+    tpi_plan plan;
+    return make_plan(c, out, &plan) && device->map(c->op, &plan, c->compute, values);
+}
+
+tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params) {
+    map_call c;
+    c.op = op;
+    if (!settle_dtypes(&c, in) || !settle_device(&c, in, out)) return NULL;
+    settle_operands(&c, in);
+    if (!settle_shape(&c)) return NULL;
+    if (out && !check_result(&c, in, out)) return NULL;
+    tp_tensor *result = out ? tpi_retain(out) : new_result(&c);
+    bool ok = result && (!out || part_from(&c, out)) && launch(&c, result, params);
+    for (int i = 0; i < op->nin; i++)
+        if (c.copy[i]) tpi_release(c.copy[i]);
+    if (ok) return result;
+    if (result) tpi_release(result);
+    return NULL;
+}

@@ -1,0 +1,19 @@
+/* What launching a map, a fold and a scan have in common. */
+#ifndef TPI_LAUNCH_H
+#define TPI_LAUNCH_H
+#include "device/device.h"
+
+/* The dtype of a result of kind TPI_RESULT_* when the operator computes in `dtype`. */
+tp_dtype tpi_result_dtype(int result, tp_dtype dtype);
+/* The dtype of a fold's or scan's state variable: TPI_CTYPES is the compute type, TPI_CTYPES + 1 its real type. */
+static inline tp_dtype tpi_state_dtype(uint8_t type, tpi_ctype compute) {
+    if (type < TPI_CTYPES) return tpi_ctype_dtype((tpi_ctype)type);
+    return type == TPI_CTYPES ? tpi_ctype_dtype(compute) : tpi_dtype_to_real(tpi_ctype_dtype(compute));
+}
+/* False and an error that names operator and dtype unless the table's `types` line lists the dtype's category. */
+bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype);
+/* Parameters in the types that the kernel reads them in. */
+void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params);
+/* Whether the two may share memory without being the very same elements in the same places. */
+bool tpi_shares_memory(const tp_tensor *a, const tp_tensor *b);
+#endif
