@@ -113,10 +113,9 @@ done:
     return out;
 }
 
-/* The stretch of storage that both self and the strided view over it reach, in elements. */
+/* The stretch of storage that both a tensor and the strided view over it reach, in elements; and where each starts in it. */
 typedef struct stretch {
-    int64_t first, count;
-    tpi_geometry view;
+    int64_t first, count, offset, of_offset;
 } stretch;
 
 static void reach(tp_ints shape, tp_ints strides, int64_t offset, int64_t *first, int64_t *last) {
@@ -129,29 +128,36 @@ static void reach(tp_ints shape, tp_ints strides, int64_t offset, int64_t *first
     if (end > *last) *last = end;
 }
 
-static bool find_stretch(tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset, stretch *s) {
-    if (!tpi_geometry_as_strided(self, size, stride, storage_offset, &s->view)) return false;
+static void find_stretch(const tpi_geometry *of, tp_ints size, tp_ints stride, int64_t offset, stretch *s) {
     int64_t first = INT64_MAX, last = -1;
-    reach(tpi_shape(self), tpi_strides(self), tpi_offset(self), &first, &last);
-    reach((tp_ints){s->view.shape, s->view.ndim}, (tp_ints){s->view.strides, s->view.ndim}, s->view.offset, &first, &last);
+    reach((tp_ints){of->shape, of->ndim}, (tp_ints){of->strides, of->ndim}, of->offset, &first, &last);
+    reach(size, stride, offset, &first, &last);
     s->first = last < 0 ? 0 : first;
     s->count = last < 0 ? 0 : last - first + 1;
-    return true;
+    s->offset = offset - s->first;
+    s->of_offset = of->offset - s->first;
+    if (s->count == 0) s->offset = s->of_offset = 0;
 }
 
-/* Elements that self sees more than once share what came in evenly, as their sum goes back to one place. */
-static bool share_overlaps(tp_tensor *sum, tp_tensor *self, int64_t first) {
-    tp_tensor *count = zeros_of(tpi_shape(sum), sum), *ones = tpi_empty(tpi_shape(self), sum->dtype, tpi_device(sum));
-    bool ok = count && ones && tpi_fill_data(ones, tp_int(1));
+static tpi_geometry geometry_of(tp_ints size, tp_ints stride, int64_t offset) {
+    tpi_geometry g = {.ndim = (int)size.n, .offset = offset};
+    for (int64_t d = 0; d < size.n; d++) g.shape[d] = size.v[d], g.strides[d] = stride.v[d];
+    return g;
+}
+
+/* Elements that `of` sees more than once share what came in evenly, as their sum goes back to one place. */
+static bool share_overlaps(tp_tensor *sum, const tp_tensor *of) {
+    tp_tensor *count = zeros_of(tpi_shape(sum), sum), *ones = count ? tpi_empty(tpi_shape(of), sum->dtype, tpi_device(sum)) : NULL;
+    bool ok = ones && tpi_fill_data(ones, tp_int(1));
     if (ok) {
-        add_in_order(count->data + (tpi_offset(self) - first) * (int64_t)tpi_itemsize(sum), self->strides, ones);
+        add_in_order(count->data + tpi_offset(of) * (int64_t)tpi_itemsize(sum), of->strides, ones);
         for (int64_t i = 0; i < sum->numel; i++) {
             size_t at = (size_t)i * tpi_itemsize(sum);
-            tp_scalar n = tpi_load_scalar(count->data + at, sum->dtype), v = tpi_load_scalar(sum->data + at, sum->dtype);
-            double times = tp_scalar_to_double(n);
+            double times = tp_scalar_to_double(tpi_load_scalar(count->data + at, sum->dtype));
             if (times <= 1) continue;
+            tp_scalar v = tpi_load_scalar(sum->data + at, sum->dtype);
             if (v.kind == TP_SCALAR_INT) v.as.i /= (int64_t)times;
-            else v.as.d[0] /= times, v.as.d[1] /= v.kind == TP_SCALAR_COMPLEX ? times : 1;
+            else v.as.d[0] /= times, v.as.d[1] /= times;
             tpi_store_scalar(sum->data + at, sum->dtype, v);
         }
     }
@@ -160,31 +166,32 @@ static bool share_overlaps(tp_tensor *sum, tp_tensor *self, int64_t first) {
     return ok;
 }
 
-tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset) {
+tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_ints of_size, tp_ints of_stride, int64_t of_offset, tp_ints size, tp_ints stride,
+                                          int64_t storage_offset) {
+    tpi_geometry of = geometry_of(of_size, of_stride, of_offset);
     stretch s;
-    if (!find_stretch(self, size, stride, storage_offset, &s)) return NULL;
-    tp_dtype dtype = sum_dtype(grad->dtype);
-    tp_tensor *terms = tpi_as_dtype_data(grad, dtype), *sum = terms ? zeros_of((tp_ints){&s.count, 1}, terms) : NULL, *part = NULL, *out = NULL;
-    if (!sum) goto done;
-    add_in_order(sum->data + (s.view.offset - s.first) * (int64_t)tpi_itemsize(sum), s.view.strides, terms);
-    if (tpi_overlaps_itself(self) && !share_overlaps(sum, self, s.first)) goto done;
-    part = tpi_alias(sum, self->ndim, self->shape, self->strides, self->numel ? tpi_offset(self) - s.first : 0);
-    out = part ? tpi_empty(tpi_shape(self), grad->dtype, tpi_device(grad)) : NULL;
+    find_stretch(&of, size, stride, storage_offset == TP_NONE ? of_offset : storage_offset, &s);
+    tp_tensor *terms = tpi_as_dtype_data(grad, sum_dtype(grad->dtype)), *sum = terms ? zeros_of((tp_ints){&s.count, 1}, terms) : NULL;
+    tp_tensor *part = sum ? tpi_alias(sum, of.ndim, of.shape, of.strides, s.of_offset) : NULL, *out = NULL;
+    if (part) {
+        add_in_order(sum->data + s.offset * (int64_t)tpi_itemsize(sum), stride.v, terms);
+        if (!tpi_overlaps_itself(part) || share_overlaps(sum, part)) out = tpi_empty(of_size, grad->dtype, tpi_device(grad));
+    }
     if (out && !tpi_copy_data(out, part)) out = tpi_after(out, NULL);
-done:
     tpi_release(terms);
     tpi_release(sum);
     tpi_release(part);
     return out;
 }
 
-tp_tensor *tpi_native_as_strided_of(tp_tensor *values, tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset) {
+tp_tensor *tpi_native_as_strided_of(tp_tensor *values, tp_ints of_stride, int64_t of_offset, tp_ints size, tp_ints stride, int64_t storage_offset) {
+    tpi_geometry of = geometry_of(tpi_shape(values), of_stride, of_offset);
     stretch s;
-    if (!find_stretch(self, size, stride, storage_offset, &s)) return NULL;
+    find_stretch(&of, size, stride, storage_offset == TP_NONE ? of_offset : storage_offset, &s);
     tp_tensor *memory = zeros_of((tp_ints){&s.count, 1}, values), *part = NULL, *view = NULL, *out = NULL;
     if (!memory) return NULL;
-    part = tpi_alias(memory, self->ndim, self->shape, self->strides, self->numel ? tpi_offset(self) - s.first : 0);
-    if (part && tpi_copy_data(part, values)) view = tpi_alias(memory, s.view.ndim, s.view.shape, s.view.strides, s.view.offset - s.first);
+    part = tpi_alias(memory, of.ndim, of.shape, of.strides, s.of_offset);
+    if (part && tpi_copy_data(part, values)) view = tpi_alias(memory, (int)size.n, size.v, stride.v, s.offset);
     if (view) out = tpi_empty(size, values->dtype, tpi_device(values));
     if (out && !tpi_copy_data(out, view)) out = tpi_after(out, NULL);
     tpi_release(memory);

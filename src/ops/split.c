@@ -1,0 +1,189 @@
+/* Splits: lists of views along a dim. */
+#include "ops/native.h"
+#include "tpi_ops.h"
+
+static const tp_tensors no_list = {NULL, 0};
+
+/* Room for n tensors; v is never NULL when it worked, even for none. */
+static tp_tensors list_of(int64_t n) {
+    tp_tensors list = {tpi_malloc(sizeof(tp_tensor *) * (size_t)(n ? n : 1)), 0};
+    return list;
+}
+
+static bool push(tp_tensors *list, tp_tensor *t) {
+    if (!t) return false;
+    list->v[list->n++] = t;
+    return true;
+}
+
+static tp_tensors drop(tp_tensors list) {
+    tpi_release_list(list);
+    return no_list;
+}
+
+static int dim_of(tp_tensor *self, int64_t dim) {
+    if (self->ndim == 0) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'self': a zero-dimensional tensor cannot be split");
+        return -1;
+    }
+    return TPI_DIM(self, dim);
+}
+
+tp_tensors tpi_compose_unbind(tp_tensor *self, int64_t dim) {
+    int d = dim_of(self, dim);
+    tp_tensors list = d < 0 ? no_list : list_of(self->shape[d]);
+    for (int64_t i = 0; list.v && i < self->shape[d]; i++)
+        if (!push(&list, tpo_select(self, d, i))) return drop(list);
+    return list;
+}
+
+tp_tensors tpi_compose_split(tp_tensor *self, int64_t split_size, int64_t dim) {
+    int d = dim_of(self, dim);
+    if (d < 0) return no_list;
+    int64_t size = self->shape[d];
+    if (split_size < 0 || (split_size == 0 && size != 0)) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected a positive number, got %lld", (long long)split_size);
+        return no_list;
+    }
+    int64_t pieces = size == 0 ? 1 : tpi_ceil_div(size, split_size);
+    tp_tensors list = list_of(pieces);
+    for (int64_t i = 0; list.v && i < pieces; i++) {
+        int64_t from = i * split_size, to = from + split_size < size ? from + split_size : size;
+        if (!push(&list, tpo_slice(self, d, from, to, 1))) return drop(list);
+    }
+    return list;
+}
+
+tp_tensors tpi_compose_split_sizes(tp_tensor *self, tp_ints split_size, int64_t dim) {
+    int d = dim_of(self, dim);
+    if (d < 0) return no_list;
+    int64_t total = 0;
+    bool fits = true;
+    for (int64_t i = 0; i < split_size.n; i++) fits = fits && split_size.v[i] >= 0, total += split_size.v[i];
+    if (!fits || total != self->shape[d]) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected sizes that add up to %lld, the size of dimension %d, got %s", (long long)self->shape[d], d,
+                 tpi_shape_text(split_size));
+        return no_list;
+    }
+    tp_tensors list = list_of(split_size.n);
+    for (int64_t i = 0, at = 0; list.v && i < split_size.n; at += split_size.v[i++])
+        if (!push(&list, tpo_slice(self, d, at, at + split_size.v[i], 1))) return drop(list);
+    return list;
+}
+
+tp_tensors tpi_compose_chunk(tp_tensor *self, int64_t chunks, int64_t dim) {
+    int d = dim_of(self, dim);
+    if (d < 0) return no_list;
+    if (chunks <= 0) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'chunks': expected a positive number, got %lld", (long long)chunks);
+        return no_list;
+    }
+    int64_t each = tpi_ceil_div(self->shape[d], chunks);
+    if (each > 0) return tpi_compose_split(self, each, d);
+    tp_tensors list = list_of(chunks); /* as many empty pieces as asked for */
+    while (list.v && list.n < chunks)
+        if (!push(&list, tpo_slice(self, d, 0, 0, 1))) return drop(list);
+    return list;
+}
+
+tp_tensors tpi_compose_tensor_split(tp_tensor *self, int64_t sections, int64_t dim) {
+    int d = dim_of(self, dim);
+    if (d < 0) return no_list;
+    if (sections <= 0) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'sections': expected a positive number, got %lld", (long long)sections);
+        return no_list;
+    }
+    int64_t size = self->shape[d], larger = size % sections, at = 0;
+    tp_tensors list = list_of(sections);
+    for (int64_t i = 0; list.v && i < sections; i++) {
+        int64_t length = size / sections + (i < larger);
+        if (!push(&list, tpo_slice(self, d, at, at + length, 1))) return drop(list);
+        at += length;
+    }
+    return list;
+}
+
+tp_tensors tpi_compose_tensor_split_indices(tp_tensor *self, tp_ints indices, int64_t dim) {
+    int d = dim_of(self, dim);
+    if (d < 0) return no_list;
+    tp_tensors list = list_of(indices.n + 1);
+    for (int64_t i = 0; list.v && i <= indices.n; i++) {
+        int64_t from = i ? indices.v[i - 1] : 0, to = i < indices.n ? indices.v[i] : TP_NONE;
+        if (!push(&list, tpo_slice(self, d, from, to, 1))) return drop(list);
+    }
+    return list;
+}
+
+/* hsplit, vsplit and dsplit: along dim 1 (0 for a vector), 0 and 2; an equal split must come out even. */
+static bool split_dim(tp_tensor *self, int least, int64_t dim, int64_t sections) {
+    if (self->ndim < least)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at least %d dimension(s), got shape %s", least, tpi_shape_text(tpi_shape(self)));
+    if (sections != TP_NONE && (sections <= 0 || self->shape[dim] % sections != 0))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'sections': %lld does not divide %lld, the size of dimension %lld", (long long)sections,
+                          (long long)self->shape[dim], (long long)dim);
+    return true;
+}
+
+tp_tensors tpi_compose_hsplit(tp_tensor *self, int64_t sections) {
+    int64_t dim = self->ndim == 1 ? 0 : 1;
+    return split_dim(self, 1, dim, sections) ? tpi_compose_tensor_split(self, sections, dim) : no_list;
+}
+tp_tensors tpi_compose_hsplit_array(tp_tensor *self, tp_ints indices) {
+    int64_t dim = self->ndim == 1 ? 0 : 1;
+    return split_dim(self, 1, dim, TP_NONE) ? tpi_compose_tensor_split_indices(self, indices, dim) : no_list;
+}
+tp_tensors tpi_compose_vsplit(tp_tensor *self, int64_t sections) {
+    return split_dim(self, 2, 0, sections) ? tpi_compose_tensor_split(self, sections, 0) : no_list;
+}
+tp_tensors tpi_compose_vsplit_array(tp_tensor *self, tp_ints indices) {
+    return split_dim(self, 2, 0, TP_NONE) ? tpi_compose_tensor_split_indices(self, indices, 0) : no_list;
+}
+tp_tensors tpi_compose_dsplit(tp_tensor *self, int64_t sections) {
+    return split_dim(self, 3, 2, sections) ? tpi_compose_tensor_split(self, sections, 2) : no_list;
+}
+tp_tensors tpi_compose_dsplit_array(tp_tensor *self, tp_ints indices) {
+    return split_dim(self, 3, 2, TP_NONE) ? tpi_compose_tensor_split_indices(self, indices, 2) : no_list;
+}
+
+tp_tensors tpi_compose_broadcast_tensors(tp_tensors tensors) {
+    int64_t shape[TP_MAX_DIMS], next[TP_MAX_DIMS];
+    int ndim = 0;
+    for (int64_t i = 0; i < tensors.n; i++) {
+        if (!tpi_broadcast((tp_ints){shape, ndim}, tpi_shape(tensors.v[i]), next, &ndim)) return no_list;
+        memcpy(shape, next, sizeof(int64_t) * (size_t)ndim);
+    }
+    tp_tensors list = list_of(tensors.n);
+    for (int64_t i = 0; list.v && i < tensors.n; i++)
+        if (!push(&list, tpo_expand(tensors.v[i], (tp_ints){shape, ndim}, false))) return drop(list);
+    return list;
+}
+
+/* Vectors (or single numbers) expanded to the grid they span; "xy" swaps the first two. */
+tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
+    bool xy = strcmp(indexing, "xy") == 0;
+    if (!xy && strcmp(indexing, "ij") != 0) {
+        tpi_fail(TP_ERR_VALUE, "argument 'indexing': expected \"ij\" or \"xy\", got \"%s\"", indexing);
+        return no_list;
+    }
+    if (tensors.n == 0 || tensors.n > TP_MAX_DIMS) {
+        tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", TP_MAX_DIMS, (long long)tensors.n);
+        return no_list;
+    }
+    int64_t shape[TP_MAX_DIMS];
+    for (int64_t i = 0; i < tensors.n; i++) {
+        if (tensors.v[i]->ndim > 1) {
+            tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': expected vectors, got shape %s", tpi_shape_text(tpi_shape(tensors.v[i])));
+            return no_list;
+        }
+        int64_t place = xy && tensors.n > 1 && i < 2 ? 1 - i : i;
+        shape[place] = tensors.v[i]->numel;
+    }
+    tp_tensors list = list_of(tensors.n);
+    for (int64_t i = 0; list.v && i < tensors.n; i++) {
+        int64_t place = xy && tensors.n > 1 && i < 2 ? 1 - i : i, size[TP_MAX_DIMS];
+        for (int64_t d = 0; d < tensors.n; d++) size[d] = d == place ? shape[d] : 1;
+        tp_tensor *line = tpo_reshape(tensors.v[i], (tp_ints){size, tensors.n});
+        if (!push(&list, tpi_after(line, tpo_expand(line, (tp_ints){shape, tensors.n}, false)))) return drop(list);
+    }
+    return list;
+}
