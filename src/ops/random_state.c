@@ -1,0 +1,55 @@
+/* A generator's state as a tensor, in the 5056 bytes of PyTorch's get_rng_state, so that either library reads the other's. */
+#include <string.h>
+#include "base/random.h"
+#include "tensor/tensor.h"
+
+typedef struct saved_state {
+    uint64_t seed;
+    int32_t left, seeded;
+    uint64_t next;
+    uint64_t word[TPI_MT_WORDS]; /* 32 bits each, in 64 */
+    double normal_x, normal_y, normal_rho;
+    int32_t has_normal; /* normal_y holds one */
+    int32_t unused;
+    float float_normal;
+    uint8_t has_float_normal, unused_too[3];
+} saved_state;
+_Static_assert(sizeof(saved_state) == 5056, "PyTorch's layout");
+
+tp_tensor *tp_generator_get_state(const tp_generator *generator) {
+    tp_tensor *t = tpi_empty(TP_INTS(sizeof(saved_state)), TP_UINT8, (tp_device){TP_CPU, 0});
+    if (!t) return NULL;
+    saved_state s;
+    memset(&s, 0, sizeof s);
+    tp_generator *g = tpi_generator_lock((tp_generator *)generator);
+    s.seed = g->seed, s.left = g->left, s.seeded = 1, s.next = g->next;
+    for (int i = 0; i < TPI_MT_WORDS; i++) s.word[i] = g->word[i];
+    if (g->has_normal) s.has_normal = 1, s.normal_y = g->normal;
+    if (g->has_float_normal) s.has_float_normal = 1, s.float_normal = g->float_normal;
+    tpi_generator_unlock(g);
+    memcpy(t->data, &s, sizeof s);
+    return tpi_to_scope(t);
+}
+
+static bool sane(const saved_state *s) {
+    return s->left > 0 && s->left <= TPI_MT_WORDS && s->next <= TPI_MT_WORDS && s->seeded &&
+           (s->left == 1 || s->left + (int64_t)s->next == TPI_MT_WORDS + 1);
+}
+
+bool tp_generator_set_state(tp_generator *generator, const tp_tensor *state) {
+    if (!state) return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected a uint8 tensor of %zu bytes, got NULL", sizeof(saved_state));
+    if (state->dtype != TP_UINT8)
+        return tpi_refuse(TP_ERR_TYPE, "argument 'state': expected a uint8 tensor, got %s", tp_dtype_name((tp_dtype)state->dtype));
+    if (state->numel != (int64_t)sizeof(saved_state))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected %zu bytes, got %lld", sizeof(saved_state), (long long)state->numel);
+    saved_state s;
+    if (!tp_copy_out(state, &s, sizeof s)) return false;
+    if (!sane(&s)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected the state of a generator, got other bytes");
+    tp_generator *g = tpi_generator_lock(generator);
+    g->seed = s.seed, g->left = s.left, g->next = (uint32_t)s.next;
+    for (int i = 0; i < TPI_MT_WORDS; i++) g->word[i] = (uint32_t)s.word[i];
+    g->has_normal = s.has_normal != 0, g->normal = s.normal_y;
+    g->has_float_normal = s.has_float_normal != 0, g->float_normal = s.float_normal;
+    tpi_generator_unlock(g);
+    return true;
+}
