@@ -22,34 +22,55 @@ typedef struct tpi_edge {
     uint32_t output;/* which output of that node the input was */
 } tpi_edge;
 
-/* Per tensor, once the tape or the user needs it. */
+/* Per tensor, once the tape or the user needs it. The tensor holds one reference; with retain_grad, its node's output another. */
 typedef struct tpi_autograd {
+    atomic_int refs;
     tpi_node *grad_fn;      /* owned; NULL for leaves */
     uint32_t output;        /* which output of grad_fn */
     tpi_node *accumulator;  /* a leaf's accumulation node, borrowed (the node owns the leaf, not the other way round) */
     tp_tensor *grad;        /* owned */
-    struct tpi_hook *hooks; /* tensor hooks, in order */
+    struct tpi_hook *hooks; /* a leaf's hooks, in order; those of other tensors hang on their node's output */
     bool retains_grad;
     uint32_t view_version;  /* views: the storage's version when grad_fn was made */
 } tpi_autograd;
 
 /* ---- For generated code -------------------------------------------------------------------------------------------- */
-extern _Thread_local bool tpi_grad_off; /* set inside no-grad scopes */
+extern TPI_THREAD_LOCAL bool tpi_grad_off;  /* set inside no-grad and inference scopes */
+extern TPI_THREAD_LOCAL bool tpi_inference; /* set inside inference scopes */
 
-static inline bool tpi_tracks(const tp_tensor *t) { return t && t->requires_grad; }
+/* A tensor flag beside those of tensor.h: a view made without a tape. It has no history, and may not get one by an in-place write. */
+enum { TPI_NO_GRAD_VIEW = 64 };
 
-/* nedges inputs, nsaved saved tensors, attr_bytes of attributes (zeroed), noutputs outputs. */
+/* Might a gradient flow to t? A view whose base got a history later, by an in-place write, counts: its own is made when asked for.
+ * A yes may turn out to be wrong; then no edge of the node leads anywhere, and attaching leaves the results alone. */
+static inline bool tpi_tracks(const tp_tensor *t) {
+    return t && (t->requires_grad || (t->base && t->base->requires_grad && !(t->flags & TPI_NO_GRAD_VIEW)));
+}
+
+/* Inference scopes: generated code calls tpi_mark_inference(result) on every result it allocates (views take the mark from
+ * what they view). Such a tensor has no version and may not be saved for backward nor written outside of inference scopes. */
+static inline bool tpi_inference_on(void) { return tpi_inference; }
+static inline void tpi_mark_inference(tp_tensor *t) {
+    if (tpi_inference && t) t->flags |= TPI_INFERENCE | TPI_UNTRACKED;
+}
+
+/* A call is recorded like this: tpi_node_new; an edge for each tensor input and the inputs that backward needs (both before anything
+ * is written in place); the forward computation, with tpi_touch after an in-place write; attach the results; save results; done.
+ * A failure of tpi_node_edge (no memory) is kept in the node and reported by attach.
+ *
+ * nedges inputs, nsaved saved tensors, attr_bytes of attributes (zeroed), noutputs outputs. */
 tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t attr_bytes, int noutputs);
 void tpi_node_edge(tpi_node *node, int i, tp_tensor *input); /* input may be NULL or not require a gradient */
 bool tpi_node_save(tpi_node *node, int i, tp_tensor *t);     /* an input (t may be NULL: saved as "not given") */
 bool tpi_node_save_output(tpi_node *node, int i, tp_tensor *t, int output);
 /* Makes `t`, a fresh result, output number `output` of the node. The node is reference counted: each attach takes one;
- * the maker's own reference is dropped by tpi_node_done. Non-floating outputs are left alone. */
-void tpi_node_attach(tpi_node *node, int output, tp_tensor *t);
-/* The same after `t` was written in place: its history now goes through the node. For a view, the base's history is
+ * the maker's own reference is dropped by tpi_node_done. Non-floating outputs are left alone. False: an error is pending,
+ * and t has no history. */
+bool tpi_node_attach(tpi_node *node, int output, tp_tensor *t);
+/* The same after `t`, the input of edge 0, was written in place: its history now goes through the node. For a view, the base's history is
  * rewritten (grad of the base = the old gradient with the view's part replaced), and the view's with it. */
 bool tpi_node_attach_inplace(tpi_node *node, int output, tp_tensor *t);
-void tpi_node_done(tpi_node *node);
+void tpi_node_done(tpi_node *node); /* NULL is fine */
 
 void *tpi_node_attrs(tpi_node *node);
 bool tpi_node_needs(const tpi_node *node, int i);      /* edge i leads somewhere */
@@ -57,11 +78,25 @@ bool tpi_node_needs(const tpi_node *node, int i);      /* edge i leads somewhere
  * graph was freed by an earlier backward. */
 tp_tensor *tpi_node_saved(tpi_node *node, int i);
 
-/* Before an in-place write to t: refuses a leaf that requires grad (in grad mode), tensors that overlap themselves
- * (expanded), and inference tensors outside of inference mode. */
+/* Before an in-place write to t: refuses, in grad mode, a leaf that requires grad, a view of one, and a view made without a tape of
+ * something that requires grad; always, tensors that overlap themselves (expanded), and inference tensors outside of inference scopes. */
 bool tpi_check_inplace(tp_tensor *t);
 /* out= forms do not differentiate: refuses if any of the tensors requires grad in grad mode. */
 bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out);
 
+/* The one way to a tensor's node: an owned reference, with the number of the output that t is. A leaf that requires grad gives its
+ * accumulation node; a view whose base was written since gets its history anew. NULL: no gradient flows to t, or an error is pending. */
+tpi_node *tpi_grad_fn(tp_tensor *t, uint32_t *output);
+void tpi_node_release(tpi_node *node);
+
 tpi_autograd *tpi_autograd_make(tp_tensor *t); /* the tensor's autograd part, made if missing; NULL and an error without memory */
+
+/* ---- What the tape needs of the operator layer. All return owned references, NULL with an error set; recorded like any
+ * operator when the grad mode is on (a backward with create_graph). ------------------------------------------------------ */
+tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape);       /* sums over the dims that broadcasting `shape` to t's added or stretched */
+tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype);
+tp_tensor *tpi_real_part(tp_tensor *t);                   /* of a complex tensor */
+tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b);     /* a + b, same shape and dtype */
+bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b);      /* a += b on the data alone: no tape, a's version is the caller's affair */
+tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset); /* offset from the start of the storage */
 #endif

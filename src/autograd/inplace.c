@@ -1,0 +1,231 @@
+/* In-place writes: what may be written, and what becomes of the history.
+ *
+ * A plain tensor's history just goes on through the node of the call. A write to a view changes its base: the base's new history
+ * is a CopySlices node, whose gradient is the one that comes in with the view's part replaced by what the call's own backward makes
+ * of it. The base's views, the written one included, get their history anew from the base, as a strided view of it, when
+ * somebody asks (tpi_view_refresh). */
+#include <string.h>
+#include "autograd/tape.h"
+
+/* ---- Checks -------------------------------------------------------------------------------------------------------------- */
+
+static bool refuse_no_grad_view(void) {
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous "
+                      "and error-prone, it is forbidden: make the view and the change both inside the no_grad block, or both outside");
+}
+
+/* With the grad mode on: is t something whose history a write could go into? */
+bool tpi_check_recorded_write(tp_tensor *t) {
+    tp_tensor *base = t->base;
+    if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
+    if (base && t->requires_grad && tpi_is_tracked_leaf(base))
+        return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    if (tpi_is_tracked_leaf(t)) return tpi_refuse(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
+    return true;
+}
+
+bool tpi_check_inplace(tp_tensor *t) {
+    if (!t) return tpi_refuse(TP_ERR_TYPE, "argument 'self': expected a tensor, got NULL");
+    if ((t->flags & TPI_INFERENCE) && !tpi_inference)
+        return tpi_refuse(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed; make a clone and write to that");
+    if (tpi_overlaps_itself(t))
+        return tpi_refuse(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single memory location "
+                                          "(shape %s); clone the tensor before writing to it", tpi_shape_text(tpi_shape(t)));
+    return tpi_grad_off || !tpi_tracks(t) || tpi_check_recorded_write(t);
+}
+
+bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out) {
+    if (tpi_grad_off) return true;
+    bool tracked = tpi_tracks(out);
+    for (int i = 0; i < n; i++) tracked |= tpi_tracks(inputs[i]);
+    if (!tracked) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad.");
+}
+
+/* ---- Views of a base that was written --------------------------------------------------------------------------------------- */
+
+bool tpi_view_is_stale(const tp_tensor *t) {
+    const tp_tensor *base = t->base;
+    if (!base->requires_grad || (t->flags & TPI_NO_GRAD_VIEW)) return false;
+    tpi_autograd *ag = tpi_autograd_of(t), *of_base = tpi_autograd_of(base);
+    if (!ag || !ag->grad_fn) return of_base && of_base->grad_fn; /* the base got its history after the view was made, by a write */
+    return ag->view_version != tpi_version(t);
+}
+
+static bool same_dtype_as_base(const tp_tensor *t) {
+    return t->dtype == t->base->dtype ||
+           tpi_refuse(TP_ERR_MISSING, "a %s view of a %s tensor cannot be followed through an in-place write; clone it first",
+                      tp_dtype_name((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->base->dtype));
+}
+
+/* As tpi_as_strided, recorded whatever the grad mode. */
+static tp_tensor *recorded_view(tp_tensor *of, tp_ints shape, tp_ints strides, int64_t offset) {
+    bool off = tpi_grad_off;
+    tpi_grad_off = false;
+    tp_tensor *t = tpi_as_strided(of, shape, strides, offset);
+    tpi_grad_off = off;
+    return t;
+}
+
+bool tpi_view_refresh(tp_tensor *view) {
+    if (!same_dtype_as_base(view)) return false;
+    tpi_autograd *ag = tpi_autograd_make(view);
+    tp_tensor *again = ag ? recorded_view(view->base, tpi_shape(view), tpi_strides(view), tpi_offset(view)) : NULL;
+    if (!again) return false;
+    tpi_autograd *made = tpi_autograd_of(again);
+    if (made && made->grad_fn) tpi_set_history(view, ag, tpi_node_retain(made->grad_fn), made->output);
+    tpi_release(again);
+    return true;
+}
+
+/* ---- Copies, recorded --------------------------------------------------------------------------------------------------------- */
+
+static bool copy_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    if (tpi_node_needs(node, 1)) grad_inputs[1] = tpi_retain(grads[0]); /* what was there before counts no more: edge 0 gets none */
+    return true;
+}
+static const tpi_node_class copy_class = {"CopyBackwards", "copy_", copy_backward, NULL};
+
+bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
+    bool recorded = !tpi_grad_off && (tpi_tracks(dst) || tpi_tracks(src));
+    tpi_node *node = NULL;
+    if (recorded && !(node = tpi_node_new(&copy_class, 2, 0, 0, 1))) return false;
+    if (node) {
+        tpi_node_edge(node, 0, dst);
+        tpi_node_edge(node, 1, src);
+    }
+    bool ok = tpi_copy_data(dst, src);
+    if (ok) tpi_touch(dst);
+    if (ok && node) ok = tpi_attach_inplace(node, 0, dst, 0);
+    tpi_node_done(node);
+    return ok;
+}
+
+/* ---- CopySlices: the history of a base after a write to one of its views --------------------------------------------------------- */
+
+typedef struct slice {
+    int base_ndim, view_ndim;
+    int self_edge, output;     /* of the call's own node: the edge and the output that the view is */
+    int64_t base_offset, view_offset;
+    int64_t dims[];            /* the base's sizes and strides, the view's sizes and strides */
+} slice;
+
+static size_t slice_bytes(const tp_tensor *base, const tp_tensor *view) {
+    return sizeof(slice) + 2 * (size_t)(base->ndim + view->ndim) * sizeof(int64_t);
+}
+
+static void slice_fill(slice *s, const tp_tensor *base, const tp_tensor *view, int self_edge, int output) {
+    int nb = base->ndim, nv = view->ndim;
+    *s = (slice){nb, nv, self_edge, output, tpi_offset(base), tpi_offset(view)};
+    if (nb) memcpy(s->dims, base->shape, (size_t)nb * sizeof(int64_t)), memcpy(s->dims + nb, base->strides, (size_t)nb * sizeof(int64_t));
+    int64_t *at = s->dims + 2 * nb;
+    if (nv) memcpy(at, view->shape, (size_t)nv * sizeof(int64_t)), memcpy(at + nv, view->strides, (size_t)nv * sizeof(int64_t));
+}
+
+static tp_ints base_shape(const slice *s) { return (tp_ints){s->dims, s->base_ndim}; }
+static tp_ints base_strides(const slice *s) { return (tp_ints){s->dims + s->base_ndim, s->base_ndim}; }
+static tp_ints view_shape(const slice *s) { return (tp_ints){s->dims + 2 * s->base_ndim, s->view_ndim}; }
+static tp_ints view_strides(const slice *s) { return (tp_ints){s->dims + 2 * s->base_ndim + s->view_ndim, s->view_ndim}; }
+
+static tp_tensor *copied(tp_tensor *t, tp_tensor *into) { /* takes `into` over */
+    if (into && tpi_record_copy(into, t)) return into;
+    tpi_release(into);
+    return NULL;
+}
+
+/* The view's part of `whole`, a tensor with the base's strides in storage of its own. */
+static tp_tensor *part_of(const slice *s, tp_tensor *whole) {
+    int64_t offset = s->view_offset - s->base_offset;
+    if (tpi_grad_off) return tpi_alias(whole, s->view_ndim, view_shape(s).v, view_strides(s).v, offset);
+    return tpi_as_strided(whole, view_shape(s), view_strides(s), offset);
+}
+
+/* The call's own backward, for the gradient of its result alone. */
+static bool apply_inner(tpi_node *fn, int output, tp_tensor *grad, tp_tensor **grad_inputs) {
+    tp_tensor *few[8] = {NULL}, **grads = few;
+    size_t bytes = fn->noutputs * sizeof *grads;
+    if (fn->noutputs > 8 && !(grads = tpi_new0(bytes))) return false;
+    grads[output] = grad;
+    bool ok = tpi_node_apply(fn, grads, grad_inputs);
+    if (grads != few) tpi_delete(grads, bytes);
+    return ok;
+}
+
+/* part = grad, or zeros where the call's result does not depend on what was there before. */
+static bool put_part(tp_tensor *part, tp_tensor *grad) {
+    if (grad) return tpi_record_copy(part, grad);
+    tp_tensor *zero = tpi_of_scalar(tp_float(0), (tp_dtype)part->dtype, tpi_device(part));
+    bool ok = zero && tpi_record_copy(part, zero);
+    tpi_release(zero);
+    return ok;
+}
+
+static bool slices_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    const slice *s = node->attrs;
+    tp_tensor *g = grads[0], **self = &grad_inputs[s->self_edge];
+    tp_tensor *whole = copied(g, tpi_empty_strided(base_shape(s), base_strides(s), (tp_dtype)g->dtype, tpi_device(g)));
+    tp_tensor *part = whole ? part_of(s, whole) : NULL;
+    tp_tensor *incoming = part ? copied(part, tpi_empty_like(part, (tp_dtype)part->dtype)) : NULL;
+    bool ok = incoming && apply_inner(node->inner, s->output, incoming, grad_inputs);
+    if (ok && tpi_node_needs(node, s->self_edge)) {
+        ok = put_part(part, *self);
+        tpi_release(*self);
+        *self = ok ? tpi_retain(whole) : NULL;
+    }
+    tpi_release(incoming);
+    tpi_release(part);
+    tpi_release(whole);
+    return ok;
+}
+
+static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_backward, NULL};
+
+tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved) {
+    tpi_node *node = inner->outer;
+    const slice *s = node->attrs;
+    tp_tensor *base = tpi_alias(saved, s->base_ndim, base_shape(s).v, base_strides(s).v, s->base_offset); /* stands in for the written base */
+    tpi_autograd *ag = base ? tpi_autograd_make(base) : NULL;
+    tp_tensor *t = NULL;
+    if (ag) {
+        tpi_set_history(base, ag, tpi_node_retain(node), 0);
+        t = recorded_view(base, view_shape(s), view_strides(s), s->view_offset);
+    }
+    tpi_release(base);
+    return t;
+}
+
+static tpi_node *slices_node(tpi_node *fn, int output, tp_tensor *view, int self_edge) {
+    tp_tensor *base = view->base;
+    tpi_node *node = tpi_node_new(&slices_class, (int)fn->nedges, 0, slice_bytes(base, view), 1);
+    if (!node) return NULL;
+    slice_fill(node->attrs, base, view, self_edge, output);
+    for (uint32_t i = 0; i < fn->nedges; i++)
+        if ((int)i != self_edge) node->edges[i] = (tpi_edge){tpi_node_retain(fn->edges[i].node), fn->edges[i].output};
+    tpi_node_edge(node, self_edge, base);
+    if (node->failed || !tpi_meta_set(&node->metas[0], base)) {
+        tpi_node_release(node);
+        return NULL;
+    }
+    node->live = true;
+    node->inner = tpi_node_retain(fn);
+    fn->outer = node;
+    return node;
+}
+
+bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge) {
+    if (!t || node->failed) return false;
+    if (!node->live || !tpi_differentiable(t)) return true;
+    if (!tpi_check_recorded_write(t)) return false;
+    if (!t->base) return tpi_node_attach(node, output, t);
+    if (t->flags & TPI_NO_GRAD_VIEW) return refuse_no_grad_view();
+    if (tpi_is_tracked_leaf(t->base))
+        return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
+    tpi_autograd *of_base = tpi_autograd_make(t->base), *ag = tpi_autograd_make(t);
+    if (!of_base || !ag || !same_dtype_as_base(t) || !tpi_meta_set(&node->metas[output], t)) return false;
+    tpi_node *slices = slices_node(node, output, t, self_edge);
+    if (!slices) return false;
+    tpi_set_history(t->base, of_base, slices, 0);
+    tpi_set_history(t, ag, NULL, 0); /* made anew from the base's when asked for */
+    return true;
+}

@@ -1,0 +1,20 @@
+/* Grad modes: scopes without a tape, and inference scopes. A mode belongs to the thread and is put back when its scope ends. */
+#include <taper/autograd.h>
+#include "autograd/node.h"
+
+TPI_THREAD_LOCAL bool tpi_grad_off;
+TPI_THREAD_LOCAL bool tpi_inference;
+
+tp_grad_mode tp_grad_mode_enter(bool grad_on, bool inference) {
+    tp_grad_mode before = {tpi_grad_off, tpi_inference};
+    tpi_inference |= inference;
+    tpi_grad_off = !grad_on || tpi_inference; /* nothing is recorded in an inference scope, whatever opens inside */
+    return before;
+}
+
+void tp_grad_mode_leave(tp_grad_mode *before) {
+    tpi_grad_off = before->grad_off;
+    tpi_inference = before->inference;
+}
+
+bool tp_grad_enabled(void) { return !tpi_grad_off; }

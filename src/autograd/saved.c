@@ -1,0 +1,91 @@
+/* Saved tensors: what backward will need, with the check that nobody wrote to it in between.
+ *
+ * A slot never makes a circle: inputs are held beside the history they had when they were saved, results without theirs (see
+ * tape.h). Unpacking gives the history back where the backward itself is recorded. */
+#include "autograd/tape.h"
+
+static bool refuse_inference(const tp_tensor *t) {
+    return !(t->flags & TPI_INFERENCE) ||
+           tpi_refuse(TP_ERR_RUNTIME, "Inference tensors cannot be saved for backward: a %s tensor of shape %s was made in an inference scope; "
+                                      "make a clone outside of it and use that", tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
+}
+
+bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
+    if (!t) return true;
+    if (!refuse_inference(t)) return false;
+    if (tpi_is_tracked_leaf(t)) {
+        *slot = (tpi_saved){tpi_retain(t), NULL, 0, tpi_version(t), TPI_SAVED_LEAF};
+        return true;
+    }
+    tpi_edge history = {NULL, 0};
+    if (tpi_tracks(t) && !tpi_history(t, &history)) return false;
+    tp_tensor *alias = tpi_detached(t);
+    if (!alias) {
+        tpi_node_release(history.node);
+        return false;
+    }
+    *slot = (tpi_saved){alias, history.node, history.output, tpi_version(t), TPI_SAVED_ALIAS};
+    return true;
+}
+
+bool tpi_saved_output(tpi_saved *slot, tp_tensor *t, uint32_t output) {
+    if (!t) return true;
+    if (!refuse_inference(t)) return false;
+    tp_tensor *alias = tpi_detached(t);
+    if (!alias) return false;
+    *slot = (tpi_saved){alias, NULL, output, tpi_version(t), TPI_SAVED_OUTPUT};
+    return true;
+}
+
+void tpi_saved_drop(tpi_saved *slot) {
+    tp_tensor *t = slot->t;
+    tpi_node *fn = slot->fn;
+    slot->t = NULL, slot->fn = NULL; /* the kind stays: it tells a freed slot from one that was never given */
+    tpi_release(t);
+    tpi_node_release(fn);
+}
+
+bool tpi_node_save(tpi_node *node, int i, tp_tensor *t) { return tpi_saved_input(&node->saved[i], t); }
+
+bool tpi_node_save_output(tpi_node *node, int i, tp_tensor *t, int output) { return tpi_saved_output(&node->saved[i], t, (uint32_t)output); }
+
+void tpi_node_forget(tpi_node *node) {
+    for (uint32_t i = 0; i < node->nsaved; i++) tpi_saved_drop(&node->saved[i]);
+    if (node->inner) tpi_node_forget(node->inner); /* an inner node has no inner one of its own */
+}
+
+/* ---- Unpacking --------------------------------------------------------------------------------------------------------- */
+
+static tp_tensor *with_history(tp_tensor *saved, tpi_node *fn, uint32_t output) {
+    tp_tensor *t = tpi_detached(saved);
+    if (!t) return NULL;
+    tpi_autograd *ag = tpi_autograd_make(t);
+    if (!ag) {
+        tpi_release(t);
+        return NULL;
+    }
+    tpi_set_history(t, ag, tpi_node_retain(fn), output);
+    return t;
+}
+
+tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
+    if (slot->kind == TPI_SAVED_NONE) return NULL;
+    if (!slot->t)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "Trying to backward through the graph a second time: the saved tensors of %s (%s) were freed by the first backward; "
+                        "pass retain_graph to the first one to keep them",
+                        node->cls->op, node->cls->name);
+    uint32_t version = tpi_version(slot->t);
+    if (version != slot->version)
+        return tpi_fail(TP_ERR_RUNTIME,
+                        "one of the variables needed for gradient computation has been modified by an inplace operation: the %s tensor of shape %s, "
+                        "%s of %s (%s), is at version %u; expected version %u instead",
+                        tp_dtype_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)),
+                        slot->kind == TPI_SAVED_OUTPUT ? "a result" : "an input", node->cls->op, node->cls->name, version, slot->version);
+    if (tpi_grad_off || slot->kind == TPI_SAVED_LEAF) return tpi_retain(slot->t);
+    if (slot->kind == TPI_SAVED_ALIAS) return slot->fn ? with_history(slot->t, slot->fn, slot->output) : tpi_retain(slot->t);
+    if (node->outer) return tpi_unpack_slice(node, slot->t);
+    return node->metas[slot->output].shape ? with_history(slot->t, node, slot->output) : tpi_retain(slot->t);
+}
+
+tp_tensor *tpi_node_saved(tpi_node *node, int i) { return tpi_saved_get(node, &node->saved[i]); }
