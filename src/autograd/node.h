@@ -78,6 +78,11 @@ bool tpi_node_needs(const tpi_node *node, int i);      /* edge i leads somewhere
  * graph was freed by an earlier backward. */
 tp_tensor *tpi_node_saved(tpi_node *node, int i);
 
+/* For generated backward and in-place functions: zeros like output number `output`, where no gradient came but one is needed; and
+ * a copy of t's data with t's history, for a backward that needs what an in-place write is about to replace. Owned references. */
+tp_tensor *tpi_node_zeros(tpi_node *node, int output);
+tp_tensor *tpi_copy_for_backward(tp_tensor *t);
+
 /* Before an in-place write to t: refuses, in grad mode, a leaf that requires grad, a view of one, and a view made without a tape of
  * something that requires grad; always, tensors that overlap themselves (expanded), and inference tensors outside of inference scopes. */
 bool tpi_check_inplace(tp_tensor *t);

@@ -89,3 +89,30 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
 }
 
 tp_tensor *tpi_node_saved(tpi_node *node, int i) { return tpi_saved_get(node, &node->saved[i]); }
+
+/* ---- For generated code -------------------------------------------------------------------------------------------------- */
+
+tp_tensor *tpi_node_zeros(tpi_node *node, int output) {
+    const tpi_meta *meta = &node->metas[output];
+    if (!meta->shape) return tpi_fail(TP_ERR_RUNTIME, "result %d of %s has no gradient", output, node->cls->op);
+    tp_tensor *zeros = tpi_empty((tp_ints){meta->shape, meta->ndim}, (tp_dtype)meta->dtype, meta->device);
+    if (!zeros || tpi_fill_data(zeros, tp_int(0))) return zeros;
+    tpi_release(zeros);
+    return NULL;
+}
+
+tp_tensor *tpi_copy_for_backward(tp_tensor *t) {
+    tpi_edge history;
+    if (!tpi_history(t, &history)) return NULL;
+    tp_tensor *copy = tpi_empty_like(t, (tp_dtype)t->dtype);
+    tpi_autograd *ag = copy && history.node ? tpi_autograd_make(copy) : NULL;
+    bool ok = copy && (ag || !history.node) && tpi_copy_data(copy, t);
+    if (ok && ag) {
+        tpi_set_history(copy, ag, history.node, history.output);
+        return copy;
+    }
+    tpi_node_release(history.node);
+    if (ok) return copy;
+    tpi_release(copy);
+    return NULL;
+}
