@@ -14,8 +14,8 @@ struct scopes {
     uintptr_t *refs;
 };
 
-static _Thread_local struct scopes *scopes;
-static _Thread_local intptr_t lost; /* scopes that could not be opened; always deeper than all that could */
+static TPI_THREAD_LOCAL struct scopes *scopes;
+static TPI_THREAD_LOCAL intptr_t lost; /* scopes that could not be opened; always deeper than all that could */
 
 static pthread_key_t at_exit_key;
 static pthread_once_t at_exit_once = PTHREAD_ONCE_INIT;
@@ -45,6 +45,10 @@ static void thread_ends(void *value) {
 }
 
 static void make_key(void) { at_exit_made = pthread_key_create(&at_exit_key, thread_ends) == 0; }
+
+__attribute__((destructor)) static void drop_key(void) { /* before a dlclose takes the code away */
+    if (at_exit_made) pthread_key_delete(at_exit_key);
+}
 
 static struct scopes *scopes_make(void) {
     pthread_once(&at_exit_once, make_key);

@@ -178,17 +178,21 @@ tp_tensor *tpi_empty_layout(tp_ints shape, tp_dtype dtype, tp_device device, tp_
         return tpi_fail(TP_ERR_RUNTIME, "argument 'memory_format': required rank %lld tensor to use %s format, got shape %s", (long long)want,
             want == 4 ? "channels_last" : "channels_last_3d", tpi_shape_text(shape));
     if (tpi_numel_of(shape) < 0) return NULL;
-    /* Channels first, then the spatial dims from the last on, then the batch. PyTorch multiplies plain sizes for the plane. */
-    int64_t strides[5], step = 1;
-    strides[1] = step, step *= shape.v[1] > 1 ? shape.v[1] : 1;
-    for (int64_t i = want - 1; i >= 2; i--) strides[i] = step, step *= shape.v[i] > 1 ? shape.v[i] : 1;
+    /* Channels first, then the spatial dims from the last on, then the batch. Like PyTorch's, a size of 0 makes strides 0 here. */
+    int64_t strides[5], step = shape.v[1];
+    strides[1] = 1;
+    for (int64_t i = want - 1; i >= 2; i--) strides[i] = step, step *= shape.v[i];
     strides[0] = step;
     return tpi_empty_strided(shape, tp_ints_view(strides, want), dtype, device);
 }
 
 tp_tensor *tpi_empty_like(const tp_tensor *like, tp_dtype dtype) {
     if (!dtype) dtype = (tp_dtype)like->dtype;
-    if (tp_is_contiguous(like)) return tpi_empty(tpi_shape(like), dtype, tpi_device(like));
+    if (tp_is_contiguous(like)) {
+        tp_tensor *t = tpi_empty(tpi_shape(like), dtype, tpi_device(like));
+        if (t && like->ndim) memcpy(t->strides, like->strides, (size_t)like->ndim * sizeof *t->strides); /* dims of size one may have any stride */
+        return t;
+    }
     if (tpi_is_dense(like)) return tpi_empty_strided(tpi_shape(like), tpi_strides(like), dtype, tpi_device(like));
     int64_t strides[TP_MAX_DIMS];
     const int64_t *theirs = like->strides;
@@ -244,7 +248,7 @@ tp_tensor *tpi_detached(tp_tensor *of) {
     t->numel = of->numel;
     t->storage = tpi_storage_retain(of->storage);
     t->data = of->data;
-    t->flags = of->flags;
+    t->flags = of->flags & (TPI_WRAPPED | TPI_UNTRACKED | TPI_INFERENCE);
     return t;
 }
 
