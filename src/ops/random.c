@@ -23,6 +23,7 @@ typedef struct distribution {
     double a, b;    /* the distribution's parameters */
     uint64_t range; /* integers: [base, base + range), or all 64 bits if 0 */
     int64_t base;
+    bool wide;      /* integers: from two words each */
 } distribution;
 
 /* ---- Walking the tensor ---------------------------------------------------------------------------------------------------- */
@@ -82,30 +83,51 @@ static float round_as(tp_dtype dtype, float v) {
     return dtype == TP_BFLOAT16 ? tpi_bf16_to_float(tpi_float_to_bf16(v)) : v;
 }
 
+static void uniform_doubles(tp_generator *g, int64_t n, double *out) {
+    uint32_t words[2 * BLOCK];
+    for (int64_t at = 0, run; at < n; at += run) {
+        run = n - at < BLOCK ? n - at : BLOCK;
+        tpi_random_words(g, 2 * run, words);
+        for (int64_t i = 0; i < run; i++) {
+            uint64_t both = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
+            out[at + i] = (double)(int64_t)(both & ((1ULL << 53) - 1)) * 0x1p-53;
+        }
+    }
+}
+
+/* u * range + from, rounded once, as PyTorch's builds fuse it. Doubles hold the product of two floats exactly. */
+static inline float stretch(float u, float range, float from) { return from == 0 ? u * range : (float)((double)u * (double)range + (double)from); }
+
 /* The upper end is not part of the range: where rounding reaches it, the lower end stands in. */
 static void draw_uniform_float(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
     float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(of->dtype, (float)of->b);
     for (int64_t i = 0; i < n; i++) {
-        float v = round_as(of->dtype, tpi_uniform_float(g) * range + from);
+        float v = round_as(of->dtype, stretch(tpi_uniform_float(g), range, from));
         out->real[i] = (double)(v == end ? from : v);
     }
 }
 
-static void draw_uniform_double(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
+static void stretch_doubles(const distribution *of, int64_t n, double *v) {
+    double range = of->b - of->a;
     for (int64_t i = 0; i < n; i++) {
-        double v = tpi_uniform_double(g) * (of->b - of->a) + of->a;
-        out->real[i] = v == of->b ? of->a : v;
+        v[i] = of->a == 0 ? v[i] * range : fma(v[i], range, of->a);
+        if (v[i] == of->b) v[i] = of->a;
     }
 }
 
-static void uniform_floats(tp_generator *g, float *out, int64_t n, float from, float to) {
+static void draw_uniform_double(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
+    uniform_doubles(g, n, out->real);
+    stretch_doubles(of, n, out->real);
+}
+
+static void uniform_floats(tp_generator *g, float *out, int64_t n, double low, double high) {
     uint32_t words[BLOCK];
-    float range = to - from;
+    float from = (float)low, to = (float)high, range = to - from;
     for (int64_t at = 0, run; at < n; at += run) {
         run = n - at < BLOCK ? n - at : BLOCK;
         tpi_random_words(g, run, words);
         for (int64_t i = 0; i < run; i++) {
-            float v = tpi_word_to_uniform(words[i]) * range + from;
+            float v = stretch(tpi_word_to_uniform(words[i]), range, from);
             out[at + i] = v == to ? from : v;
         }
     }
@@ -113,14 +135,11 @@ static void uniform_floats(tp_generator *g, float *out, int64_t n, float from, f
 
 static void uniform_memory(char *data, tp_dtype dtype, int64_t n, tp_generator *g, const distribution *of) {
     if (dtype == TP_FLOAT32) {
-        uniform_floats(g, (float *)data, n, (float)of->a, (float)of->b);
+        uniform_floats(g, (float *)data, n, of->a, of->b);
         return;
     }
-    for (int64_t i = 0; i < n; i++) {
-        drawn one;
-        draw_uniform_double(g, of, 1, &one);
-        ((double *)data)[i] = one.real[0];
-    }
+    uniform_doubles(g, n, (double *)data);
+    stretch_doubles(of, n, (double *)data);
 }
 
 bool tpi_native_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
@@ -160,11 +179,11 @@ static void normal_floats(float *v, int64_t n, tp_generator *g, const distributi
 }
 
 static void normal_doubles(double *v, int64_t n, tp_generator *g, const distribution *of) {
-    for (int64_t i = 0; i < n; i++) v[i] = tpi_uniform_double(g);
+    uniform_doubles(g, n, v);
     for (int64_t i = 0; i + NORMAL_BLOCK <= n; i += NORMAL_BLOCK) normal_block_double(v + i, of->a, of->b);
     if (n % NORMAL_BLOCK == 0) return;
     v += n - NORMAL_BLOCK;
-    for (int64_t i = 0; i < NORMAL_BLOCK; i++) v[i] = tpi_uniform_double(g);
+    uniform_doubles(g, NORMAL_BLOCK, v);
     normal_block_double(v, of->a, of->b);
 }
 
@@ -210,7 +229,8 @@ bool tpi_native_normal(tp_tensor *t, double mean, double std, tp_generator *g) {
 
 /* ---- Transformed uniforms and normals --------------------------------------------------------------------------------------------- */
 static void draw_exponential(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    for (int64_t i = 0; i < n; i++) out->real[i] = -log1p(-tpi_uniform_double(g)) / of->a;
+    uniform_doubles(g, n, out->real);
+    for (int64_t i = 0; i < n; i++) out->real[i] = -log1p(-out->real[i]) / of->a;
 }
 
 bool tpi_native_exponential(tp_tensor *t, double lambd, tp_generator *g) {
@@ -221,7 +241,8 @@ bool tpi_native_exponential(tp_tensor *t, double lambd, tp_generator *g) {
 }
 
 static void draw_cauchy(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    for (int64_t i = 0; i < n; i++) out->real[i] = of->a + of->b * tan(M_PI * (tpi_uniform_double(g) - 0.5));
+    uniform_doubles(g, n, out->real);
+    for (int64_t i = 0; i < n; i++) out->real[i] = of->a + of->b * tan(M_PI * (out->real[i] - 0.5));
 }
 
 bool tpi_native_cauchy(tp_tensor *t, double median, double sigma, tp_generator *g) {
@@ -243,7 +264,8 @@ bool tpi_native_log_normal(tp_tensor *t, double mean, double std, tp_generator *
 }
 
 static void draw_geometric(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    for (int64_t i = 0; i < n; i++) out->real[i] = ceil(log(tpi_uniform_double(g)) / log1p(-of->a));
+    uniform_doubles(g, n, out->real);
+    for (int64_t i = 0; i < n; i++) out->real[i] = ceil(log(out->real[i]) / log1p(-of->a));
 }
 
 bool tpi_native_geometric(tp_tensor *t, double p, tp_generator *g) {
@@ -256,7 +278,8 @@ bool tpi_native_geometric(tp_tensor *t, double p, tp_generator *g) {
 }
 
 static void draw_bernoulli(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    for (int64_t i = 0; i < n; i++) out->real[i] = tpi_uniform_double(g) < of->a ? 1 : 0;
+    uniform_doubles(g, n, out->real);
+    for (int64_t i = 0; i < n; i++) out->real[i] = out->real[i] < of->a ? 1 : 0;
 }
 
 bool tpi_native_bernoulli_p(tp_tensor *t, double p, tp_generator *g) {
@@ -290,37 +313,66 @@ static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
 static void draw_whole(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
     if (of->range == 0) {
         for (int64_t i = 0; i < n; i++) out->whole[i] = (int64_t)tpi_random64(g);
-    } else if (of->range >= (uint64_t)1 << 32) {
+    } else if (of->wide) {
         for (int64_t i = 0; i < n; i++) out->whole[i] = (int64_t)(tpi_random64(g) % of->range + (uint64_t)of->base);
     } else {
         for (int64_t i = 0; i < n; i++) out->whole[i] = (int64_t)(tpi_random32(g) % of->range + (uint64_t)of->base);
     }
 }
 
-static bool fill_whole(tp_tensor *t, int64_t base, uint64_t range, tp_generator *g) {
-    distribution of = {.dtype = (tp_dtype)t->dtype, .whole = true, .base = base, .range = range, .draw = draw_whole};
+static bool fill_whole(tp_tensor *t, int64_t base, uint64_t range, bool wide, tp_generator *g) {
+    distribution of = {.dtype = (tp_dtype)t->dtype, .whole = true, .base = base, .range = range, .wide = wide, .draw = draw_whole};
     return fill_from(t, g, &of);
 }
 
 /* All that the dtype holds from zero up; the largest included. */
 bool tpi_native_random(tp_tensor *t, tp_generator *g) {
     int64_t low, high;
-    return whole_limits((tp_dtype)t->dtype, &low, &high) && fill_whole(t, 0, (uint64_t)high + 1, g);
+    return whole_limits((tp_dtype)t->dtype, &low, &high) && fill_whole(t, 0, (uint64_t)high + 1, tpi_itemsize(t) == 8, g);
+}
+
+/* A word's remainder is even enough for ranges that are small against 2 to the 32; a wider range takes two words. */
+static bool fill_range(tp_tensor *t, int64_t base, uint64_t range, tp_generator *g) {
+    return fill_whole(t, base, range, range >= (uint64_t)1 << 28, g);
+}
+
+/* A floating tensor takes integers that it cannot hold, rounded. So that none rounds out of [from, to), ends that would are moved
+ * in by one step of the dtype. */
+static int64_t round_whole(int64_t v, tp_dtype dtype) {
+    double e;
+    tpi_store_scalar(&e, dtype, tp_int(v));
+    return tp_scalar_to_int(tpi_load_scalar(&e, dtype));
+}
+
+static int64_t step_at(int64_t v, int64_t exact) { /* between neighbours of v in a dtype that holds all integers up to `exact` */
+    uint64_t size = v < 0 ? -(uint64_t)v : (uint64_t)v;
+    int exponent = 63 - __builtin_clzll(size | 1), digits = 63 - __builtin_clzll((uint64_t)exact);
+    return exponent < digits ? 1 : (int64_t)1 << (exponent - digits + 1);
+}
+
+static void move_ends_in(tp_dtype dtype, int64_t exact, int64_t *from, int64_t *to) {
+    int64_t first = round_whole(*from + 1, dtype), last = round_whole(*to - 1, dtype);
+    if (first < *from) *from = first + step_at(*from + 1, exact);
+    if (last >= *to) *to = last - step_at(*to - 1, exact);
 }
 
 bool tpi_native_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g) {
     int64_t low, high;
     tp_dtype dtype = (tp_dtype)t->dtype;
     if (!whole_limits(dtype, &low, &high)) return false;
-    bool floating = tp_dtype_is_floating(dtype); /* a floating tensor takes what it cannot hold, rounded */
+    bool floating = tp_dtype_is_floating(dtype);
     if (!floating && (from < low || from > high))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'from': %lld is out of bounds for %s", (long long)from, tp_dtype_name(dtype));
-    if (to == TP_NONE) return fill_whole(t, from, (uint64_t)high - (uint64_t)from + 1, g);
+    if (to == TP_NONE) return fill_range(t, from, (uint64_t)high - (uint64_t)from + 1, g);
     if (from >= to)
         return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)from, (long long)to);
     if (!floating && (to - 1 < low || to - 1 > high))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'to': to - 1 = %lld is out of bounds for %s", (long long)to - 1, tp_dtype_name(dtype));
-    return fill_whole(t, from, (uint64_t)to - (uint64_t)from, g);
+    if (floating) move_ends_in(dtype, high, &from, &to);
+    if (from >= to)
+        return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to' in %s, but got from=%lld >= to=%lld", tp_dtype_name(dtype),
+                          (long long)from, (long long)to);
+    return fill_range(t, from, (uint64_t)to - (uint64_t)from, g);
 }
 
 bool tpi_native_random_to(tp_tensor *t, int64_t to, tp_generator *g) { return tpi_native_random_from(t, 0, to, g); }
