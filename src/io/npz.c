@@ -4,7 +4,7 @@
 #include <taper/io.h>
 #include "io/npy.h"
 #include "io/zip.h"
-#include "tensor/storage.h"
+#include "tensor/tensor.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Storage: the memory under tensors. Private to src/tensor, except for io and bindings that bring their own memory. */
+/* Storage: the memory under tensors. For src/tensor, and for layers above that bring memory of their own. */
 #ifndef TPI_STORAGE_H
 #define TPI_STORAGE_H
 #include "tensor/tensor.h"

@@ -230,15 +230,25 @@ tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
 
 /* ---- Views and changes of geometry ------------------------------------------------------------------------------------ */
 
-tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
-    tp_ints sizes = tp_ints_view(shape, ndim), steps = tp_ints_view(ndim ? strides : NULL, ndim);
-    tp_tensor *t = tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, offset * (int64_t)tpi_itemsize(of));
-    if (!t) return NULL;
+/* Makes the new header `t` a view of `of`: the storage is shared, the root base remembered. */
+static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
     tpi_storage_retain(t->storage);
     t->flags = of->flags & (TPI_UNTRACKED | TPI_INFERENCE);
     t->base = tpi_retain(of->base ? of->base : of);
     if (tpi_autograd_of_view) tpi_autograd_of_view(t, of);
     return t;
+}
+
+tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
+    tp_ints sizes = tp_ints_view(shape, ndim), steps = tp_ints_view(ndim ? strides : NULL, ndim);
+    tp_tensor *t = tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, offset * (int64_t)tpi_itemsize(of));
+    return t ? as_view(t, of) : NULL;
+}
+
+tp_tensor *tpi_alias_as(tp_tensor *of, const tpi_geometry *g) {
+    tp_ints sizes = tp_ints_view(g->shape, g->ndim), steps = tp_ints_view(g->ndim ? g->strides : NULL, g->ndim);
+    tp_tensor *t = tensor_over(of->storage, g->dtype, sizes, steps, g->offset * (int64_t)tpi_dtype_bytes[g->dtype]);
+    return t ? as_view(t, of) : NULL;
 }
 
 tp_tensor *tpi_detached(tp_tensor *of) {

@@ -82,6 +82,8 @@ tp_tensor *tpi_empty_like(const tp_tensor *like, tp_dtype dtype);
 tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device); /* zero-dimensional, TP_NO_DTYPE: from the value; flagged TPI_WRAPPED */
 /* A view: same storage, new geometry (offset in elements from the start of the storage). Records the base. */
 tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset);
+struct tpi_geometry;
+tp_tensor *tpi_alias_as(tp_tensor *of, const struct tpi_geometry *geometry); /* the same in geometry->dtype, which its offset counts in */
 /* The same data with no history and no base (detach); shares the version counter. */
 tp_tensor *tpi_detached(tp_tensor *of);
 bool tpi_resize(tp_tensor *t, tp_ints shape); /* contiguous, grows the storage when needed; for out= */
@@ -92,6 +94,7 @@ typedef struct tpi_geometry {
     int ndim;
     int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     int64_t offset;
+    tp_dtype dtype; /* TP_NO_DTYPE: as before; views that change it (view_as_real) set it */
 } tpi_geometry;
 
 /* Gives t a new geometry on its own storage (t_(), squeeze_()); the data must lie within it. Nothing is changed on failure. */
