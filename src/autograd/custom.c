@@ -1,8 +1,8 @@
 /* Custom functions: a node whose forward and backward are the user's.
  *
- * A call lives in its node's attributes' place: the node holds it, its saved tensors are the node's, and the graph's end is its end. forward
- * runs without a tape; then each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place write, an
- * input returned as it is becomes an alias first. */
+ * The node holds the call, and what the call saves is saved in the node, so both end with the graph. forward runs without a tape; then
+ * each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place write; an input returned as it is becomes
+ * an alias first. */
 #include <string.h>
 #include <taper/autograd.h>
 #include "autograd/tape.h"
@@ -129,8 +129,7 @@ static bool attach_output(tp_function_call *call, tp_tensors inputs, int64_t o, 
     return call->nondiff[o] || tpi_node_attach(call->node, (int)o, *output);
 }
 
-/* Turns what forward kept into the node's saved tensors, now that it is known which of them are outputs. before: the outputs as
- * forward gave them. */
+/* Turns what forward kept into the node's saved tensors, now that it is known which of them are outputs. */
 static bool save_kept(tp_function_call *call, tp_tensor *const *outputs) {
     if (!call->nkept) return true;
     tpi_saved *saved = tpi_malloc((size_t)call->nkept * sizeof *saved);

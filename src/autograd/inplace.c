@@ -32,7 +32,7 @@ bool tpi_check_inplace(tp_tensor *t) {
     if (tpi_overlaps_itself(t))
         return tpi_refuse(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single memory location "
                                           "(shape %s); clone the tensor before writing to it", tpi_shape_text(tpi_shape(t)));
-    return tpi_grad_off || !tpi_tracks(t) || tpi_check_recorded_write(t);
+    return tpi_grad_off || tpi_check_recorded_write(t);
 }
 
 bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out) {

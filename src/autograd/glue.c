@@ -1,0 +1,194 @@
+/* See glue.h. */
+#include "autograd/glue.h"
+#include "base/memory.h"
+#include "tpi_ops.h"
+#include <pthread.h>
+
+bool tpi_all_to_scope(tp_tensor **t, int n) {
+    for (int i = 0; i < n; i++) {
+        if (!t[i] || (t[i] = tpi_to_scope(t[i]))) continue;
+        for (int k = i + 1; k < n; k++) tpi_drop(&t[k]);
+        return false; /* those before i belong to the scope */
+    }
+    return true;
+}
+
+void *tpi_no_tensor(const char *op, const char *argument) {
+    if (tp_ok()) tpi_fail(TP_ERR_VALUE, "%s%sargument '%s': expected a tensor, got NULL", tpi_op_now ? "" : op, tpi_op_now ? "" : ": ", argument);
+    return NULL;
+}
+
+bool tpi_list_given(tp_tensors list) {
+    if (!list.v) return list.n == 0 && tp_ok();
+    for (int64_t i = 0; i < list.n; i++)
+        if (!list.v[i]) return false;
+    return true;
+}
+
+tp_tensor *tpi_operand_peek(const tp_operand *a) {
+    static _Thread_local tp_tensor *number[5];
+    if (a->tensor) return a->tensor;
+    int kind = (int)a->scalar.kind;
+    if (!number[kind]) number[kind] = tpi_of_scalar(a->scalar, TP_NO_DTYPE, (tp_device){TP_CPU, 0});
+    if (number[kind] && !tpi_fill_data(number[kind], a->scalar)) return NULL;
+    return number[kind];
+}
+
+tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
+    return a.tensor ? tpi_retain(a.tensor) : tpi_of_scalar(a.scalar, TP_NO_DTYPE, (tp_device){TP_CPU, 0});
+}
+
+void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size) {
+    size_t n = given_size > 0 && (size_t)given_size < size ? (size_t)given_size : size;
+    memcpy(all, given, n);
+}
+
+int64_t tpi_size_at(const tp_tensor *t, int64_t dim) {
+    int d = tpi_wrap_dim(dim, t->ndim);
+    return d < 0 || t->ndim == 0 ? 1 : t->shape[d];
+}
+
+tp_ints tpi_sizes_along(tp_tensors list, int64_t dim) {
+    int64_t *v = tpi_malloc(sizeof(int64_t) * (size_t)(list.n ? list.n : 1));
+    for (int64_t i = 0; v && i < list.n; i++) v[i] = tpi_size_at(list.v[i], dim);
+    return (tp_ints){v, list.n};
+}
+
+int64_t tpi_count_along(tp_ints shape, tp_ints dims) {
+    if (!dims.v || !dims.n) return tpi_product(shape);
+    int64_t n = 1;
+    for (int64_t i = 0; i < dims.n; i++) {
+        int d = tpi_wrap_dim(dims.v[i], (int)shape.n);
+        if (d >= 0 && shape.n) n *= shape.v[d];
+    }
+    return n;
+}
+
+int64_t tpi_product(tp_ints v) {
+    int64_t n = 1;
+    for (int64_t i = 0; i < v.n; i++) n *= v.v[i];
+    return n;
+}
+
+bool tpi_copy_ints(tp_ints *to, tp_ints from) {
+    *to = (tp_ints){NULL, 0};
+    if (!from.v) return true;
+    int64_t *v = tpi_malloc(sizeof(int64_t) * (size_t)(from.n ? from.n : 1));
+    if (!v) return false;
+    memcpy(v, from.v, sizeof(int64_t) * (size_t)from.n);
+    *to = (tp_ints){v, from.n};
+    return true;
+}
+
+bool tpi_take_ints(tp_ints *to, tp_ints owned) {
+    *to = owned;
+    return owned.v != NULL;
+}
+
+/* The texts that operators take are few ("mean", "reflect"), so a list serves. */
+const char *tpi_intern(const char *text) {
+    typedef struct entry {
+        struct entry *next;
+        char text[];
+    } entry;
+    static entry *all;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    entry *e = all;
+    while (e && strcmp(e->text, text)) e = e->next;
+    if (!e && (e = tpi_malloc(sizeof *e + strlen(text) + 1))) {
+        strcpy(e->text, text);
+        e->next = all;
+        all = e;
+    }
+    pthread_mutex_unlock(&lock);
+    return e ? e->text : NULL;
+}
+
+bool tpi_unpack(tpi_node *node, int i, tp_tensor **out) {
+    *out = tpi_node_saved(node, i);
+    return *out || tp_ok();
+}
+
+bool tpi_unpack_list(tpi_node *node, int first, int64_t n, tp_tensors *out) {
+    *out = (tp_tensors){tpi_malloc(sizeof(tp_tensor *) * (size_t)(n ? n : 1)), 0};
+    if (!out->v) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (!tpi_unpack(node, first + (int)i, &out->v[i])) return false;
+        out->n++;
+    }
+    return true;
+}
+
+bool tpi_node_needs_any(const tpi_node *node, int first, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (tpi_node_needs(node, first + (int)i)) return true;
+    return false;
+}
+
+bool tpi_give_list(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs) {
+    if (list.n != n) return tpi_refuse(TP_ERR_RUNTIME, "a derivative gave %lld gradients for %lld inputs", (long long)list.n, (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        if (tpi_node_needs(node, first + (int)i)) grad_inputs[first + i] = tpi_take(&list.v[i]);
+    return true;
+}
+
+void *tpi_native_of(const tp_tensor *t, const char *op) {
+    const tpi_device_ops *d = tpi_device_ops_of(tpi_device(t));
+    if (!d) return NULL;
+    void *fn = d->native ? d->native(op) : NULL;
+    return fn ? fn : tpi_fail(TP_ERR_MISSING, "%s is not available on the device '%s'", op, d->name);
+}
+
+tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g) {
+    if (g->dtype == TP_NO_DTYPE || g->dtype == (tp_dtype)t->dtype) return tpi_alias(t, g->ndim, g->shape, g->strides, g->offset);
+    return tpi_alias_as(t, g);
+}
+
+tp_tensor *tpi_clone_data(tp_tensor *t) {
+    tp_tensor *r = tpi_empty_like(t, (tp_dtype)t->dtype);
+    if (r && !tpi_copy_data(r, t)) tpi_drop(&r);
+    return r;
+}
+
+tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result) {
+    if (!tp_can_cast((tp_dtype)result->dtype, (tp_dtype)self->dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the tensor's type %s in place", tp_dtype_name((tp_dtype)result->dtype), tp_dtype_name((tp_dtype)self->dtype));
+    if (!tpi_same_shape(self, result))
+        return tpi_fail(TP_ERR_RUNTIME, "the result's shape %s does not fit the tensor's shape %s in place", tpi_shape_text(tpi_shape(result)), tpi_shape_text(tpi_shape(self)));
+    return tpo_copy_(self, result, false);
+}
+
+tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result) {
+    if (!tp_can_cast((tp_dtype)result->dtype, (tp_dtype)out->dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'out': result type %s can't be cast to its type %s", tp_dtype_name((tp_dtype)result->dtype), tp_dtype_name((tp_dtype)out->dtype));
+    if (!tpi_same_shape(out, result) && !tpi_resize(out, tpi_shape(result))) return NULL;
+    if (!tpi_copy_data(out, result)) return NULL;
+    tpi_touch(out);
+    return out;
+}
+
+bool tpi_fit_out(tp_tensor *out, int n, const tp_operand *in) {
+    int64_t shape[TP_MAX_DIMS];
+    int ndim = 0;
+    for (int i = 0; i < n; i++)
+        if (in[i].tensor && !tpi_broadcast((tp_ints){shape, ndim}, tpi_shape(in[i].tensor), shape, &ndim)) return false;
+    bool same = out->ndim == ndim;
+    for (int i = 0; same && i < ndim; i++) same = out->shape[i] == shape[i];
+    return same || tpi_resize(out, (tp_ints){shape, ndim});
+}
+
+/* ---- what the tape asks of the operators (node.h) ---- */
+tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape) { return tpo_sum_to(t, shape); }
+tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype) { return tpo_to_dtype(t, dtype); }
+tp_tensor *tpi_real_part(tp_tensor *t) { return tpo_real(t); }
+tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) { return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)); }
+tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) { return tpo_as_strided(t, shape, strides, offset); }
+
+bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b) {
+    bool off = tpi_grad_off;
+    tpi_grad_off = true;
+    tp_tensor *sum = tpo_add_out(a, tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
+    tpi_grad_off = off;
+    return sum != NULL;
+}

@@ -1,0 +1,76 @@
+/* What the operators written by opgen call besides kernels and the tape: small checks, lists, boxed values, in-place and out forms. */
+#ifndef TPI_GLUE_H
+#define TPI_GLUE_H
+#include "autograd/node.h"
+#include "base/scalar_math.h"
+#include "device/device.h"
+#include "ops/call.h"
+#include <string.h>
+
+/* ---- references ---- */
+static inline void tpi_drop(tp_tensor **t) {
+    tp_release(*t);
+    *t = NULL;
+}
+static inline tp_tensor *tpi_take(tp_tensor **t) {
+    tp_tensor *r = *t;
+    *t = NULL;
+    return r;
+}
+static inline void tpi_drop_all(tp_tensor **t, int n) {
+    for (int i = 0; i < n; i++)
+        if (t[i]) tpi_drop(&t[i]);
+}
+/* Hands n fresh results to the innermost scope; releases all of them if one cannot be. */
+bool tpi_all_to_scope(tp_tensor **t, int n);
+
+/* ---- arguments ---- */
+/* An argument that may not be NULL was: keeps the pending error, or says which argument of which operator. Returns NULL. */
+void *tpi_no_tensor(const char *op, const char *argument);
+static inline bool tpi_operand_given(const tp_operand *a) { return a->tensor || a->scalar.kind != TP_SCALAR_NONE; }
+bool tpi_list_given(tp_tensors list); /* no entry is NULL */
+/* The operand's tensor; for a number a thread-local zero-dimensional stand-in that answers shape and dtype. */
+tp_tensor *tpi_operand_peek(const tp_operand *a);
+tp_tensor *tpi_operand_tensor_owned(tp_operand a);
+static inline bool tpi_tracks_any(tp_tensors list) {
+    for (int64_t i = 0; i < list.n; i++)
+        if (tpi_tracks(list.v[i])) return true;
+    return false;
+}
+static inline tp_tensor *tpi_first(tp_tensors list) {
+    for (int64_t i = 0; i < list.n; i++)
+        if (list.v[i]) return list.v[i];
+    return NULL;
+}
+static inline bool tpi_same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
+/* Copies what the caller's options cover: a program built against an older version passes a smaller struct. */
+void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size);
+
+/* ---- plain facts that derivatives use ---- */
+int64_t tpi_size_at(const tp_tensor *t, int64_t dim);
+tp_ints tpi_sizes_along(tp_tensors list, int64_t dim);      /* owned array; v NULL and an error on failure */
+int64_t tpi_count_along(tp_ints shape, tp_ints dims);       /* elements along the dims; not given or empty: all */
+int64_t tpi_product(tp_ints v);
+
+/* ---- recording ---- */
+bool tpi_copy_ints(tp_ints *to, tp_ints from);              /* into an owned array; not given stays not given */
+bool tpi_take_ints(tp_ints *to, tp_ints owned);             /* false if it is not there */
+const char *tpi_intern(const char *text);                   /* a copy that lives forever, the same for equal texts */
+bool tpi_unpack(tpi_node *node, int i, tp_tensor **out);    /* a saved tensor; false: an error is pending */
+bool tpi_unpack_list(tpi_node *node, int first, int64_t n, tp_tensors *out);
+bool tpi_node_needs_any(const tpi_node *node, int first, int64_t n);
+/* Moves the list's tensors into the gradient slots first ... first + n. */
+bool tpi_give_list(tpi_node *node, tp_tensors list, int first, int64_t n, tp_tensor **grad_inputs);
+static inline void tpi_mark_inference_all(tp_tensor **t, int n) {
+    for (int i = 0; i < n; i++) tpi_mark_inference(t[i]);
+}
+
+/* ---- forward ---- */
+static inline bool tpi_on_cpu(const tp_tensor *t) { return !t || tpi_device(t).type == TP_CPU; }
+void *tpi_native_of(const tp_tensor *t, const char *op);    /* NULL and an error that names operator and device */
+tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g);
+tp_tensor *tpi_clone_data(tp_tensor *t);                    /* a copy that keeps the layout; no history */
+tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result); /* self.copy_(result), same shape, recorded; returns self */
+tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result);      /* out takes result's shape and values; returns out */
+bool tpi_fit_out(tp_tensor *out, int n, const tp_operand *in);    /* gives out the broadcast shape of the operands */
+#endif
