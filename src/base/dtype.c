@@ -109,11 +109,9 @@ tp_dtype tp_promote_types(tp_dtype a, tp_dtype b) {
     return high == TP_COMPLEX64 && low == TP_FLOAT64 ? TP_COMPLEX128 : high;
 }
 
-/* Never to a lower category; otherwise any width, as PyTorch allows. An unsigned type does not take signed ones. */
+/* Never to a lower category; otherwise any width, as PyTorch allows. */
 bool tp_can_cast(tp_dtype from, tp_dtype to) {
-    if (!known(from) || !known(to)) return false;
-    if (to == TP_UINT8 && tp_dtype_is_integral(from) && from != TP_UINT8) return false;
-    return category(from) <= category(to);
+    return known(from) && known(to) && category(from) <= category(to);
 }
 
 /* ---- Promotion among operands of three ranks ---------------------------------------------------------------------------------- */
