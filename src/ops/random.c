@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
+#include "device/device.h"
+#include "ops/normal.h"
 #include "ops/random_fill.h"
 #include "tensor/plan.h"
 
@@ -153,14 +155,6 @@ bool tpi_native_uniform(tp_tensor *t, double from, double to, tp_generator *g) {
 
 /* ---- Normal --------------------------------------------------------------------------------------------------------------------
  * Box-Muller over blocks of sixteen uniforms: the first eight with the last eight. */
-static void normal_block_float(float *v, float mean, float std) {
-    for (int j = 0; j < NORMAL_BLOCK / 2; j++) {
-        float radius = sqrtf(-2 * logf(1 - v[j])), turn = (float)(2 * M_PI) * v[j + NORMAL_BLOCK / 2];
-        v[j] = radius * cosf(turn) * std + mean;
-        v[j + NORMAL_BLOCK / 2] = radius * sinf(turn) * std + mean;
-    }
-}
-
 static void normal_block_double(double *v, double mean, double std) {
     for (int j = 0; j < NORMAL_BLOCK / 2; j++) {
         double radius = sqrt(-2 * log(1 - v[j])), turn = 2 * M_PI * v[j + NORMAL_BLOCK / 2];
@@ -171,11 +165,11 @@ static void normal_block_double(double *v, double mean, double std) {
 
 static void normal_floats(float *v, int64_t n, tp_generator *g, const distribution *of) {
     uniform_floats(g, v, n, 0, 1);
-    for (int64_t i = 0; i + NORMAL_BLOCK <= n; i += NORMAL_BLOCK) normal_block_float(v + i, (float)of->a, (float)of->b);
+    TPI_ISA_PICK(tpi_normal_blocks)(n - n % NORMAL_BLOCK, v, (float)of->a, (float)of->b);
     if (n % NORMAL_BLOCK == 0) return;
     v += n - NORMAL_BLOCK; /* the tail starts over from fresh uniforms */
     uniform_floats(g, v, NORMAL_BLOCK, 0, 1);
-    normal_block_float(v, (float)of->a, (float)of->b);
+    TPI_ISA_PICK(tpi_normal_blocks)(NORMAL_BLOCK, v, (float)of->a, (float)of->b);
 }
 
 static void normal_doubles(double *v, int64_t n, tp_generator *g, const distribution *of) {
@@ -193,7 +187,7 @@ static void normal_halves(uint16_t *v, tp_dtype dtype, int64_t n, tp_generator *
     for (int64_t left = n; left > 0; left -= NORMAL_BLOCK) {
         uint16_t *to = left < NORMAL_BLOCK ? v + n - NORMAL_BLOCK : v + n - left;
         uniform_floats(g, block, NORMAL_BLOCK, 0, 1);
-        normal_block_float(block, (float)of->a, (float)of->b);
+        TPI_ISA_PICK(tpi_normal_blocks)(NORMAL_BLOCK, block, (float)of->a, (float)of->b);
         for (int i = 0; i < NORMAL_BLOCK; i++) to[i] = dtype == TP_FLOAT16 ? tpi_float_to_half(block[i]) : tpi_float_to_bf16(block[i]);
     }
 }
