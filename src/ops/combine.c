@@ -1,0 +1,220 @@
+/* See combine.h. Half and bfloat16 combine in float and are rounded at every step, bool is `or` and `and`. */
+#include "ops/combine.h"
+#include <string.h>
+
+static inline tpi_c64 add_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re + b.re, a.im + b.im}; }
+static inline tpi_c64 mul_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static inline tpi_c128 add_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re + b.re, a.im + b.im}; }
+static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+
+#define SAME(x) (x)
+#define PLUS(a, b) ((a) + (b))
+#define TIMES(a, b) ((a) * (b))
+#define LARGER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define SMALLER(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+
+#define NAME combine_bool
+#define STORED uint8_t
+#define T int
+#define LOAD SAME
+#define STORE(x) (uint8_t)(x)
+#define ADD(a, b) ((a) | (b))
+#define MUL(a, b) ((a) & (b))
+#define MAX(a, b) ((a) | (b))
+#define MIN(a, b) ((a) & (b))
+#include "ops/combine_typed.h"
+
+#define NAME combine_u8
+#define STORED uint8_t
+#define T uint32_t
+#define LOAD SAME
+#define STORE(x) (uint8_t)(x)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_i8
+#define STORED int8_t
+#define T int32_t
+#define LOAD SAME
+#define STORE(x) (int8_t)(x)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_i16
+#define STORED int16_t
+#define T int32_t
+#define LOAD SAME
+#define STORE(x) (int16_t)(x)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+/* Wider integers wrap: sums and products go through unsigned. */
+#define NAME combine_i32
+#define STORED int32_t
+#define T int32_t
+#define LOAD SAME
+#define STORE(x) (int32_t)(x)
+#define ADD(a, b) ((uint32_t)(a) + (uint32_t)(b))
+#define MUL(a, b) ((uint32_t)(a) * (uint32_t)(b))
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_i64
+#define STORED int64_t
+#define T int64_t
+#define LOAD SAME
+#define STORE(x) (int64_t)(x)
+#define ADD(a, b) ((uint64_t)(a) + (uint64_t)(b))
+#define MUL(a, b) ((uint64_t)(a) * (uint64_t)(b))
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_f16
+#define STORED uint16_t
+#define T float
+#define LOAD tpi_half_to_float
+#define STORE tpi_float_to_half
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_bf16
+#define STORED uint16_t
+#define T float
+#define LOAD tpi_bf16_to_float
+#define STORE tpi_float_to_bf16
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_f32
+#define STORED float
+#define T float
+#define LOAD SAME
+#define STORE SAME
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_f64
+#define STORED double
+#define T double
+#define LOAD SAME
+#define STORE SAME
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_c64
+#define STORED tpi_c64
+#define T tpi_c64
+#define LOAD SAME
+#define STORE SAME
+#define ADD add_c64
+#define MUL mul_c64
+#include "ops/combine_typed.h"
+
+#define NAME combine_c128
+#define STORED tpi_c128
+#define T tpi_c128
+#define LOAD SAME
+#define STORE SAME
+#define ADD add_c128
+#define MUL mul_c128
+#include "ops/combine_typed.h"
+
+typedef void (*combine_fn)(tpi_combine_op op, const tpi_places *p);
+static const combine_fn by_dtype[TP_DTYPE_COUNT] = {
+    [TP_BOOL] = combine_bool,      [TP_UINT8] = combine_u8,    [TP_INT8] = combine_i8,         [TP_INT16] = combine_i16,
+    [TP_INT32] = combine_i32,      [TP_INT64] = combine_i64,   [TP_FLOAT16] = combine_f16,     [TP_BFLOAT16] = combine_bf16,
+    [TP_FLOAT32] = combine_f32,    [TP_FLOAT64] = combine_f64, [TP_COMPLEX64] = combine_c64,   [TP_COMPLEX128] = combine_c128,
+};
+
+bool tpi_check_combine(tpi_combine_op op, tp_dtype dtype, const char *argument) {
+    if ((op == TPI_MAX || op == TPI_MIN) && tp_dtype_is_complex(dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': complex numbers have no largest or smallest", argument);
+    return true;
+}
+
+/* ---- Plain moves, by size ---- */
+typedef struct {
+    uint64_t half[2];
+} bytes16;
+
+#define MOVE(type, to, from)                                                                             \
+    for (int64_t r = 0; r < p->rows; r++) {                                                              \
+        const int64_t *index = p->index + r * p->index_row;                                              \
+        char *plain = p->plain + r * p->plain_row;                                                       \
+        if (p->index_col == 0) {                                                                         \
+            char *indexed = p->indexed + *index * p->scale;                                              \
+            for (int64_t c = 0; c < p->cols; c++, indexed += p->indexed_col, plain += p->plain_col)      \
+                *(type *)(void *)to = *(const type *)(const void *)from;                                 \
+            continue;                                                                                    \
+        }                                                                                                \
+        for (int64_t c = 0; c < p->cols; c++, plain += p->plain_col) {                                   \
+            char *indexed = p->indexed + index[c * p->index_col] * p->scale + c * p->indexed_col;        \
+            *(type *)(void *)to = *(const type *)(const void *)from;                                     \
+        }                                                                                                \
+    }
+
+/* Rows of contiguous elements, one index each. */
+static bool whole_rows(size_t itemsize, const tpi_places *p) {
+    return p->index_col == 0 && p->indexed_col == (int64_t)itemsize && p->plain_col == (int64_t)itemsize && p->cols * (int64_t)itemsize >= 32;
+}
+
+void tpi_fetch(size_t itemsize, const tpi_places *p) {
+    if (whole_rows(itemsize, p)) {
+        size_t bytes = (size_t)p->cols * itemsize;
+        for (int64_t r = 0; r < p->rows; r++) {
+            if (r + 8 < p->rows) __builtin_prefetch(p->indexed + p->index[(r + 8) * p->index_row] * p->scale);
+            memcpy(p->plain + r * p->plain_row, p->indexed + p->index[r * p->index_row] * p->scale, bytes);
+        }
+        return;
+    }
+    switch (itemsize) {
+    case 1: MOVE(uint8_t, plain, indexed) break;
+    case 2: MOVE(uint16_t, plain, indexed) break;
+    case 4: MOVE(uint32_t, plain, indexed) break;
+    case 8: MOVE(uint64_t, plain, indexed) break;
+    default: MOVE(bytes16, plain, indexed) break;
+    }
+}
+
+static void put(size_t itemsize, const tpi_places *p) {
+    if (whole_rows(itemsize, p)) {
+        size_t bytes = (size_t)p->cols * itemsize;
+        for (int64_t r = 0; r < p->rows; r++) memcpy(p->indexed + p->index[r * p->index_row] * p->scale, p->plain + r * p->plain_row, bytes);
+        return;
+    }
+    switch (itemsize) {
+    case 1: MOVE(uint8_t, indexed, plain) break;
+    case 2: MOVE(uint16_t, indexed, plain) break;
+    case 4: MOVE(uint32_t, indexed, plain) break;
+    case 8: MOVE(uint64_t, indexed, plain) break;
+    default: MOVE(bytes16, indexed, plain) break;
+    }
+}
+
+void tpi_combine(tpi_combine_op op, tp_dtype dtype, const tpi_places *at) {
+    if (op == TPI_PUT) put(tpi_dtype_bytes[dtype], at);
+    else by_dtype[dtype](op, at);
+}
