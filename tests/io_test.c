@@ -113,7 +113,8 @@ static void every_dtype_comes_back(void **state) {
 
 static void all_shapes_and_strides_come_back(void **state) {
     (void)state;
-    tp_tensor *t = counting(TP_INTS(2, 3), TP_FLOAT32, 1), *none = counting(TP_INTS(0, 3), TP_INT64, 0), *scalar = counting(tp_no_ints(), TP_FLOAT64, 7);
+    tp_tensor *t = counting(TP_INTS(2, 3), TP_FLOAT32, 1), *none = counting(TP_INTS(0, 3), TP_INT64, 0);
+    tp_tensor *scalar = counting(tp_no_ints(), TP_FLOAT64, 7);
     tp_tensor *turned = tpi_alias(t, 2, (int64_t[]){3, 2}, (int64_t[]){1, 3}, 0), *wide = tpi_alias(t, 2, (int64_t[]){2, 3}, (int64_t[]){0, 1}, 3);
     const char *names[] = {"layer.0/weight", "none", "scalar", "turned", "wide \xc3\xa9"};
     tp_tensor *tensors[] = {t, none, scalar, turned, wide};

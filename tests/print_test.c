@@ -197,7 +197,7 @@ static tp_tensor *tensor_of(const print_case *c) {
     assert_non_null(t);
     bool complex = tp_dtype_is_complex(c->dtype);
     for (int64_t i = 0; i < t->numel; i++) {
-        tp_scalar v = complex && c->step == 0 ? tp_cplx(c->values[2 * i], c->values[2 * i + 1]) : tp_float(c->step != 0 ? (double)i * c->step : c->values[i]);
+        tp_scalar v = c->step != 0 ? tp_float((double)i * c->step) : complex ? tp_cplx(c->values[2 * i], c->values[2 * i + 1]) : tp_float(c->values[i]);
         tpi_store_scalar(t->data + i * (int64_t)tpi_itemsize(t), c->dtype, v);
     }
     t->requires_grad = c->requires_grad;

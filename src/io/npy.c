@@ -34,7 +34,9 @@ typedef struct parser {
     const char *name;
 } parser;
 
-static bool unreadable(const parser *s, const char *what) { return tpi_refuse(TP_ERR_IO, "array '%s': its header is not readable: %s", s->name, what); }
+static bool unreadable(const parser *s, const char *what) {
+    return tpi_refuse(TP_ERR_IO, "array '%s': its header is not readable: %s", s->name, what);
+}
 
 static char peek(parser *s) {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r')) s->p++;

@@ -31,7 +31,8 @@ static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     if (here) {
         memcpy(member, name, n);
         memcpy(member + n, suffix, SUFFIX + 1);
-        tpi_zip_piece pieces[2] = {{header, tpi_npy_write(header, (tp_dtype)t->dtype, tpi_shape(t))}, {here->data, (size_t)t->numel * tpi_itemsize(t)}};
+        size_t length = tpi_npy_write(header, (tp_dtype)t->dtype, tpi_shape(t));
+        tpi_zip_piece pieces[2] = {{header, length}, {here->data, (size_t)t->numel * tpi_itemsize(t)}};
         ok = tpi_zip_add(w, member, t->dtype == TP_BFLOAT16 ? bfloat16_mark : NULL, 2, pieces);
     }
     tp_release(here);
@@ -132,7 +133,8 @@ static bool read_header(tpi_zip_stream *s, const tpi_zip_member *m, tpi_npy *hea
     unsigned char prefix[12];
     if (!tpi_zip_read(s, prefix, 8)) return false;
     if (memcmp(prefix, "\x93NUMPY", 6) != 0) return tpi_refuse(TP_ERR_IO, "array '%s': it does not start as a NumPy array", m->name);
-    if (prefix[6] < 1 || prefix[6] > 3) return tpi_refuse(TP_ERR_MISSING, "array '%s': expected version 1 to 3 of NumPy's format, got %d", m->name, prefix[6]);
+    if (prefix[6] < 1 || prefix[6] > 3)
+        return tpi_refuse(TP_ERR_MISSING, "array '%s': expected version 1 to 3 of NumPy's format, got %d", m->name, prefix[6]);
     size_t wide = prefix[6] == 1 ? 2 : 4, n = 0;
     if (!tpi_zip_read(s, prefix + 8, wide)) return false;
     for (size_t i = wide; i-- > 0;) n = n << 8 | prefix[8 + i];
@@ -220,7 +222,8 @@ static tp_tensor *made_to_fit(tp_tensor *t, const tp_tensor *into) {
 }
 
 static tp_tensor *read_for(const tpi_zip *z, const char *name, const tp_tensor *into) {
-    if (tpi_overlaps_itself(into)) return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': the tensor for '%s' is expanded: several of its elements share memory", name);
+    if (tpi_overlaps_itself(into))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': the tensor for '%s' is expanded: several of its elements share memory", name);
     tp_tensor *t = read_named(z, name), *fit = NULL;
     if (!t) return NULL;
     if (tpi_same_shape(t, into))

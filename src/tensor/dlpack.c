@@ -15,7 +15,8 @@ static const struct {
     int theirs;
     int16_t ours;
 } devices[] = { /* the first with our number is the one we hand out */
-    {kDLCPU, TP_CPU}, {kDLCUDA, TP_CUDA}, {kDLOneAPI, TP_XPU}, {kDLROCM, TP_HIP}, {kDLCUDAHost, TP_CPU}, {kDLROCMHost, TP_CPU}, {kDLCUDAManaged, TP_CUDA},
+    {kDLCPU, TP_CPU}, {kDLCUDA, TP_CUDA}, {kDLOneAPI, TP_XPU}, {kDLROCM, TP_HIP},
+    {kDLCUDAHost, TP_CPU}, {kDLROCMHost, TP_CPU}, {kDLCUDAManaged, TP_CUDA},
 };
 enum { DEVICES = sizeof devices / sizeof *devices };
 
@@ -74,7 +75,8 @@ tp_tensor *tp_from_dlpack(struct DLManagedTensor *managed) {
     int at = 0;
     while (at < DEVICES && devices[at].theirs != (int)d->device.device_type) at++;
     if (at == DEVICES) return tpi_fail(TP_ERR_MISSING, "argument 'managed': no device for DLPack's device type %d", (int)d->device.device_type);
-    if (d->ndim < 0 || d->ndim > TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "argument 'managed': expected 0 to %d dimensions, got %d", TP_MAX_DIMS, d->ndim);
+    if (d->ndim < 0 || d->ndim > TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_VALUE, "argument 'managed': expected 0 to %d dimensions, got %d", TP_MAX_DIMS, d->ndim);
     tp_device device = {devices[at].ours, (int16_t)(devices[at].ours == TP_CPU ? 0 : d->device.device_id)};
     int64_t own[TP_MAX_DIMS];
     tp_ints shape = tp_ints_view(d->shape, d->ndim), strides = tp_ints_view(d->ndim && d->strides ? d->strides : own, d->ndim);
@@ -86,7 +88,8 @@ tp_tensor *tp_from_dlpack(struct DLManagedTensor *managed) {
     char *data = d->data ? (char *)d->data + d->byte_offset : NULL;
     size_t align = tpi_dtype_bytes[dtype] < 8 ? tpi_dtype_bytes[dtype] : 8;
     if ((numel && !data) || (uintptr_t)data % align)
-        return tpi_fail(TP_ERR_VALUE, "argument 'managed': expected data at a multiple of %zu bytes for %s, got %p", align, tp_dtype_name(dtype), (void *)data);
+        return tpi_fail(TP_ERR_VALUE, "argument 'managed': expected data at a multiple of %zu bytes for %s, got %p", align,
+            tp_dtype_name(dtype), (void *)data);
     tpi_storage *s = tpi_storage_over(data, (size_t)bytes, device, NULL, NULL);
     tp_tensor *t = s ? tpi_to_scope(tpi_tensor_over(s, dtype, shape, strides, 0)) : NULL;
     if (!t) return NULL;

@@ -63,8 +63,8 @@ bool tpi_broadcast(tp_ints a, tp_ints b, int64_t *out, int *out_ndim) {
         int64_t x = ia < 0 ? 1 : a.v[ia], y = ib < 0 ? 1 : b.v[ib];
         if (x != y && x != 1 && y != 1)
             return tpi_refuse(TP_ERR_RUNTIME,
-                "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %lld: shapes %s and %s do not broadcast",
-                (long long)x, (long long)y, (long long)i, tpi_shape_text(a), tpi_shape_text(b));
+                "The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %lld: "
+                "shapes %s and %s do not broadcast", (long long)x, (long long)y, (long long)i, tpi_shape_text(a), tpi_shape_text(b));
         result[i] = x == 1 ? y : x;
     }
     if (n) memcpy(out, result, (size_t)n * sizeof *out);
@@ -80,7 +80,8 @@ bool tpi_infer_size(tp_ints shape, int64_t numel, int64_t *out) {
     for (int64_t i = 0; i < shape.n; i++) {
         int64_t size = out[i] = shape.v[i];
         if (size == -1) {
-            if (inferred >= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': only one dimension can be inferred, got %s", tpi_shape_text(shape));
+            if (inferred >= 0)
+                return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': only one dimension can be inferred, got %s", tpi_shape_text(shape));
             inferred = i;
         } else if (size < 0) {
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': invalid shape dimension %lld in %s", (long long)size, tpi_shape_text(shape));

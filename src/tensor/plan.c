@@ -12,22 +12,31 @@ static bool shape_is(const tp_tensor *t, tp_ints shape) {
 }
 
 static bool not_shaped(const tp_tensor *t, int operand, bool output, tp_ints shape) {
-    return tpi_refuse(TP_ERR_RUNTIME, output ? "output %d: expected shape %s, got %s" : "operand %d: cannot be broadcast to shape %s, its shape is %s",
-        operand, tpi_shape_text(shape), tpi_shape_text(tpi_shape(t)));
+    const char *format = output ? "output %d: expected shape %s, got %s" : "operand %d: cannot be broadcast to shape %s, its shape is %s";
+    return tpi_refuse(TP_ERR_RUNTIME, format, operand, tpi_shape_text(shape), tpi_shape_text(tpi_shape(t)));
+}
+
+/* The number of elements if t has exactly this shape and is contiguous (and not empty), otherwise -1. */
+static inline int64_t flat_numel(const tp_tensor *t, tp_ints shape) {
+    if (t->ndim != shape.n) return -1;
+    int64_t step = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        int64_t size = t->shape[i];
+        if (size != shape.v[i] || (size != 1 && t->strides[i] != step)) return -1;
+        step *= size;
+    }
+    return step > 0 ? step : -1;
 }
 
 /* One pass: true when every operand is either contiguous with exactly `shape`, or an input of one element. */
 static bool make_flat(tpi_plan *p, tp_ints shape, tp_tensor *const *operands) {
+    p->numel = flat_numel(operands[0], shape);
+    if (p->numel < 0) return false;
     for (int k = 0; k < p->nargs; k++) {
         const tp_tensor *t = operands[k];
-        int64_t step = (int64_t)tpi_itemsize(t);
-        if (shape_is(t, shape)) {
-            if (!tp_is_contiguous(t)) return false;
-        } else {
-            if (t->numel != 1 || t->ndim > shape.n || k < p->nout) return false;
-            step = 0;
-        }
-        p->stride[k][0] = step;
+        bool broadcast = k >= p->nout && t->numel == 1 && t->ndim <= shape.n;
+        if (!broadcast && k > 0 && flat_numel(t, shape) < 0) return false;
+        p->stride[k][0] = broadcast ? 0 : (int64_t)tpi_itemsize(t);
     }
     p->ndim = p->numel == 1 ? 0 : 1;
     p->shape[0] = p->numel;
@@ -71,6 +80,8 @@ static void order_and_merge(tpi_plan *p, int ndim, const int64_t *shape, int64_t
 static bool make_general(tpi_plan *p, tp_ints shape, tp_tensor *const *operands) {
     int64_t strides[TPI_MAX_OPERANDS][TP_MAX_DIMS];
     const int64_t *rows[TPI_MAX_OPERANDS];
+    p->numel = tpi_numel_of(shape);
+    if (p->numel < 0) return false;
     for (int k = 0; k < p->nargs; k++) {
         bool output = k < p->nout;
         if (output && !shape_is(operands[k], shape)) return not_shaped(operands[k], k, true, shape);
@@ -94,8 +105,6 @@ bool tpi_plan_make(tpi_plan *p, tp_ints shape, int nout, int nargs, tp_tensor *c
     if (shape.n > TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
     p->nout = nout;
     p->nargs = nargs;
-    p->numel = tpi_numel_of(shape);
-    if (p->numel < 0) return false;
     for (int k = 0; k < nargs; k++) {
         p->data[k] = operands[k]->data;
         p->dtype[k] = operands[k]->dtype;

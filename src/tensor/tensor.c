@@ -14,10 +14,19 @@ const char *(*tpi_grad_fn_name)(const tp_tensor *t);
 
 static size_t dims_bytes(int ndim) { return 2 * (size_t)ndim * sizeof(int64_t); }
 
+static bool has_dims(int64_t ndim) {
+    if (ndim <= TP_MAX_DIMS) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)ndim);
+}
+
+static bool is_dtype(tp_dtype dtype) {
+    if ((unsigned)dtype - 1u < TP_DTYPE_COUNT - 1u) return true;
+    return tpi_refuse(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got number %d", (int)dtype);
+}
+
 /* Everything but numel, sizes, strides, storage and data is set. */
 static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
-    if (ndim > TP_MAX_DIMS) return tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)ndim);
-    if ((unsigned)dtype - 1u >= TP_DTYPE_COUNT - 1u) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got number %d", (int)dtype);
+    if (!is_dtype(dtype) || !has_dims(ndim)) return NULL;
     tp_tensor *t = tpi_new(sizeof *t);
     if (!t) return NULL;
     t->shape = t->inline_dims;
@@ -119,37 +128,49 @@ int64_t tpi_span_bytes(tp_ints shape, tp_ints strides, tp_dtype dtype) {
             tpi_fail(TP_ERR_VALUE, "argument 'strides': expected strides of 0 or more, got %s", tpi_shape_text(strides));
             return -1;
         }
-        fits = fits && (shape.v[i] == 0 || (!__builtin_mul_overflow(shape.v[i] - 1, strides.v[i], &step) && !__builtin_add_overflow(last, step, &last)));
+        if (shape.v[i] == 0) continue;
+        fits = fits && !__builtin_mul_overflow(shape.v[i] - 1, strides.v[i], &step) && !__builtin_add_overflow(last, step, &last);
     }
     fits = fits && !__builtin_add_overflow(last, 1, &last) && !__builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &bytes);
     if (!fits) {
-        tpi_fail(TP_ERR_RUNTIME, "argument 'strides': shape %s with strides %s overflows a 64-bit integer", tpi_shape_text(shape), tpi_shape_text(strides));
+        tpi_fail(TP_ERR_RUNTIME, "argument 'strides': shape %s with strides %s overflows a 64-bit integer", tpi_shape_text(shape),
+            tpi_shape_text(strides));
         return -1;
     }
     return numel ? bytes : 0;
 }
 
+/* Why a geometry was refused; the checks of tensor_over again, one after the other. */
+static void explain(const tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
+    if (tpi_numel_of(shape) < 0 || (strides.v && tpi_span_bytes(shape, strides, dtype) < 0)) return;
+    tpi_fail(TP_ERR_RUNTIME, "shape %s, strides %s and offset %lld reach beyond the storage of %zu bytes", tpi_shape_text(shape),
+        tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), s->bytes);
+}
+
+/* In one pass: sizes and strides, their limits, and that the last element lies within the storage. Takes no reference of s. */
 static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
-    int64_t own[TP_MAX_DIMS];
     tp_tensor *t = header_new(shape.n, dtype);
     if (!t) return NULL;
-    int64_t numel = tpi_numel_of(shape);
-    if (numel >= 0 && !strides.v) {
-        tpi_contiguous_strides(shape, own);
-        strides = tp_ints_view(own, shape.n);
+    int64_t product = 1, last = 0, reach;
+    bool empty = false, bad = byte_offset < 0;
+    for (int i = (int)shape.n - 1; i >= 0; i--) {
+        int64_t size = shape.v[i], stride = strides.v ? strides.v[i] : product;
+        t->shape[i] = size;
+        t->strides[i] = stride;
+        bad |= size < 0 || stride < 0;
+        empty |= size == 0;
+        if (size < 2) continue;
+        bad |= __builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last);
+        bad |= __builtin_mul_overflow(product, size, &product);
     }
-    int64_t bytes = numel < 0 ? -1 : tpi_span_bytes(shape, strides, dtype);
-    if (bytes >= 0 && (byte_offset < 0 || (uint64_t)bytes + (uint64_t)byte_offset > s->bytes)) {
-        tpi_fail(TP_ERR_RUNTIME, "shape %s, strides %s and offset %lld reach beyond the storage of %zu bytes", tpi_shape_text(shape),
-            tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), s->bytes);
-        bytes = -1;
-    }
-    if (bytes < 0) {
+    bad |= __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &last);
+    if (empty) last = 0;
+    if (bad || (uint64_t)last + (uint64_t)byte_offset > s->bytes) {
+        explain(s, dtype, shape, strides, byte_offset);
         header_free(t);
         return NULL;
     }
-    for (int64_t i = 0; i < shape.n; i++) t->shape[i] = shape.v[i], t->strides[i] = strides.v[i];
-    t->numel = numel;
+    t->numel = empty ? 0 : product;
     t->storage = s;
     t->data = s->data + byte_offset;
     return t;
@@ -162,7 +183,7 @@ tp_tensor *tpi_tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_int
 }
 
 tp_tensor *tpi_empty_strided(tp_ints shape, tp_ints strides, tp_dtype dtype, tp_device device) {
-    dtype = or_default(dtype);
+    if (!is_dtype(dtype = or_default(dtype))) return NULL;
     if (strides.n != shape.n)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
             (long long)strides.n);
@@ -287,7 +308,8 @@ bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
 static bool make_room(tp_tensor *t, size_t bytes) {
     tpi_storage *s = t->storage;
     if (bytes <= s->bytes) return true;
-    if (s->foreign) return tpi_refuse(TP_ERR_RUNTIME, "cannot resize a tensor over memory that is not the library's (it has %zu bytes, %zu are needed)", s->bytes, bytes);
+    if (s->foreign)
+        return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that is not the library's (it has %zu bytes, %zu are needed)", s->bytes, bytes);
     if (atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
         return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that other tensors share (it has %zu bytes, %zu are needed)", s->bytes, bytes);
     ptrdiff_t at = t->data - s->data;
@@ -298,8 +320,7 @@ static bool make_room(tp_tensor *t, size_t bytes) {
 
 bool tpi_resize(tp_tensor *t, tp_ints shape) {
     if (shape.n == t->ndim && (shape.n == 0 || memcmp(shape.v, t->shape, (size_t)shape.n * sizeof *shape.v) == 0)) return true;
-    if (shape.n > TP_MAX_DIMS)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+    if (!has_dims(shape.n)) return false;
     int64_t numel = tpi_numel_of(shape), bytes;
     if (numel < 0) return false;
     tpi_geometry g = {.ndim = (int)shape.n, .offset = tpi_offset(t)};
@@ -328,8 +349,7 @@ tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape) {
 
 tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *context), void *context) {
     int64_t own[TP_MAX_DIMS];
-    if ((unsigned)dtype - 1u >= TP_DTYPE_COUNT - 1u) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got number %d", (int)dtype);
-    if (shape.n > TP_MAX_DIMS) return tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+    if (!is_dtype(dtype) || !has_dims(shape.n)) return NULL;
     if (strides.v && strides.n != shape.n)
         return tpi_fail(TP_ERR_VALUE, "argument 'strides': expected %lld strides for shape %s, got %lld", (long long)shape.n, tpi_shape_text(shape),
             (long long)strides.n);
@@ -338,7 +358,8 @@ tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strid
     if (numel && !data) return tpi_fail(TP_ERR_VALUE, "argument 'data': expected elements for shape %s, got NULL", tpi_shape_text(shape));
     size_t align = tpi_dtype_bytes[dtype] < 8 ? tpi_dtype_bytes[dtype] : 8;
     if ((uintptr_t)data % align)
-        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected an address that is a multiple of %zu for %s, got %p", align, tp_dtype_name(dtype), data);
+        return tpi_fail(TP_ERR_VALUE, "argument 'data': expected an address that is a multiple of %zu for %s, got %p", align,
+            tp_dtype_name(dtype), data);
     if (!strides.v) {
         tpi_contiguous_strides(shape, own);
         strides = tp_ints_view(own, shape.n);
