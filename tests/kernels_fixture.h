@@ -150,7 +150,9 @@ static const tpi_fold_op op_max = {.name = "max", .nstate = 2, .nout = 2, .types
 #define CUMSUM(name, type)                                                                                                           \
     static void name##_inner(int64_t n, const char *x, int64_t index0, char *const *state, char *const *out, const tpi_param *param) { \
         (void)param, (void)index0;                                                                                                   \
-        for (int64_t i = 0; i < n; i++) ((type *)out[0])[i] = *STATE(type, 0) += ((const type *)x)[i];                               \
+        type total = *STATE(type, 0);                                                                                                \
+        for (int64_t i = 0; i < n; i++) ((type *)out[0])[i] = total += ((const type *)x)[i];                                         \
+        *STATE(type, 0) = total;                                                                                                     \
     }                                                                                                                                \
     static void name##_outer(int64_t m, const char *x, int64_t index, char *const *state, char *const *out, const tpi_param *param) { \
         (void)param, (void)index;                                                                                                    \

@@ -20,6 +20,12 @@ TPI_ISA_DECLARE(void, tpi_repeat, (int64_t n, const char *element, char *dst, in
 /* dst[c][r] = src[r][c]: both have contiguous elements within a row, rows `src_row` and `dst_row` bytes apart. */
 TPI_ISA_DECLARE(void, tpi_transpose, (int64_t rows, int64_t cols, const char *src, int64_t src_row, char *dst, int64_t dst_row, int size));
 
+/* Bytes past the caches, for results too large to stay in them (TPI_STREAM_BYTES): the destination's lines need not be read first.
+ * Every chunk that streams ends with tpi_stream_end, so that other threads see what it wrote. */
+TPI_ISA_DECLARE(void, tpi_stream, (int64_t bytes, const char *src, char *dst));
+TPI_ISA_DECLARE(void, tpi_stream_end, (void));
+#define TPI_STREAM_BYTES (32 << 20)
+
 /* n elements `stride` bytes apart (0: one element n times) into a contiguous block of another dtype, and back. */
 void tpi_load_run(int64_t n, const char *src, int64_t stride, int from, char *dst, int to);
 void tpi_store_run(int64_t n, const char *src, int from, char *dst, int64_t stride, int to);

@@ -2,7 +2,7 @@
  * interface is in convert.h. The 16-bit floats meet the other types by way of float32, so the table of pairs stays 10 by 10. */
 #include "device/cpu/convert.h"
 #include <string.h>
-#ifdef __F16C__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -173,9 +173,21 @@ void TPI_ISA(tpi_convert_run)(int64_t n, const char *src, int from, char *dst, i
 #define STRIDED(word)                                                                                                               \
     static void pack_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t row, int64_t col, char *restrict dst) {   \
         word *restrict d = (word *)dst;                                                                                             \
+        if (cols <= 8) { /* short rows: long loops down the columns */                                                              \
+            for (int64_t c = 0; c < cols; c++)                                                                                      \
+                for (int64_t r = 0; r < rows; r++) d[r * cols + c] = *(const word *)(src + r * row + c * col);                      \
+            return;                                                                                                                 \
+        }                                                                                                                           \
         if (col == (int64_t)sizeof(word)) {                                                                                         \
             for (int64_t r = 0; r < rows; r++, d += cols)                                                                           \
                 for (int64_t c = 0; c < cols; c++) d[c] = ((const word *)(src + r * row))[c];                                       \
+            return;                                                                                                                 \
+        }                                                                                                                           \
+        if (col == 0) {                                                                                                             \
+            for (int64_t r = 0; r < rows; r++, d += cols) {                                                                         \
+                const word v = *(const word *)(src + r * row);                                                                      \
+                for (int64_t c = 0; c < cols; c++) d[c] = v;                                                                        \
+            }                                                                                                                       \
             return;                                                                                                                 \
         }                                                                                                                           \
         for (int64_t r = 0; r < rows; r++)                                                                                          \
@@ -183,6 +195,11 @@ void TPI_ISA(tpi_convert_run)(int64_t n, const char *src, int from, char *dst, i
     }                                                                                                                               \
     static void unpack_##word(int64_t rows, int64_t cols, const char *restrict src, char *restrict dst, int64_t row, int64_t col) { \
         const word *restrict s = (const word *)src;                                                                                 \
+        if (cols <= 8) {                                                                                                            \
+            for (int64_t c = 0; c < cols; c++)                                                                                      \
+                for (int64_t r = 0; r < rows; r++) *(word *)(dst + r * row + c * col) = s[r * cols + c];                            \
+            return;                                                                                                                 \
+        }                                                                                                                           \
         for (int64_t r = 0; r < rows; r++)                                                                                          \
             for (int64_t c = 0; c < cols; c++) *(word *)(dst + r * row + c * col) = *s++;                                           \
     }                                                                                                                               \
@@ -233,6 +250,25 @@ void TPI_ISA(tpi_repeat)(int64_t n, const char *element, char *dst, int size) {
     case 8: repeat_word8(n, element, dst); break;
     default: repeat_word16(n, element, dst); break;
     }
+}
+
+/* ---- Past the caches ---------------------------------------------------------------------------------------------------- */
+void TPI_ISA(tpi_stream)(int64_t bytes, const char *src, char *dst) {
+#ifdef __SSE2__
+    int64_t head = -(intptr_t)dst & 63; /* whole cache lines are streamed, what is around them stored */
+    if (head + 64 <= bytes) {
+        memcpy(dst, src, (size_t)head);
+        for (src += head, dst += head, bytes -= head; bytes >= 64; src += 64, dst += 64, bytes -= 64)
+            for (int i = 0; i < 4; i++) _mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
+    }
+#endif
+    memcpy(dst, src, (size_t)bytes);
+}
+
+void TPI_ISA(tpi_stream_end)(void) {
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
 }
 
 /* ---- Transposition ------------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
 #include "device/launch.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -25,6 +26,7 @@ typedef struct map_job {
     bool packed[MAX_ARGS];      /* ... and it is contiguous over the whole plan */
     bool constant[MAX_ARGS];    /* one element for the whole plan */
     bool all_packed;            /* constants aside */
+    bool stream;                /* the result is contiguous and too large for the caches */
 } map_job;
 
 /* A whole group of lanes from the `rest` elements at src: the missing ones repeat the first. */
@@ -98,39 +100,43 @@ static void map_chunk(int64_t chunk, void *context) {
         int64_t run = tpi_plan_seek(p, at, data), n = end - at < job->block ? end - at : job->block;
         if (long_runs && run < n) n = run;
         int64_t stride = p->ndim ? p->stride[0][0] : 0;
-        bool direct = job->packed[0] || (job->same[0] && n <= run && stride == job->size[0]);
+        bool direct = !job->stream && (job->packed[0] || (job->same[0] && n <= run && stride == job->size[0]));
         arg[0] = !direct ? s.block[0] : job->packed[0] ? p->data[0] + at * job->size[0] : data[0];
         for (int k = 1; k < job->nargs; k++) arg[k] = input_block(job, &s, k, at, n, run, data);
         run_block(job, n, arg);
-        if (!direct && n <= run) tpi_store_run(n, arg[0], job->type[0], data[0], stride, p->dtype[0]);
+        if (job->stream) TPI_ISA_PICK(tpi_stream)(n * job->size[0], arg[0], p->data[0] + at * job->size[0]);
+        else if (!direct && n <= run) tpi_store_run(n, arg[0], job->type[0], data[0], stride, p->dtype[0]);
         else if (!direct)
             tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[0]}, at, n, arg[0], job->type[0], p->data[0], p->dtype[0]);
         at += n;
     }
+    if (job->stream) TPI_ISA_PICK(tpi_stream_end)();
 }
 
 /* What is known of each operand once and for all. */
 static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     const tpi_plan *p = job->plan;
+    const tp_dtype type = tpi_ctype_dtype(compute);
     int64_t widest = 1;
+    bool constants = false, in_place = false;
     job->all_packed = true;
-    bool constants = false;
     for (int k = 0; k < job->nargs; k++) {
         int fixed = k ? op->in_type[k - 1] : TPI_CTYPES;
-        job->type[k] = (uint8_t)(k == 0 ? tpi_result_dtype(op->result, tpi_ctype_dtype(compute)) : tpi_ctype_dtype(fixed == TPI_CTYPES ? compute : (tpi_ctype)fixed));
+        job->type[k] = (uint8_t)(k == 0 ? tpi_result_dtype(op->result, type) : fixed == TPI_CTYPES ? type : tpi_ctype_dtype((tpi_ctype)fixed));
         job->size[k] = tpi_dtype_bytes[job->type[k]];
         if (job->size[k] > widest) widest = job->size[k];
-        tpi_walk walk = {p->ndim, p->shape, p->stride[k]};
         job->same[k] = p->dtype[k] == job->type[k];
-        job->packed[k] = job->same[k] && tpi_walk_is_packed(&walk, job->size[k]);
+        job->packed[k] = job->same[k] && tpi_walk_is_packed(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, job->size[k]);
         job->constant[k] = !job->packed[k] && k > 0;
-        for (int d = 0; d < p->ndim; d++) job->constant[k] &= p->stride[k][d] == 0;
+        for (int d = 0; d < p->ndim && job->constant[k]; d++) job->constant[k] = p->stride[k][d] == 0;
         constants |= job->constant[k];
+        in_place |= k && p->data[k] == p->data[0];
         job->all_packed &= job->packed[k] || job->constant[k];
     }
+    job->stream = job->packed[0] && !in_place && p->numel * job->size[0] >= TPI_STREAM_BYTES;
     job->block = TPI_BLOCK_BYTES / widest;
     if (job->block > 1024) job->block = 1024;
-    if (job->all_packed && !constants) job->block = TPI_CHUNK;
+    if (job->all_packed && !constants && !job->stream) job->block = TPI_CHUNK;
 }
 
 /* One block of operands that need no gathering: the straight way for small tensors. */
@@ -139,26 +145,70 @@ static bool map_small(const map_job *job) {
     char *arg[MAX_ARGS];
     _Alignas(64) char fill[MAX_ARGS][TPI_LANES * 16];
     for (int k = 0; k < job->nargs; k++) {
-        if (job->packed[k]) {
-            arg[k] = p->data[k];
-            continue;
-        }
-        if (!job->constant[k] || p->numel > TPI_LANES) return false;
-        tpi_load_run(p->numel, p->data[k], 0, p->dtype[k], fill[k], job->type[k]);
+        arg[k] = p->data[k];
+        if (job->packed[k]) continue;
+        if (!job->constant[k] || !job->same[k] || p->numel > TPI_LANES) return false;
+        pad_lanes(fill[k], p->data[k], 1, job->size[k]);
         arg[k] = fill[k];
     }
     run_block(job, p->numel, arg);
     return true;
 }
 
+/* ---- Inputs that run fastest along another dimension than the result ------------------------------------------------------- */
+
+/* Gathering such an input block by block reads a cache line per element; turning it over first, tile by tile, does not. */
+static bool is_turned(const tpi_plan *p, int k) {
+    int64_t size = tpi_dtype_bytes[p->dtype[k]];
+    if (p->ndim < 2 || p->numel < TPI_WORTH_THREADS || p->shape[0] < 8 || llabs(p->stride[k][0]) <= size) return false;
+    for (int d = 1; d < p->ndim; d++)
+        if (p->stride[k][d] == size && p->shape[d] >= 8) return true;
+    return false;
+}
+
+/* Replaces operand k by a contiguous copy, which the caller frees. */
+static bool turn_over(tpi_plan *p, int k, void **copy) {
+    int64_t size = tpi_dtype_bytes[p->dtype[k]];
+    *copy = tpi_alloc((size_t)(p->numel * size));
+    if (!*copy) return false;
+    tpi_plan turn = {.ndim = p->ndim, .nout = 1, .nargs = 2, .numel = p->numel, .data = {*copy, p->data[k]}, .dtype = {p->dtype[k], p->dtype[k]}};
+    for (int d = 0; d < p->ndim; d++) {
+        turn.shape[d] = p->shape[d];
+        turn.stride[0][d] = size, turn.stride[1][d] = p->stride[k][d];
+        size *= p->shape[d];
+    }
+    memcpy(p->stride[k], turn.stride[0], (size_t)p->ndim * sizeof(int64_t));
+    p->data[k] = *copy;
+    return tpi_cpu_copy(&turn);
+}
+
+static void run_plan(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
+    study(job, op, compute);
+    int64_t numel = job->plan->numel;
+    if (numel <= TPI_CHUNK && job->all_packed && map_small(job)) return;
+    tpi_parallel_for(tpi_ceil_div(numel, TPI_CHUNK), numel >= TPI_WORTH_THREADS, map_chunk, job);
+}
+
 bool tpi_cpu_map(const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
     if (plan->numel == 0) return true;
-    map_job job = {.plan = plan, .params = params, .nargs = op->nin + 1};
+    map_job job;
+    job.plan = plan, job.params = params, job.nargs = op->nin + 1;
     const tpi_block_fn *table = op->fn[tpi_cpu_isa];
     job.fn = table ? table[compute] : NULL;
     if (!job.fn) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
-    study(&job, op, compute);
-    if (plan->numel <= TPI_CHUNK && job.all_packed && map_small(&job)) return true;
-    tpi_parallel_for(tpi_ceil_div(plan->numel, TPI_CHUNK), plan->numel >= TPI_WORTH_THREADS, map_chunk, &job);
-    return true;
+    if (plan->ndim < 2) {
+        run_plan(&job, op, compute);
+        return true;
+    }
+    void *copies[MAX_ARGS] = {NULL};
+    size_t bytes[MAX_ARGS];
+    bool ok = true;
+    for (int k = 1; k < job.nargs && ok; k++) {
+        bytes[k] = (size_t)(plan->numel * tpi_dtype_bytes[plan->dtype[k]]);
+        if (is_turned(plan, k)) ok = turn_over(plan, k, &copies[k]);
+    }
+    if (ok) run_plan(&job, op, compute);
+    for (int k = 1; k < job.nargs; k++)
+        if (copies[k]) tpi_free(copies[k], bytes[k]);
+    return ok;
 }
