@@ -369,6 +369,75 @@ static void plans_over_nothing(void **state) {
     tp_release(none), tp_release(row);
 }
 
+static uint32_t draw(uint32_t *seed, uint32_t below) { return (*seed = *seed * 1664525u + 1013904223u) / 65536u % below; }
+
+/* A view of t's elements with its dims in random order, some of them cut short or not there at all (broadcast). */
+static tp_tensor *random_view(tp_tensor *t, const int64_t *shape, int ndim, bool output, uint32_t *seed) {
+    int64_t sizes[5], strides[5], step = 1;
+    int order[5] = {0, 1, 2, 3, 4};
+    for (int i = ndim - 1; i > 0; i--) {
+        int j = (int)draw(seed, (uint32_t)i + 1), moved = order[i];
+        order[i] = order[j], order[j] = moved;
+    }
+    for (int i = 0; i < ndim; i++) {
+        int d = order[i];
+        sizes[d] = output || draw(seed, 3) ? shape[d] : 1;
+        strides[d] = step;
+        step *= shape[d] + draw(seed, 4) / 3; /* now and then with a gap */
+    }
+    int drop = output ? 0 : (int)draw(seed, 2);
+    while (drop < ndim && drop > 0 && sizes[drop - 1] != 1) drop--;
+    tp_tensor *view = tpi_alias(t, ndim - drop, sizes + drop, strides + drop, 0);
+    assert_non_null(view);
+    return view;
+}
+
+/* Where the element at `index` of the plan's shape lies in t. */
+static char *element_at(const tp_tensor *t, const int64_t *index, int ndim) {
+    char *p = t->data;
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] != 1) p += index[ndim - t->ndim + i] * t->strides[i] * (int64_t)tpi_itemsize(t);
+    return p;
+}
+
+/* Every element of the output comes up once, each time with the inputs' elements that broadcasting pairs it with. */
+static void plans_pair_the_right_elements(void **state) {
+    (void)state;
+    enum { ROOM = 4096 };
+    static char *partner[ROOM][2];
+    tp_tensor *memory[3];
+    uint32_t seed = 5;
+    for (int k = 0; k < 3; k++) memory[k] = empty(TP_INTS(ROOM));
+    for (int round = 0; round < 500; round++) {
+        int64_t shape[5], index[5] = {0}, ndim = 1 + draw(&seed, 5), visited = 0;
+        for (int i = 0; i < ndim; i++) shape[i] = 1 + draw(&seed, 4);
+        tp_tensor *t[3];
+        for (int k = 0; k < 3; k++) t[k] = random_view(memory[k], shape, (int)ndim, k == 0, &seed);
+        memset(partner, 0, sizeof partner);
+        for (int64_t i = 0; i < t[0]->numel; i++) { /* row-major over the shape */
+            float *out = (float *)element_at(t[0], index, (int)ndim);
+            for (int k = 0; k < 2; k++) partner[out - (float *)memory[0]->data][k] = element_at(t[k + 1], index, (int)ndim);
+            for (int64_t d = ndim - 1; d >= 0 && ++index[d] == shape[d]; d--) index[d] = 0;
+        }
+        tpi_plan p;
+        assert_true(tpi_plan_make(&p, tp_ints_view(shape, ndim), 1, 3, t));
+        for (int64_t at = 0, run; at < p.numel; at += run) {
+            char *data[3];
+            run = tpi_plan_seek(&p, at, data);
+            assert_true(run > 0);
+            for (int64_t i = 0; i < run; i++, visited++) {
+                char **pair = partner[(float *)(data[0] + i * p.stride[0][0]) - (float *)memory[0]->data];
+                for (int k = 0; k < 2; k++) assert_ptr_equal(pair[k], data[k + 1] + i * p.stride[k + 1][0]);
+                pair[0] = NULL; /* a second visit would fail */
+            }
+            if (p.ndim == 0) break;
+        }
+        assert_int_equal(visited, t[0]->numel);
+        for (int k = 0; k < 3; k++) tp_release(t[k]);
+    }
+    for (int k = 0; k < 3; k++) tp_release(memory[k]);
+}
+
 /* ---- Scopes -------------------------------------------------------------------------------------------------------------------- */
 
 static tp_tensor *made_in_scope(void) { return tp_new(TP_INTS(2), TP_FLOAT32); }
@@ -542,6 +611,7 @@ int main(void) {
         TEST(contiguous_operands_are_one_run),
         TEST(dims_are_ordered_and_merged),
         TEST(plans_over_nothing),
+        TEST(plans_pair_the_right_elements),
         TEST(scopes_release_what_is_not_kept),
         TEST(keeping_takes_out_one_registration),
         TEST(closing_a_scope_closes_those_inside),

@@ -88,9 +88,9 @@ static bool make_general(tpi_plan *p, tp_ints shape, tp_tensor *const *operands)
         if (!broadcast_strides(operands[k], shape, strides[k])) return not_shaped(operands[k], k, false, shape);
         rows[k] = strides[k];
     }
-    if (p->numel == 0) {
-        p->ndim = 1;
-        p->shape[0] = 0;
+    if (p->numel < 2) { /* nothing, or one element whatever the dims: the strides are there for drivers that look */
+        p->ndim = 1 - (int)p->numel;
+        p->shape[0] = p->numel;
         for (int k = 0; k < p->nargs; k++) p->stride[k][0] = (int64_t)tpi_itemsize(operands[k]);
         return true;
     }
