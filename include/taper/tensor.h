@@ -60,14 +60,15 @@ TP_API int64_t tp_tensor_version(const tp_tensor *t); /* how often its storage w
 /* Copies count elements of the given dtype. shape's product must be count. */
 TP_API tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape);
 /* A tensor over the caller's memory, no copy: release(context) is called when the last view is gone.
- * strides (in elements) may be tp_no_ints() for contiguous memory. release may be NULL. */
+ * strides (in elements) may be tp_no_ints() for contiguous memory. release may be NULL. On failure the
+ * memory stays the caller's and release is not called. */
 TP_API tp_tensor *tp_over_data(void *data, tp_dtype dtype, tp_ints shape, tp_ints strides, void (*release)(void *context), void *context);
 TP_API tp_tensor *tp_scalar_tensor_of(tp_scalar value, tp_dtype dtype); /* zero-dimensional; TP_NO_DTYPE takes it from the value */
 TP_API tp_tensor *tp_new(tp_ints shape, tp_dtype dtype); /* uninitialised, contiguous, on the CPU */
 
 /* ---- Reading ---------------------------------------------------------------------------------------------------------- */
 TP_API double tp_item(const tp_tensor *t);       /* the one element as a double; NaN and an error otherwise */
-TP_API int64_t tp_item_int(const tp_tensor *t);
+TP_API int64_t tp_item_int(const tp_tensor *t);  /* -1 and an error otherwise */
 TP_API tp_scalar tp_item_scalar(const tp_tensor *t);
 TP_API bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes); /* the elements in row-major order, in the tensor's dtype */
 
@@ -89,7 +90,7 @@ TP_API bool tp_set_print_options(tp_print_options options); /* for this process 
 /* ---- DLPack: tensors from and to other libraries without a copy ------------------------------------------------------- */
 struct DLManagedTensor;
 TP_API struct DLManagedTensor *tp_to_dlpack(tp_tensor *t);        /* its deleter gives the tensor back */
-TP_API tp_tensor *tp_from_dlpack(struct DLManagedTensor *managed); /* takes it over; its deleter is called at the end */
+TP_API tp_tensor *tp_from_dlpack(struct DLManagedTensor *managed); /* takes it over (not on failure); its deleter is called at the end */
 
 /* ---- An argument that may be a tensor or a number --------------------------------------------------------------------------
  * Operators written with `Operand` in the table take either: tp_mul(x, 2), tp_sub(1.0, x), tp_add(x, y). A number is
