@@ -15,13 +15,13 @@ static bool check_rank(const tp_tensor *input, const tp_tensor *weight, int n, c
 static tp_tensor *forward(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
                           tp_ints dilation, int64_t groups) {
     if (!check_rank(input, weight, n, name)) return NULL;
-    return tpi_convolution(input, weight, bias, stride, padding, dilation, false, TP_INTS(0), groups);
+    return tpo_convolution(input, weight, bias, stride, padding, dilation, false, TP_INTS(0), groups);
 }
 
 static tp_tensor *transpose(int n, const char *name, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding,
                             tp_ints output_padding, int64_t groups, tp_ints dilation) {
     if (!check_rank(input, weight, n, name)) return NULL;
-    return tpi_convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups);
+    return tpo_convolution(input, weight, bias, stride, padding, dilation, true, output_padding, groups);
 }
 
 /* "same": the output keeps the input's sizes. The total padding dilation * (kernel - 1) is split in two; an odd one has its
@@ -43,7 +43,7 @@ static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *
         uneven = uneven || total % 2;
     }
     if (!uneven) return forward(n, name, input, weight, bias, stride, tp_ints_view(each, n), dilation, groups);
-    tp_tensor *padded = tpi_constant_pad_nd(input, tp_ints_view(extra, 2 * n), tp_int(0));
+    tp_tensor *padded = tpo_constant_pad_nd(input, tp_ints_view(extra, 2 * n), tp_int(0));
     return padded ? tpi_after(padded, forward(n, name, padded, weight, bias, stride, tp_ints_view(each, n), dilation, groups)) : NULL;
 }
 
@@ -79,4 +79,12 @@ tp_tensor *tpi_compose_conv_transpose2d(tp_tensor *input, tp_tensor *weight, tp_
 tp_tensor *tpi_compose_conv_transpose3d(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints output_padding,
                                         int64_t groups, tp_ints dilation) {
     return transpose(3, "conv_transpose3d", input, weight, bias, stride, padding, output_padding, groups, dilation);
+}
+
+/* The sum over everything but the channels; an unbatched gradient has one dim less than the weight. */
+tp_tensor *tpi_compose_convolution_grad_bias(tp_tensor *grad, int64_t weight_ndim) {
+    int64_t dims[TP_MAX_DIMS], n = 0, channel = grad->ndim == weight_ndim;
+    for (int64_t i = 0; i < grad->ndim; i++)
+        if (i != channel) dims[n++] = i;
+    return tpo_sum(grad, tp_ints_view(dims, n), false, TP_NO_DTYPE);
 }

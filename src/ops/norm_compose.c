@@ -1,0 +1,124 @@
+/* Norms that are calls of other operators: argument checks in front of group and batch norm, instance and local response norm, and the
+ * pieces that second derivatives of normalisations are made of. They differentiate themselves. */
+#include "ops/bag.h"
+#include "ops/native.h"
+#include "tpi_ops.h"
+
+static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b)); }
+static tp_tensor *sub(tp_tensor *a, tp_tensor *b) { return tpo_sub(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)); }
+static tp_tensor *add(tp_tensor *a, tp_tensor *b) { return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)); }
+
+/* ---- Pieces of second derivatives ---- */
+
+tp_tensor *tpi_compose_mean_last(tp_tensor *self, int64_t dims) {
+    int64_t list[TP_MAX_DIMS], count = 1;
+    for (int64_t i = 0; i < dims; i++) list[i] = self->ndim - dims + i, count *= self->shape[self->ndim - dims + i];
+    tp_tensor *sum = tpo_sum(self, tp_ints_view(list, dims), true, TP_NO_DTYPE);
+    return sum ? tpi_after(sum, tpo_mul(tp_operand_tensor(sum), tp_operand_double(1.0 / (double)count))) : NULL;
+}
+
+tp_tensor *tpi_compose_norm_project(tp_tensor *v, tp_tensor *h, tp_tensor *rstd, int64_t dims) {
+    tpi_bag bag = {0};
+    tp_tensor *plain = tpi_put(&bag, tpi_compose_mean_last(v, dims));
+    tp_tensor *vh = tpi_put(&bag, mul(v, h));
+    tp_tensor *along = tpi_put(&bag, vh ? tpi_compose_mean_last(vh, dims) : NULL);
+    tp_tensor *left = tpi_put(&bag, sub(v, plain)), *right = tpi_put(&bag, mul(h, along));
+    tp_tensor *rest = tpi_put(&bag, sub(left, right));
+    return tpi_empty_bag(&bag, mul(rest, rstd));
+}
+
+/* With F = <a, rstd (b - mean(b) - h mean(b h))>: dF / dh = -rstd (a mean(b h) + b mean(a h)), which goes on to the input by
+ * norm_project together with s, and dF / drstd gives -rstd^2 h (mean(a b) - mean(a) mean(b) - mean(a h) mean(b h)). */
+tp_tensor *tpi_compose_norm_second(tp_tensor *a, tp_tensor *b, tp_tensor *s, tp_tensor *h, tp_tensor *rstd, int64_t dims) {
+    tpi_bag bag = {0};
+    tp_tensor *pairs[3] = {tpi_put(&bag, mul(a, h)), tpi_put(&bag, mul(b, h)), tpi_put(&bag, mul(a, b))};
+    tp_tensor *of[5] = {pairs[0], pairs[1], pairs[2], a, b}, *mean[5];
+    for (int i = 0; i < 5; i++) mean[i] = tpi_put(&bag, of[i] ? tpi_compose_mean_last(of[i], dims) : NULL);
+    tp_tensor *cross = tpi_put(&bag, add(tpi_put(&bag, mul(a, mean[1])), tpi_put(&bag, mul(b, mean[0]))));
+    tp_tensor *by_h = tpi_put(&bag, sub(s, tpi_put(&bag, mul(rstd, cross))));
+    tp_tensor *first = tpi_put(&bag, by_h ? tpi_compose_norm_project(by_h, h, rstd, dims) : NULL);
+    tp_tensor *less = tpi_put(&bag, add(tpi_put(&bag, mul(mean[3], mean[4])), tpi_put(&bag, mul(mean[0], mean[1]))));
+    tp_tensor *spread = tpi_put(&bag, sub(mean[2], less));
+    tp_tensor *scale = tpi_put(&bag, mul(tpi_put(&bag, mul(rstd, rstd)), spread));
+    return tpi_empty_bag(&bag, sub(first, tpi_put(&bag, mul(h, scale))));
+}
+
+/* ---- Group, batch and instance norm ---- */
+
+tp_tensor *tpi_compose_group_norm(tp_tensor *input, int64_t groups, tp_tensor *weight, tp_tensor *bias, double eps) {
+    if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected at least 2 dimensions for input tensor but received %d", input->ndim);
+    int64_t images = input->shape[0], channels = input->shape[1], plane = 1;
+    for (int i = 2; i < input->ndim; i++) plane *= input->shape[i];
+    tp_tensor *out[3] = {NULL};
+    if (!tpo_native_group_norm(input, weight, bias, images, channels, plane, groups, eps, out)) return NULL;
+    tpi_release(out[1]), tpi_release(out[2]);
+    return out[0];
+}
+
+tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_tensor *running_var, tp_tensor *weight, tp_tensor *bias, bool training,
+                                  double momentum, double eps) {
+    if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s", tpi_shape_text(tpi_shape(input)));
+    int64_t values = input->shape[0];
+    for (int i = 2; i < input->ndim; i++) values *= input->shape[i];
+    if (training && values == 1)
+        return tpi_fail(TP_ERR_VALUE, "argument 'input': Expected more than 1 value per channel when training, got input size %s", tpi_shape_text(tpi_shape(input)));
+    tp_tensor *out[3] = {NULL};
+    if (!tpo_batch_norm_forward(input, weight, bias, running_mean, running_var, training, momentum, eps, out)) return NULL;
+    tpi_release(out[1]), tpi_release(out[2]);
+    return out[0];
+}
+
+/* The running statistics of one image after another, as the batch norm of (1, N * C, ...) sees them: repeated, then averaged back. */
+static bool average_back(tp_tensor *running, tp_tensor *repeated, int64_t images, int64_t channels) {
+    for (int64_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (int64_t i = 0; i < images; i++)
+            sum += tp_scalar_to_double(tpi_load_scalar(repeated->data + (i * channels + c) * (int64_t)tpi_itemsize(repeated), (tp_dtype)repeated->dtype));
+        tpi_store_scalar(running->data + c * running->strides[0] * (int64_t)tpi_itemsize(running), (tp_dtype)running->dtype, tp_float(sum / (double)images));
+    }
+    tpi_touch(running);
+    return true;
+}
+
+tp_tensor *tpi_compose_instance_norm(tp_tensor *input, tp_tensor *running_mean, tp_tensor *running_var, tp_tensor *weight, tp_tensor *bias,
+                                     bool use_input_stats, double momentum, double eps) {
+    if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s", tpi_shape_text(tpi_shape(input)));
+    if (!use_input_stats && (!running_mean || !running_var))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'use_input_stats': Expected running_mean and running_var to be defined when use_input_stats is false");
+    int64_t shape[TP_MAX_DIMS], values = 1, images = input->shape[0], channels = input->shape[1];
+    for (int i = 2; i < input->ndim; i++) shape[i] = input->shape[i], values *= shape[i];
+    shape[0] = 1, shape[1] = images * channels;
+    if (use_input_stats && values == 1)
+        return tpi_fail(TP_ERR_VALUE, "argument 'input': Expected more than 1 spatial element when training, got input size %s", tpi_shape_text(tpi_shape(input)));
+    tpi_bag bag = {0};
+    tp_tensor *given[4] = {weight, bias, running_mean, running_var}, *wide[4];
+    for (int i = 0; i < 4; i++) {
+        wide[i] = given[i] ? tpi_put(&bag, tpo_repeat(given[i], TP_INTS(images))) : NULL;
+        if (given[i] && !wide[i]) return tpi_empty_bag(&bag, NULL);
+    }
+    tp_tensor *flat = tpi_put(&bag, tpo_reshape(input, tp_ints_view(shape, input->ndim))), *out[3] = {NULL};
+    if (!flat || !tpo_batch_norm_forward(flat, wide[0], wide[1], wide[2], wide[3], use_input_stats, momentum, eps, out)) return tpi_empty_bag(&bag, NULL);
+    if (use_input_stats && running_mean) average_back(running_mean, wide[2], images, channels);
+    if (use_input_stats && running_var) average_back(running_var, wide[3], images, channels);
+    tpi_put(&bag, out[0]), tpi_put(&bag, out[1]), tpi_put(&bag, out[2]);
+    return tpi_empty_bag(&bag, tpo_reshape(out[0], tpi_shape(input)));
+}
+
+/* x / (k + alpha mean(x^2 over `size` neighbouring channels))^beta; the mean counts the padding. */
+tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, double alpha, double beta, double k) {
+    if (input->ndim < 3)
+        return tpi_fail(TP_ERR_VALUE, "argument 'input': Expected 3D or higher dimensionality input (got %d dimensions)", input->ndim);
+    if (input->numel == 0) return tpi_retain(input);
+    tpi_bag bag = {0};
+    int64_t rest = 1;
+    for (int i = 2; i < input->ndim; i++) rest *= input->shape[i];
+    tp_tensor *squares = tpi_put(&bag, mul(input, input));
+    tp_tensor *flat = tpi_put(&bag, squares ? tpo_reshape(squares, TP_INTS(input->shape[0], 1, input->shape[1], rest)) : NULL);
+    tp_tensor *padded = tpi_put(&bag, flat ? tpo_constant_pad_nd(flat, TP_INTS(0, 0, size / 2, (size - 1) / 2), tp_int(0)) : NULL);
+    tp_tensor *mean = tpi_put(&bag, padded ? tpo_avg_pool(padded, 2, TP_INTS(size, 1), TP_INTS(1, 1), TP_INTS(0, 0), false, true, TP_NONE) : NULL);
+    tp_tensor *back = tpi_put(&bag, mean ? tpo_reshape(mean, tpi_shape(input)) : NULL);
+    tp_tensor *scaled = tpi_put(&bag, tpo_mul(tp_operand_tensor(back), tp_operand_double(alpha)));
+    tp_tensor *sum = tpi_put(&bag, tpo_add(tp_operand_tensor(scaled), tp_operand_double(k), tp_int(1)));
+    tp_tensor *power = tpi_put(&bag, tpo_pow(tp_operand_tensor(sum), tp_operand_double(beta)));
+    return tpi_empty_bag(&bag, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
+}

@@ -1,0 +1,59 @@
+/* Pools that are calls of other operators: unpooling's output sizes and p-norm pools. They differentiate themselves. */
+#include "ops/bag.h"
+#include "ops/native.h"
+#include "ops/real.h"
+#include "tpi_ops.h"
+
+/* The size of the pooled tensor is worked out by default; a given one may be off by less than a stride, and may be a whole shape. */
+static tp_tensor *unpool(int n, tp_tensor *input, tp_tensor *indices, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints output_size) {
+    int64_t k[3], s[3], p[3], zeros[3] = {0}, size[3];
+    if (input->ndim != n + 1 && input->ndim != n + 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Input to max_unpooling%dd should be a %dd or %dd Tensor, but got %s", n, n + 1, n + 2, tpi_shape_text(tpi_shape(input)));
+    if (!tpi_expand_ints("kernel_size", kernel, n, NULL, k) || !tpi_expand_ints("stride", stride, n, k, s) || !tpi_expand_ints("padding", padding, n, zeros, p)) return NULL;
+    if (output_size.v && output_size.n == n + 2) output_size = tp_ints_view(output_size.v + 2, n);
+    if (output_size.v && output_size.n != n)
+        return tpi_fail(TP_ERR_VALUE, "argument 'output_size': should be a sequence containing %d or %d elements, but it has a length of %lld", n, n + 2, (long long)output_size.n);
+    for (int i = 0; i < n; i++) {
+        size[i] = (input->shape[input->ndim - n + i] - 1) * s[i] + k[i] - 2 * p[i];
+        if (!output_size.v) continue;
+        if (output_size.v[i] <= size[i] - s[i] || output_size.v[i] >= size[i] + s[i])
+            return tpi_fail(TP_ERR_VALUE, "argument 'output_size': invalid output_size %s (dim %d must be between %lld and %lld)", tpi_shape_text(output_size), i,
+                            (long long)(size[i] - s[i]), (long long)(size[i] + s[i]));
+        size[i] = output_size.v[i];
+    }
+    return tpo_max_unpool(input, indices, tp_ints_view(size, n), n);
+}
+
+tp_tensor *tpi_compose_max_unpool1d(tp_tensor *input, tp_tensor *indices, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints output_size) {
+    return unpool(1, input, indices, kernel, stride, padding, output_size);
+}
+tp_tensor *tpi_compose_max_unpool2d(tp_tensor *input, tp_tensor *indices, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints output_size) {
+    return unpool(2, input, indices, kernel, stride, padding, output_size);
+}
+tp_tensor *tpi_compose_max_unpool3d(tp_tensor *input, tp_tensor *indices, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints output_size) {
+    return unpool(3, input, indices, kernel, stride, padding, output_size);
+}
+
+/* (sum of x^p over the window)^(1/p), as PyTorch writes it: by the mean, with the sign kept out of the root. */
+static tp_tensor *lp_pool(int n, tp_tensor *input, double p, tp_ints kernel, tp_ints stride, bool ceil_mode) {
+    int64_t k[3], count = 1;
+    if (!tpi_expand_ints("kernel_size", kernel, n, NULL, k)) return NULL;
+    for (int i = 0; i < n; i++) count *= k[i];
+    tpi_bag bag = {0};
+    tp_tensor *powers = tpi_put(&bag, tpo_pow(tp_operand_tensor(input), tp_operand_double(p)));
+    tp_tensor *mean = tpi_put(&bag, powers ? tpo_avg_pool(powers, n, kernel, stride, TP_INTS(0), ceil_mode, true, TP_NONE) : NULL);
+    tp_tensor *sign = tpi_put(&bag, mean ? tpo_sign(mean) : NULL), *size = tpi_put(&bag, mean ? tpo_relu(tpi_put(&bag, tpo_abs(mean))) : NULL);
+    tp_tensor *both = tpi_put(&bag, tpo_mul(tp_operand_tensor(sign), tp_operand_tensor(size)));
+    tp_tensor *sum = tpi_put(&bag, tpo_mul(tp_operand_tensor(both), tp_operand_int(count)));
+    return tpi_empty_bag(&bag, tpo_pow(tp_operand_tensor(sum), tp_operand_double(1.0 / p)));
+}
+
+tp_tensor *tpi_compose_lp_pool1d(tp_tensor *input, double norm_type, tp_ints kernel, tp_ints stride, bool ceil_mode) {
+    return lp_pool(1, input, norm_type, kernel, stride, ceil_mode);
+}
+tp_tensor *tpi_compose_lp_pool2d(tp_tensor *input, double norm_type, tp_ints kernel, tp_ints stride, bool ceil_mode) {
+    return lp_pool(2, input, norm_type, kernel, stride, ceil_mode);
+}
+tp_tensor *tpi_compose_lp_pool3d(tp_tensor *input, double norm_type, tp_ints kernel, tp_ints stride, bool ceil_mode) {
+    return lp_pool(3, input, norm_type, kernel, stride, ceil_mode);
+}
