@@ -52,6 +52,9 @@ typedef struct tp_operator {
     bool differentiable, inplace, out, method;
     /* Calls with one value per argument, in order (TP_K_NONE: the default). Results: nresults values; tensors come as owned references. */
     bool (*invoke)(const tp_value *args, tp_value *results);
+    bool (*invoke_inplace)(const tp_value *args, tp_value *results); /* NULL without such a form; gives self back */
+    bool (*invoke_out)(tp_tensor *out, const tp_value *args);
+    bool internal; /* a helper of other operators' derivatives */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */

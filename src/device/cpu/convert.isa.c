@@ -257,12 +257,12 @@ void TPI_ISA(tpi_stream)(int64_t bytes, const char *src, char *dst) {
 #ifdef __SSE2__
     int64_t head = -(intptr_t)dst & 63; /* whole cache lines are streamed, what is around them stored */
     if (head + 64 <= bytes) {
-        memcpy(dst, src, (size_t)head);
+        if (head) memcpy(dst, src, (size_t)head);
         for (src += head, dst += head, bytes -= head; bytes >= 64; src += 64, dst += 64, bytes -= 64)
             for (int i = 0; i < 4; i++) _mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
     }
 #endif
-    memcpy(dst, src, (size_t)bytes);
+    if (bytes) memcpy(dst, src, (size_t)bytes);
 }
 
 void TPI_ISA(tpi_stream_end)(void) {
@@ -272,43 +272,51 @@ void TPI_ISA(tpi_stream_end)(void) {
 }
 
 /* ---- Transposition ------------------------------------------------------------------------------------------------------- */
-/* Within a tile: written row by row, read down the columns of a source that is in L1. */
-#define TRANSPOSED(word)                                                                                              \
-    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, \
-                                 int64_t dst_row) {                                                                   \
-        for (int64_t c = 0; c < cols; c++) {                                                                          \
-            word *restrict d = (word *)(dst + c * dst_row);                                                           \
-            const char *s = src + c * (int64_t)sizeof(word);                                                          \
-            for (int64_t r = 0; r < rows; r++) d[r] = *(const word *)(s + r * src_row);                               \
-        }                                                                                                             \
-    }
-TRANSPOSED(word1)
-TRANSPOSED(word2)
-TRANSPOSED(word8)
-TRANSPOSED(word16)
+/* By squares in registers: interleaving row i with row i + side/2, log2(side) times over, turns a square. What is left at the edges
+ * goes element by element. */
+#define INTERLEAVE_2_LOW 0, 2
+#define INTERLEAVE_2_HIGH 1, 3
+#define INTERLEAVE_4_LOW 0, 4, 1, 5
+#define INTERLEAVE_4_HIGH 2, 6, 3, 7
+#define INTERLEAVE_8_LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define INTERLEAVE_8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#define INTERLEAVE_16_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define INTERLEAVE_16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define EDGE(word, r, c) *(word *)(dst + (c) * dst_row + (r) * (int64_t)sizeof(word)) = *(const word *)(src + (r) * src_row + (c) * (int64_t)sizeof(word))
 
-/* 4-byte elements, the common ones, by 4x4 squares in registers. */
-typedef uint32_t quad __attribute__((vector_size(16), aligned(4), may_alias));
-static void transpose_word4(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) {
-    int64_t c = 0, whole = rows & ~(int64_t)3;
-    for (; c + 4 <= cols; c += 4) {
-        for (int64_t r = 0; r < whole; r += 4) {
-            const char *s = src + r * src_row + c * 4;
-            char *d = dst + c * dst_row + r * 4;
-            quad a0 = *(const quad *)s, a1 = *(const quad *)(s + src_row);
-            quad a2 = *(const quad *)(s + 2 * src_row), a3 = *(const quad *)(s + 3 * src_row);
-            quad b0 = __builtin_shufflevector(a0, a1, 0, 4, 1, 5), b1 = __builtin_shufflevector(a0, a1, 2, 6, 3, 7);
-            quad b2 = __builtin_shufflevector(a2, a3, 0, 4, 1, 5), b3 = __builtin_shufflevector(a2, a3, 2, 6, 3, 7);
-            *(quad *)d = __builtin_shufflevector(b0, b2, 0, 1, 4, 5);
-            *(quad *)(d + dst_row) = __builtin_shufflevector(b0, b2, 2, 3, 6, 7);
-            *(quad *)(d + 2 * dst_row) = __builtin_shufflevector(b1, b3, 0, 1, 4, 5);
-            *(quad *)(d + 3 * dst_row) = __builtin_shufflevector(b1, b3, 2, 3, 6, 7);
-        }
-        for (int64_t r = whole; r < rows; r++)
-            for (int64_t k = 0; k < 4; k++) *(word4 *)(dst + (c + k) * dst_row + r * 4) = *(const word4 *)(src + r * src_row + (c + k) * 4);
+#define SQUARES(word, side)                                                                                                           \
+    typedef word __attribute__((vector_size(16), aligned(sizeof(word)))) vec_##word;                                                  \
+    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) { \
+        int64_t c = 0, whole = rows - rows % side;                                                                                    \
+        for (; c + side <= cols; c += side) {                                                                                         \
+            for (int64_t r = 0; r < whole; r += side) {                                                                               \
+                const char *s = src + r * src_row + c * (int64_t)sizeof(word);                                                        \
+                char *d = dst + c * dst_row + r * (int64_t)sizeof(word);                                                              \
+                vec_##word a[side], b[side];                                                                                          \
+                for (int i = 0; i < side; i++) a[i] = *(const vec_##word *)(s + i * src_row);                                         \
+                for (int step = 1; step < side; step *= 2) {                                                                          \
+                    for (int i = 0; i < side / 2; i++) {                                                                              \
+                        b[2 * i] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_LOW);                           \
+                        b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_HIGH);                      \
+                    }                                                                                                                 \
+                    for (int i = 0; i < side; i++) a[i] = b[i];                                                                       \
+                }                                                                                                                     \
+                for (int i = 0; i < side; i++) *(vec_##word *)(d + i * dst_row) = a[i];                                               \
+            }                                                                                                                         \
+            for (int64_t r = whole; r < rows; r++)                                                                                    \
+                for (int64_t k = c; k < c + side; k++) EDGE(word, r, k);                                                              \
+        }                                                                                                                             \
+        for (; c < cols; c++)                                                                                                         \
+            for (int64_t r = 0; r < rows; r++) EDGE(word, r, c);                                                                      \
     }
-    for (; c < cols; c++)
-        for (int64_t r = 0; r < rows; r++) *(word4 *)(dst + c * dst_row + r * 4) = *(const word4 *)(src + r * src_row + c * 4);
+SQUARES(word1, 16)
+SQUARES(word2, 8)
+SQUARES(word4, 4)
+SQUARES(word8, 2)
+
+static void transpose_word16(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) {
+    for (int64_t c = 0; c < cols; c++)
+        for (int64_t r = 0; r < rows; r++) EDGE(word16, r, c);
 }
 
 void TPI_ISA(tpi_transpose)(int64_t rows, int64_t cols, const char *src, int64_t src_row, char *dst, int64_t dst_row, int size) {

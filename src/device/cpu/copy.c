@@ -9,11 +9,10 @@ enum {
     BYTES_CHUNK = 1 << 18, /* bytes of a plain copy that one thread takes at a time */
     BLOCK = 1024,          /* elements that go through scratch when neither side is contiguous */
     LONG_RUN = 64,
-    TILE_READ = 256,       /* bytes that a transposed tile reads and writes at a time; with these and streaming, turning over 4096 x 4096 */
-    TILE_WRITE = 128,      /* floats takes 0.8 of the time of a plain copy that does not stream, with 64 x 64 tiles 2.5 */
-    TILES_CHUNK = 8,
+    TILE_BYTES = 128,      /* a tile's rows, read and written: two cache lines */
+    TILE_MOST = 64,        /* rows of a tile, at most */
     TILE_PAD = 64,         /* keeps the rows of a tile from meeting in the same cache sets */
-    TILE_ROOM = 128 * (TILE_WRITE + TILE_PAD), /* the largest: 128 turned rows of 2-byte elements */
+    TILES_CHUNK = 16,
 };
 
 typedef struct copy_job {
@@ -97,17 +96,20 @@ static void copy_tile(const copy_job *job, int64_t number) {
     }
     int64_t n0 = p->shape[0] - i0 < job->tile[0] ? p->shape[0] - i0 : job->tile[0];
     int64_t n1 = p->shape[job->across] - i1 < job->tile[1] ? p->shape[job->across] - i1 : job->tile[1];
-    _Alignas(64) char read[TILE_ROOM], turned[TILE_ROOM];
-    int64_t read_row = job->tile[1] * job->to_size + TILE_PAD, turned_row = job->tile[0] * job->to_size + TILE_PAD;
-    int64_t dst_row = p->stride[0][job->across];
+    _Alignas(64) char read[TILE_MOST * (TILE_BYTES + TILE_PAD)], turned[TILE_MOST * (TILE_BYTES + TILE_PAD)];
+    int64_t row = TILE_BYTES + TILE_PAD, dst_row = p->stride[0][job->across];
     int size = (int)job->to_size;
-    for (int64_t r = 0; r < n0; r++) TPI_ISA_PICK(tpi_convert_run)(n1, src + r * p->stride[1][0], p->dtype[1], read + r * read_row, p->dtype[0]);
+    for (int64_t r = 0; r < n0; r++) {
+        const char *from = src + r * p->stride[1][0], *next = from + n1 * job->from_size; /* of the tile to come, which no hardware guesses */
+        for (int64_t line = 0; line < n1 * job->from_size; line += 64) __builtin_prefetch(next + line);
+        TPI_ISA_PICK(tpi_convert_run)(n1, from, p->dtype[1], read + r * row, p->dtype[0]);
+    }
     if (!job->stream) {
-        TPI_ISA_PICK(tpi_transpose)(n0, n1, read, read_row, dst, dst_row, size);
+        TPI_ISA_PICK(tpi_transpose)(n0, n1, read, row, dst, dst_row, size);
         return;
     }
-    TPI_ISA_PICK(tpi_transpose)(n0, n1, read, read_row, turned, turned_row, size);
-    for (int64_t r = 0; r < n1; r++) TPI_ISA_PICK(tpi_stream)(n0 * size, turned + r * turned_row, dst + r * dst_row);
+    TPI_ISA_PICK(tpi_transpose)(n0, n1, read, row, turned, row, size);
+    for (int64_t r = 0; r < n1; r++) TPI_ISA_PICK(tpi_stream)(n0 * size, turned + r * row, dst + r * dst_row);
 }
 
 static void copy_tiles(int64_t chunk, void *context) {
@@ -132,8 +134,7 @@ static bool is_transposed(copy_job *job) {
 static void choose_tiles(copy_job *job) {
     const tpi_plan *p = job->plan;
     int64_t sizes[2] = {p->shape[0], p->shape[job->across]};
-    job->tile[0] = job->to_size == 1 ? 64 : TILE_WRITE / job->to_size;
-    job->tile[1] = job->to_size == 1 ? 128 : TILE_READ / job->to_size;
+    for (int i = 0; i < 2; i++) job->tile[i] = job->to_size == 1 ? TILE_MOST : TILE_BYTES / job->to_size;
     for (int i = 0; i < 2; i++) job->tiles[i] = tpi_ceil_div(sizes[i], job->tile[i]);
     job->all_tiles = job->tiles[0] * job->tiles[1] * (p->numel / (sizes[0] * sizes[1]));
 }

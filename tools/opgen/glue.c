@@ -1,0 +1,831 @@
+/* Operators' internal functions (tpo_*): the forward call by kind, the node that records it, and its backward function. */
+#include "tensor.h"
+#include <stdio.h>
+#include <string.h>
+
+/* ---- C text of arguments ---- */
+char *c_default(const arg *a) {
+    const expr *e = a->fallback;
+    if (e->kind == E_NAME && (!strcmp(e->name, "None"))) return (char *)types[a->type].none;
+    text t = {0};
+    switch (a->type) {
+    case T_INT: case T_INT_OPT: case T_BOOL: return print_expr(e);
+    case T_FLOAT: case T_FLOAT_OPT:
+        if (e->kind == E_NAME && !strcmp(e->name, "inf")) return "INFINITY";
+        if (e->kind == E_UNARY && e->arg[0]->kind == E_NAME) return "-INFINITY";
+        return print_expr(e);
+    case T_STR: case T_STR_OPT: return print_expr(e);
+    case T_SCALAR: case T_SCALAR_OPT: case T_OPERAND: {
+        const expr *x = e->kind == E_UNARY ? e->arg[0] : e;
+        const char *maker = x->kind == E_INT ? "tp_int" : x->kind == E_NAME && (!strcmp(x->name, "true") || !strcmp(x->name, "false")) ? "tp_truth" : "tp_float";
+        char *value = x->kind == E_NAME && !strcmp(x->name, "inf") ? (e->kind == E_UNARY ? "-INFINITY" : "INFINITY") : print_expr(e);
+        return a->type == T_OPERAND ? format("tp_operand_scalar(%s(%s))", maker, value) : format("%s(%s)", maker, value);
+    }
+    case T_INTS: case T_INTS_OPT:
+        if (e->kind != E_LIST) return format("(tp_ints){(const int64_t[]){%s}, 1}", print_expr(e));
+        if (!e->n) return "(tp_ints){(const int64_t[]){0}, 0}";
+        for (int i = 0; i < e->n; i++) put(&t, "%s%s", i ? ", " : "", print_expr(e->arg[i]));
+        return format("(tp_ints){(const int64_t[]){%s}, %d}", t.s, e->n);
+    case T_DTYPE: return format("TP_%s", upper(print_expr(e)));
+    case T_LAYOUT: return format("TP_%s", upper(print_expr(e)));
+    default: fail(a->fallback->at, "the argument '%s' can only default to None", a->name);
+    }
+}
+
+static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
+
+static char *parameters(const op *o, bool inplace) {
+    text t = {0};
+    put(&t, "%s", "");
+    for (int i = 0; i < o->nargs; i++) {
+        type y = o->args[i].type;
+        if (inplace && i == 0) y = T_TENSOR;
+        put(&t, "%s%s%s%s", i ? ", " : "", types[y].c, space(y), o->args[i].name);
+    }
+    return t.s;
+}
+
+static char *arguments(const op *o) {
+    text t = {0};
+    put(&t, "%s", "");
+    for (int i = 0; i < o->nargs; i++) put(&t, "%s%s", i ? ", " : "", o->args[i].name);
+    return t.s;
+}
+
+static const char *plain_c(const op *o) {
+    return !strcmp(o->plain_type, "bool") ? "bool" : !strcmp(o->plain_type, "int") ? "int64_t" : !strcmp(o->plain_type, "float") ? "double" : "tp_scalar";
+}
+
+/* The internal function's prototype without the closing semicolon. */
+static char *prototype(const op *o) {
+    char *p = parameters(o, false);
+    const char *comma = o->nargs ? ", " : "";
+    if (o->plain) return format("bool tpo_%s(%s%s%s *out)", o->cname, p, comma, plain_c(o));
+    if (o->nresults > 1) return format("bool tpo_%s(%s%stp_tensor **out)", o->cname, p, comma);
+    if (o->results[0].type == T_TENSORS) return format("tp_tensors tpo_%s(%s)", o->cname, o->nargs ? p : "void");
+    return format("tp_tensor *tpo_%s(%s)", o->cname, o->nargs ? p : "void");
+}
+
+static char *function_prototype(const op *o) { /* natives and C compositions */
+    char *p = parameters(o, o->kind == K_NATIVE_INPLACE);
+    const char *comma = o->nargs ? ", " : "";
+    if (o->kind == K_VIEW) return format("bool %s(%s, tpi_geometry *out)", o->function, p);
+    if (o->kind == K_NATIVE_INPLACE) return format("bool %s(%s)", o->function, p);
+    if (o->plain) return format("bool %s(%s%s%s *out)", o->function, p, comma, plain_c(o));
+    if (o->nresults > 1) return format("bool %s(%s%stp_tensor **out)", o->function, p, comma);
+    if (o->results[0].type == T_TENSORS) return format("tp_tensors %s(%s)", o->function, o->nargs ? p : "void");
+    return format("tp_tensor *%s(%s)", o->function, o->nargs ? p : "void");
+}
+
+text write_internal_header(void) {
+    text t = {0};
+    put(&t, "/* Every operator as the library itself calls it: owned references in, out and no scopes. Written by opgen: do not edit. */\n");
+    put(&t, "#ifndef TPI_OPS_H\n#define TPI_OPS_H\n#include \"tensor/tensor.h\"\n#include <taper/random.h>\n\n");
+    for (int i = 0; i < nops; i++) {
+        put(&t, "%s;\n", prototype(ops[i]));
+        if (ops[i]->inplace) put(&t, "tp_tensor *tpo_%s_(%s);\n", ops[i]->cname, parameters(ops[i], true));
+        if (ops[i]->out) put(&t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s);\n", ops[i]->cname, parameters(ops[i], false));
+    }
+    put(&t, "\n#endif\n");
+    return t;
+}
+
+/* ---- what a derivative needs ---- */
+typedef struct needs {
+    bool tensor[24][24];  /* [argument with a derivative][argument it reads] */
+    bool result[24][6];   /* [argument with a derivative][result it reads] */
+    bool scalar[24];      /* plain arguments that any derivative reads */
+    bool saved[24], saved_result[6];
+    field fields[32];
+    int nfields;
+} needs;
+
+static int find_result(const op *o, const char *name) {
+    for (int i = 0; i < o->nresults; i++)
+        if (!strcmp(o->results[i].name, name)) return i;
+    return -1;
+}
+
+static void walk(const op *o, const expr *e, int of, needs *n) {
+    if (e->kind == E_FIELD && e->arg[0]->kind == E_NAME && field_kind(e) != V_NONE &&
+        (find_arg(o, e->arg[0]->name) >= 0 || find_result(o, e->arg[0]->name) >= 0)) {
+        char *key = print_expr(e);
+        for (int i = 1; i < e->n; i++) walk(o, e->arg[i], of, n);
+        for (int i = 0; i < n->nfields; i++)
+            if (!strcmp(n->fields[i].key, key)) return;
+        if (n->nfields == 32) fail(e->at, "more than 32 fields in the derivatives of %s", o->name);
+        n->fields[n->nfields++] = (field){key, e, field_kind(e)};
+        return;
+    }
+    if (e->kind == E_CALL && !strcmp(e->name, "needs")) return;
+    if (e->kind == E_NAME) {
+        int a = find_arg(o, e->name), r = find_result(o, e->name);
+        if (a >= 0) {
+            if (is_tensor(o->args[a].type) || is_tensors(o->args[a].type)) n->tensor[of][a] = n->saved[a] = true;
+            else n->scalar[a] = true;
+        } else if (r >= 0) n->result[of][r] = n->saved_result[r] = true;
+    }
+    for (int i = 0; i < e->n; i++) walk(o, e->arg[i], of, n);
+}
+
+static void find_needs(const op *o, needs *n) {
+    *n = (needs){0};
+    for (int a = 0; a < o->nargs; a++) {
+        const block *b = o->args[a].grad;
+        if (o->args[a].grad_group) b = o->groups[o->args[a].grad_group - 1].value;
+        for (int i = 0; b && i < b->n; i++) walk(o, b->value[i], a, n);
+    }
+}
+
+static bool has_grad(const op *o, int a) { return o->args[a].grad || o->args[a].grad_group; }
+
+static char *tracks(const op *o, int a) {
+    const arg *x = &o->args[a];
+    if (x->type == T_OPERAND) return format("tpi_tracks(%s.tensor)", x->name);
+    if (is_tensors(x->type)) return format("tpi_tracks_any(%s)", x->name);
+    return format("tpi_tracks(%s)", x->name);
+}
+
+static char *any_tracks(const op *o) {
+    text t = {0};
+    for (int a = 0; a < o->nargs; a++)
+        if (has_grad(o, a)) put(&t, "%s%s", t.n ? " || " : "", tracks(o, a));
+    return t.n ? t.s : NULL;
+}
+
+/* Who reads argument (or result) x: a condition on the tracked inputs. */
+static char *readers(const op *o, const needs *n, int x, bool is_result) {
+    text t = {0};
+    for (int a = 0; a < o->nargs; a++)
+        if (has_grad(o, a) && (is_result ? n->result[a][x] : n->tensor[a][x])) put(&t, "%s%s", t.n ? " || " : "", tracks(o, a));
+    return t.s;
+}
+
+/* ---- recording ---- */
+static const char *attr_type(vkind k) {
+    switch (k) {
+    case V_INT: return "int64_t ";
+    case V_FLOAT: return "double ";
+    case V_BOOL: return "bool ";
+    case V_INTS: return "tp_ints ";
+    case V_STR: return "const char *";
+    case V_DTYPE: return "tp_dtype ";
+    case V_DEVICE: return "tp_device ";
+    case V_LAYOUT: return "tp_layout ";
+    case V_SCALAR: return "tp_scalar ";
+    case V_GENERATOR: return "tp_generator *";
+    default: return NULL;
+    }
+}
+
+static void write_attrs(text *t, const op *o, const needs *n) {
+    put(t, "struct %s_attrs {\n", o->cname);
+    for (int i = 0; i < n->nfields; i++) put(t, "    %sf%d; /* %s */\n", attr_type(n->fields[i].kind), i, n->fields[i].key);
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        if (n->scalar[i]) put(t, "    %s%s;\n", attr_type(kind_of_type(a->type)), a->name);
+        if (n->saved[i] && a->type == T_OPERAND) put(t, "    tp_scalar %s;\n", a->name);
+        if (is_tensors(a->type)) put(t, "    int64_t n_%s;\n", a->name);
+    }
+    put(t, "    char unused_;\n};\n\n");
+}
+
+/* Slots: one per saved argument, then one per saved result, then the saved lists. Edges: one per tensor argument, in order. */
+static int saved_slot(const op *o, const needs *n, int arg_index, int result_index) {
+    int slot = 0;
+    for (int i = 0; i < o->nargs; i++) {
+        if (arg_index == i) return slot;
+        if (n->saved[i] && !is_tensors(o->args[i].type)) slot++;
+    }
+    for (int r = 0; r < o->nresults; r++) {
+        if (result_index == r) return slot;
+        if (n->saved_result[r]) slot++;
+    }
+    return slot;
+}
+
+static void release_ints(text *t, const op *o, const needs *n) {
+    bool any = false;
+    for (int i = 0; i < n->nfields; i++) any = any || n->fields[i].kind == V_INTS;
+    for (int i = 0; i < o->nargs; i++) any = any || (n->scalar[i] && kind_of_type(o->args[i].type) == V_INTS);
+    if (!any) return;
+    put(t, "static void %s_release(tpi_node *node) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n", o->cname, o->cname);
+    for (int i = 0; i < n->nfields; i++)
+        if (n->fields[i].kind == V_INTS) put(t, "    tpi_mfree((void *)a->f%d.v);\n", i);
+    for (int i = 0; i < o->nargs; i++)
+        if (n->scalar[i] && kind_of_type(o->args[i].type) == V_INTS) put(t, "    tpi_mfree((void *)a->%s.v);\n", o->args[i].name);
+    put(t, "}\n");
+}
+
+static bool has_release(const op *o, const needs *n) {
+    for (int i = 0; i < n->nfields; i++)
+        if (n->fields[i].kind == V_INTS) return true;
+    for (int i = 0; i < o->nargs; i++)
+        if (n->scalar[i] && kind_of_type(o->args[i].type) == V_INTS) return true;
+    return false;
+}
+
+static char *edge_count(const op *o) {
+    text t = {0};
+    int fixed = 0;
+    for (int i = 0; i < o->nargs; i++)
+        if (is_tensor(o->args[i].type)) fixed++;
+    put(&t, "%d", fixed);
+    for (int i = 0; i < o->nargs; i++)
+        if (is_tensors(o->args[i].type)) put(&t, " + (int)%s.n", o->args[i].name);
+    return t.s;
+}
+
+/* Names for edges: e_self and so on. A list's edges come after all single ones. */
+static void write_edge_names(text *t, const op *o, bool from_attrs, const char *indent) {
+    int k = 0;
+    for (int i = 0; i < o->nargs; i++)
+        if (is_tensor(o->args[i].type)) put(t, "%sconst int e_%s = %d;\n%s(void)e_%s;\n", indent, o->args[i].name, k++, indent, o->args[i].name);
+    char *base = format("%d", k);
+    for (int i = 0; i < o->nargs; i++) {
+        if (!is_tensors(o->args[i].type)) continue;
+        put(t, "%sconst int e_%s = %s;\n%s(void)e_%s;\n", indent, o->args[i].name, base, indent, o->args[i].name);
+        base = from_attrs ? format("e_%s + (int)a->n_%s", o->args[i].name, o->args[i].name) : format("e_%s + (int)%s.n", o->args[i].name, o->args[i].name);
+    }
+}
+
+static bool inplace_saves_copy(const op *o, const needs *n) { return n->saved[0] && o->inplace; }
+
+/* Builds the node from the inputs; results are saved and attached by the caller. */
+static void write_record(text *t, const op *o, const needs *n) {
+    int fixed = saved_slot(o, n, -1, -1);
+    text lists = {0};
+    put(&lists, "%s", "");
+    for (int i = 0; i < o->nargs; i++)
+        if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
+    put(t, "static const tpi_node_class %s_class = {\"%c%sBackward0\", \"%s\", %s_backward, %s};\n\n", o->cname, o->cname[0] >= 'a' && o->cname[0] <= 'z' ? o->cname[0] - 32 : o->cname[0],
+        o->cname + 1, o->name, o->cname, has_release(o, n) ? format("%s_release", o->cname) : "NULL");
+    put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
+    put(t, "    tpi_node *node = tpi_node_new(&%s_class, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n", o->cname, edge_count(o), fixed, lists.s, o->cname,
+        o->nresults);
+    put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n", o->cname);
+    write_edge_names(t, o, false, "    ");
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *x = &o->args[i];
+        if (is_tensors(x->type)) {
+            put(t, "    a->n_%s = %s.n;\n", x->name, x->name);
+            if (has_grad(o, i)) put(t, "    for (int64_t i = 0; i < %s.n; i++) tpi_node_edge(node, e_%s + (int)i, %s.v[i]);\n", x->name, x->name, x->name);
+        } else if (is_tensor(x->type) && has_grad(o, i)) put(t, "    tpi_node_edge(node, e_%s, %s%s);\n", x->name, x->name, x->type == T_OPERAND ? ".tensor" : "");
+        if (n->scalar[i]) {
+            vkind k = kind_of_type(x->type);
+            if (k == V_INTS) put(t, "    if (!tpi_copy_ints(&a->%s, %s)) goto failed;\n", x->name, x->name);
+            else if (k == V_STR) put(t, "    if (%s && !(a->%s = tpi_intern(%s))) goto failed;\n", x->name, x->name, x->name);
+            else put(t, "    a->%s = %s;\n", x->name, x->name);
+        }
+        if (n->saved[i] && x->type == T_OPERAND) put(t, "    a->%s = %s.scalar;\n", x->name, x->name);
+    }
+    tensor_scope s = {.code = t, .indent = "    ", .o = o, .failure = "goto failed;"};
+    bind_arguments(&s, o);
+    for (int i = 0; i < n->nfields; i++) {
+        const char *of = n->fields[i].e->arg[0]->name;
+        int a = find_arg(o, of);
+        if (a < 0) continue; /* of a result: once it is there */
+        char *x = field_text(of, n->fields[i].e, &s, o->args[a].type == T_OPERAND);
+        const char *guard = o->args[a].type == T_TENSOR_OPT ? format("if (%s) ", of) : "";
+        if (!strcmp(n->fields[i].e->name, "sizes")) put(t, "    if (!tpi_take_ints(&a->f%d, %s)) goto failed;\n", i, x);
+        else if (n->fields[i].kind == V_INTS && *guard) put(t, "    if (%s && !tpi_copy_ints(&a->f%d, %s)) goto failed;\n", of, i, x);
+        else if (n->fields[i].kind == V_INTS) put(t, "    if (!tpi_copy_ints(&a->f%d, %s)) goto failed;\n", i, x);
+        else put(t, "    %sa->f%d = %s;\n", guard, i, x);
+    }
+    int at = fixed;
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *x = &o->args[i];
+        if (!n->saved[i]) continue;
+        if (is_tensors(x->type)) {
+            put(t, "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_node_save(node, %d + (int)i, %s.v[i])) goto failed;\n", x->name, at, x->name);
+            continue;
+        }
+        put(t, "    if ((%s) && !tpi_node_save(node, %d, %s%s)) goto failed;\n", readers(o, n, i, false), saved_slot(o, n, i, -1), x->name, x->type == T_OPERAND ? ".tensor" : "");
+    }
+    put(t, "    return node;\n    goto failed;\nfailed:\n    tpi_node_done(node);\n    return NULL;\n}\n\n");
+}
+
+/* Saves results and fields of results, and hangs the results on the node. `outs` is C text for the r-th result. */
+static void write_attach(text *t, const op *o, const needs *n, const char *const *outs, const char *indent, const char *failure, bool inplace) {
+    bool fields = false;
+    for (int i = 0; i < n->nfields; i++) fields = fields || find_arg(o, n->fields[i].e->arg[0]->name) < 0;
+    if (fields) {
+        put(t, "%sstruct %s_attrs *a = tpi_node_attrs(node);\n", indent, o->cname);
+        for (int i = 0; i < n->nfields; i++) {
+            const expr *e = n->fields[i].e;
+            if (find_arg(o, e->arg[0]->name) >= 0) continue;
+            int r = find_result(o, e->arg[0]->name);
+            tensor_scope s = {.code = t, .indent = indent, .o = o, .failure = failure};
+            bind_arguments(&s, o);
+            char *x = field_text(outs[r], e, &s, false);
+            if (n->fields[i].kind == V_INTS) put(t, "%sif (!tpi_copy_ints(&a->f%d, %s)) %s\n", indent, i, x, failure);
+            else put(t, "%sa->f%d = %s;\n", indent, i, x);
+        }
+    }
+    /* Attached first: a result is saved with the history it has after the call. */
+    for (int r = 0; r < o->nresults; r++) put(t, "%sif (!tpi_node_attach%s(node, %d, %s)) %s\n", indent, inplace ? "_inplace" : "", r, outs[r], failure);
+    for (int r = 0; r < o->nresults; r++)
+        if (n->saved_result[r])
+            put(t, "%sif ((%s) && !tpi_node_save_output(node, %d, %s, %d)) %s\n", indent, readers(o, n, r, true), saved_slot(o, n, -1, r), outs[r], r, failure);
+    put(t, "%stpi_node_done(node);\n", indent);
+}
+
+/* ---- backward ---- */
+static void write_kernel_call(text *t, const op *o, int grad, const char *out, const char *indent) {
+    kernel_inputs k;
+    map_inputs(o, grad, &k);
+    put(t, "%s%s = tpi_run_map(&map_%s_grad_%s, NULL, (tp_operand[]){", indent, out, o->cname, o->args[grad].name);
+    for (int i = 0; i < k.n; i++) {
+        if (k.arg[i] < 0) put(t, "%stp_operand_tensor(%s)", i ? ", " : "", k.arg[i] == -1 ? "grad" : "result");
+        else put(t, "%s%s", i ? ", " : "", o->args[k.arg[i]].type == T_OPERAND ? o->args[k.arg[i]].name : format("tp_operand_tensor(%s)", o->args[k.arg[i]].name));
+    }
+    put(t, "}, %s", k.nparam ? "(tp_scalar[]){" : "NULL");
+    for (int i = 0; i < k.nparam; i++) {
+        const arg *a = &o->args[k.param[i]];
+        vkind v = kind_of_type(a->type);
+        put(t, "%s%s", i ? ", " : "", v == V_SCALAR ? format("a->%s", a->name) : v == V_FLOAT ? format("tp_float(a->%s)", a->name) : format("tp_int(a->%s)", a->name));
+    }
+    put(t, "%s);\n", k.nparam ? "}" : "");
+}
+
+static void write_unpack(text *t, const op *o, const needs *n) {
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        if (!n->saved[i]) continue;
+        int slot = saved_slot(o, n, i, -1);
+        if (is_tensors(a->type)) {
+            put(t, "    if (!tpi_unpack_list(node, %d, a->n_%s, &%s)) goto done;\n", saved_slot(o, n, -1, -1), a->name, a->name);
+        } else if (a->type == T_OPERAND) {
+            put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d] ? tp_operand_tensor(held[%d]) : tp_operand_scalar(a->%s);\n", slot, slot, a->name, slot, slot, a->name);
+        } else put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d];\n", slot, slot, a->name, slot);
+    }
+    for (int r = 0; r < o->nresults; r++) {
+        if (!n->saved_result[r]) continue;
+        int slot = saved_slot(o, n, -1, r);
+        put(t, "    if (!tpi_unpack(node, %d, &held[%d])) goto done;\n    %s = held[%d];\n", slot, slot, o->results[r].name, slot);
+    }
+}
+
+static bool uses_name(const expr *e, const char *name) {
+    if (e->kind == E_NAME && !strcmp(e->name, name)) return true;
+    for (int i = 0; i < e->n; i++)
+        if (uses_name(e->arg[i], name)) return true;
+    return false;
+}
+
+static void bind_backward(tensor_scope *s, const op *o, const needs *n) {
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        vkind k = kind_of_type(a->type);
+        if (is_tensor(a->type) || is_tensors(a->type)) {
+            if (n->saved[i]) bind_tensor(s, a->name, (tvalue){.kind = k, .c = a->name, .temp = -1});
+        } else if (n->scalar[i]) bind_tensor(s, a->name, (tvalue){.kind = k, .c = format("a->%s", a->name), .temp = -1});
+    }
+    for (int r = 0; r < o->nresults; r++) {
+        if (n->saved_result[r]) bind_tensor(s, o->results[r].name, (tvalue){.kind = V_TENSOR, .c = o->results[r].name, .temp = -1});
+        bind_tensor(s, o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name),
+                    (tvalue){.kind = V_TENSOR, .c = o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name), .temp = -1});
+    }
+}
+
+static bool grad_used(const op *o, int r) {
+    char *name = o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name);
+    for (int a = 0; a < o->nargs; a++) {
+        const block *b = o->args[a].grad_group ? o->groups[o->args[a].grad_group - 1].value : o->args[a].grad;
+        for (int i = 0; b && i < b->n; i++)
+            if (uses_name(b->value[i], name)) return true;
+    }
+    return false;
+}
+
+static void write_one_grad(tensor_scope *s, const op *o, int a) {
+    const arg *x = &o->args[a];
+    const block *b = x->grad;
+    text *t = s->code;
+    char *slot = format("grad_inputs[e_%s]", x->name);
+    if (is_tensors(x->type)) {
+        put(t, "    if (tpi_node_needs_any(node, e_%s, a->n_%s)) {\n", x->name, x->name);
+        s->indent = "        ";
+        tvalue v = tensor_block(s, b);
+        if (v.kind != V_TENSORS) fail(b->at, "%s: the derivative of a list is an operator that gives a list", o->name);
+        put(t, "        if (!tpi_give_list(node, %s, e_%s, a->n_%s, grad_inputs)) goto done;\n    }\n", v.c, x->name, x->name);
+        return;
+    }
+    put(t, "    if (tpi_node_needs(node, e_%s)) {\n", x->name);
+    s->indent = "        ";
+    bool fused = has_fused_grad(o, a);
+    if (fused) {
+        put(t, "        if (tpi_grad_off) {\n");
+        write_kernel_call(t, o, a, slot, "            ");
+        put(t, "            if (!%s) goto done;\n        } else {\n", slot);
+        s->indent = "            ";
+    }
+    tvalue v = tensor_block(s, b);
+    put(t, "%s%s = %s;\n", s->indent, slot, owned(s, v, b->at));
+    if (v.kind == V_OPERAND) put(t, "%sif (!%s) goto done;\n", s->indent, slot);
+    if (fused) put(t, "        }\n");
+    put(t, "    }\n");
+}
+
+static void write_group_grad(tensor_scope *s, const op *o, const group *g) {
+    text *t = s->code;
+    put(t, "    if (");
+    for (int i = 0; i < g->n; i++) put(t, "%stpi_node_needs(node, e_%s)", i ? " || " : "", o->args[g->args[i]].name);
+    put(t, ") {\n");
+    s->indent = "        ";
+    tvalue v = tensor_block(s, g->value);
+    if (v.kind != V_MULTI || v.multi->nresults != g->n) fail(g->value->at, "%s: expected an operator with %d results for the group of derivatives", o->name, g->n);
+    for (int i = 0; i < g->n; i++) put(t, "        if (tpi_node_needs(node, e_%s)) grad_inputs[e_%s] = tpi_take(&t[%d]);\n", o->args[g->args[i]].name, o->args[g->args[i]].name, v.base + i);
+    put(t, "    }\n");
+}
+
+static void write_backward(text *out, const op *o, const needs *n) {
+    text body = {0};
+    tensor_scope s = {.code = &body, .indent = "    ", .o = o, .fields = n->fields, .nfields = n->nfields, .failure = "goto done;"};
+    bind_backward(&s, o, n);
+    for (int a = 0; a < o->nargs; a++)
+        if (o->args[a].grad) {
+            tensor_scope one = s;
+            write_one_grad(&one, o, a);
+            s.ntemps = one.ntemps, s.nlists = one.nlists;
+        }
+    for (int g = 0; g < o->ngroups; g++) {
+        tensor_scope one = s;
+        write_group_grad(&one, o, &o->groups[g]);
+        s.ntemps = one.ntemps, s.nlists = one.nlists;
+    }
+    int fixed = saved_slot(o, n, -1, -1);
+    text *t = out;
+    put(t, "static bool %s_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {\n", o->cname);
+    put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n    bool fine = false;\n", o->cname);
+    put(t, "    tp_tensor *t[%d] = {NULL};\n    tp_tensor *held[%d] = {NULL};\n", s.ntemps + 1, fixed + 1);
+    if (s.nlists) put(t, "    tp_tensors l[%d] = {{NULL, 0}};\n", s.nlists);
+    for (int i = 0; i < o->nargs; i++)
+        if (n->saved[i]) put(t, "    %s%s%s%s;\n", types[o->args[i].type].c, space(o->args[i].type), o->args[i].name, is_tensors(o->args[i].type) ? " = {NULL, 0}" : o->args[i].type == T_OPERAND ? "" : " = NULL");
+    for (int r = 0; r < o->nresults; r++)
+        if (n->saved_result[r]) put(t, "    tp_tensor *%s = NULL;\n", o->results[r].name);
+    write_edge_names(t, o, true, "    ");
+    bool zeros = false;
+    for (int r = 0; r < o->nresults; r++) {
+        const char *name = o->nresults == 1 ? "grad" : format("grad_%s", o->results[r].name);
+        if (!grad_used(o, r)) continue;
+        put(t, "    tp_tensor *%s = grads[%d];\n", name, r);
+        if (o->nresults > 1) zeros = true;
+    }
+    if (zeros) { /* results nobody used have gradient zero */
+        put(t, "    tp_tensor *zeros[%d] = {NULL};\n", o->nresults);
+        for (int r = 0; r < o->nresults; r++)
+            if (grad_used(o, r)) put(t, "    if (!grad_%s && !(grad_%s = zeros[%d] = tpi_node_zeros(node, %d))) goto done;\n", o->results[r].name, o->results[r].name, r, r);
+    }
+    write_unpack(t, o, n);
+    put(t, "%s    fine = true;\n    goto done;\ndone:\n    tpi_drop_all(t, %d);\n    tpi_drop_all(held, %d);\n", body.s ? body.s : "", s.ntemps, fixed);
+    for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
+    for (int i = 0; i < o->nargs; i++)
+        if (n->saved[i] && is_tensors(o->args[i].type)) put(t, "    tpi_release_list(%s);\n", o->args[i].name);
+    if (zeros) put(t, "    tpi_drop_all(zeros, %d);\n", o->nresults);
+    put(t, "    (void)grads;\n    return fine;\n}\n\n");
+}
+
+/* ---- forward ---- */
+static char *scalar_text(const arg *a) {
+    vkind v = kind_of_type(a->type);
+    return v == V_SCALAR ? a->name : v == V_FLOAT ? format("tp_float(%s)", a->name) : format("tp_int(%s)", a->name);
+}
+
+static char *map_call(const op *o, const char *into, bool inplace) {
+    kernel_inputs k;
+    text t = {0};
+    map_inputs(o, -1, &k);
+    put(&t, "tpi_run_map(&map_%s, %s, (tp_operand[]){", o->cname, into);
+    for (int i = 0; i < k.n; i++) {
+        const arg *a = &o->args[k.arg[i]];
+        bool operand = a->type == T_OPERAND && !(inplace && k.arg[i] == 0);
+        put(&t, "%s%s", i ? ", " : "", operand ? a->name : format("tp_operand_tensor(%s)", a->name));
+    }
+    put(&t, "}, %s", k.nparam ? "(tp_scalar[]){" : "NULL");
+    for (int i = 0; i < k.nparam; i++) put(&t, "%s%s", i ? ", " : "", scalar_text(&o->args[k.param[i]]));
+    put(&t, "%s)", k.nparam ? "}" : "");
+    return t.s;
+}
+
+static char *fold_call(const op *o, const char *outs) {
+    text t = {0}, params = {0};
+    int over = o->over ? find_arg(o, o->over) : -1, dtype = find_arg(o, "dtype");
+    int n = 0;
+    for (int i = 0; i < o->nargs; i++) {
+        vkind v = kind_of_type(o->args[i].type);
+        if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) || i == over || (o->keep && !strcmp(o->keep, o->args[i].name))) continue;
+        put(&params, "%s%s", n++ ? ", " : "", scalar_text(&o->args[i]));
+    }
+    char *p = n ? format("(tp_scalar[]){%s}", params.s) : "NULL";
+    char *d = dtype >= 0 && o->args[dtype].type == T_DTYPE ? "dtype" : "TP_NO_DTYPE";
+    if (o->kind == K_SCAN) {
+        if (over < 0 || kind_of_type(o->args[over].type) != V_INT) fail(o->at, "%s: a scan goes over one int dim", o->name);
+        return format("tpi_run_scan(&scan_%s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, o->over, d, p);
+    }
+    char *dims = "tp_no_ints()";
+    if (over >= 0) dims = kind_of_type(o->args[over].type) == V_INTS ? o->over : format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){&%s, 1})", o->over, o->over);
+    put(&t, "tpi_run_fold(&fold_%s, %s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, dims, o->keep ? o->keep : "false", d, p);
+    return t.s;
+}
+
+static const char *first_tensor(const op *o) {
+    for (int i = 0; i < o->nargs; i++) {
+        if (o->args[i].type == T_TENSOR) return o->args[i].name;
+        if (is_tensors(o->args[i].type)) return format("tpi_first(%s)", o->args[i].name);
+    }
+    return NULL;
+}
+
+/* The CPU's function, or what the tensor's device registered under the operator's name. */
+static char *native_call(const op *o, const char *args) {
+    const char *x = first_tensor(o);
+    if (!x) return format("%s(%s)", o->function, args);
+    return format("(tpi_on_cpu(%s) ? %s : (__typeof__(&%s))tpi_native_of(%s, \"%s\"))(%s)", x, o->function, o->function, x, o->name, args);
+}
+
+static void write_null_checks(text *t, const op *o, const char *failure, bool inplace) {
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        if (a->type == T_TENSOR || (inplace && i == 0)) put(t, "    if (!%s) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
+        if (a->type == T_OPERAND && !(inplace && i == 0) && o->kind != K_MAP) put(t, "    if (!tpi_operand_given(&%s)) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
+        if (a->type == T_TENSORS) put(t, "    if (!tpi_list_given(%s)) return tpi_no_tensor(\"%s\", \"%s\"), %s;\n", a->name, o->name, a->name, failure);
+    }
+}
+
+static void write_compose(text *t, const op *o) {
+    text body = {0};
+    put(&body, "%s", "");
+    tensor_scope s = {.code = &body, .indent = "    ", .o = o, .failure = "goto done;"};
+    bind_arguments(&s, o);
+    bool list = !o->plain && o->results[0].type == T_TENSORS;
+    if (o->nresults > 1) { /* name = expr for each result */
+        bool set[6] = {false};
+        for (int i = 0; i < o->body->n; i++) {
+            tvalue v = tensor_expr(&s, o->body->value[i]);
+            if (!o->body->name[i] && v.kind == V_MULTI && v.multi->nresults == o->nresults) {
+                for (int r = 0; r < o->nresults; r++) put(&body, "    out[%d] = tpi_take(&t[%d]);\n", r, v.base + r), set[r] = true;
+                break;
+            }
+            int r = o->body->name[i] ? find_result(o, o->body->name[i]) : -1;
+            if (r < 0 && !o->body->name[i]) fail(o->body->at, "%s: expected 'result = value' for each result", o->name);
+            if (r >= 0) put(&body, "    out[%d] = %s;\n", r, owned(&s, v, o->body->at)), set[r] = true;
+            v.temp = -1;
+            if (r >= 0) v.c = format("out[%d]", r), v.kind = V_TENSOR;
+            bind_tensor(&s, o->body->name[i], v);
+        }
+        for (int r = 0; r < o->nresults; r++)
+            if (!set[r]) fail(o->body->at, "%s: the result '%s' is not given", o->name, o->results[r].name);
+    } else {
+        tvalue v = tensor_block(&s, o->body);
+        if (o->plain) put(&body, "    *out = %s;\n", v.c);
+        else if (list) {
+            if (v.kind != V_TENSORS) fail(o->body->at, "%s: expected a list", o->name);
+            put(&body, "    out = %s, %s = (tp_tensors){NULL, 0};\n", v.c, v.c);
+        } else put(&body, "    out = %s;\n", owned(&s, v, o->body->at));
+    }
+    bool many = o->nresults > 1 || o->plain;
+    put(t, "%s {\n", prototype(o));
+    write_null_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
+    put(t, "    tp_tensor *t[%d] = {NULL};\n", s.ntemps + 1);
+    if (s.nlists) put(t, "    tp_tensors l[%d] = {{NULL, 0}};\n", s.nlists);
+    if (many) put(t, "    bool fine = false;\n");
+    if (o->nresults > 1) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n", o->nresults);
+    if (!many) put(t, list ? "    tp_tensors out = {NULL, 0};\n" : "    tp_tensor *out = NULL;\n");
+    put(t, "%s%s    goto done;\ndone:\n    tpi_drop_all(t, %d);\n", body.s, many ? "    fine = true;\n" : "", s.ntemps);
+    for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
+    if (o->nresults > 1) put(t, "    if (!fine) tpi_drop_all(out, %d);\n", o->nresults);
+    put(t, "    return %s;\n}\n\n", many ? "fine" : "out");
+}
+
+static void write_forward_into(text *t, const op *o) {
+    const char *args = arguments(o);
+    bool many = o->nresults > 1;
+    switch (o->kind) {
+    case K_MAP: put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", map_call(o, "NULL", false)); break;
+    case K_FOLD: case K_SCAN:
+        if (many) put(t, "    if (!%s) return false;\n", fold_call(o, "out"));
+        else put(t, "    tp_tensor *out = NULL;\n    if (!%s) return NULL;\n", fold_call(o, "&out"));
+        break;
+    case K_VIEW:
+        put(t, "    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n    tp_tensor *out = tpi_view_of(%s, &g);\n    if (!out) return NULL;\n", o->function, args, o->args[0].name);
+        break;
+    case K_NATIVE:
+        if (first_tensor(o)) put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) return %s;\n", first_tensor(o), first_tensor(o), o->name,
+                                 o->plain || many ? "false" : o->results[0].type == T_TENSORS ? "(tp_tensors){NULL, 0}" : "NULL");
+        if (o->plain) put(t, "    return %s;\n", native_call(o, format("%s%sout", args, o->nargs ? ", " : "")));
+        else if (many) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return false;\n", o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : "")));
+        else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors out = %s;\n    if (!out.v) return out;\n", native_call(o, args));
+        else put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", native_call(o, args));
+        break;
+    case K_NATIVE_INPLACE: {
+        text rest = {0};
+        put(&rest, "out");
+        for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
+        put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) return NULL;\n", o->args[0].name, o->args[0].name, o->name);
+        put(t, "    tp_tensor *out = tpi_clone_data(%s);\n    if (!out) return NULL;\n    if (!%s) return tp_release(out), NULL;\n", o->args[0].name, native_call(o, rest.s));
+        break;
+    }
+    default: break;
+    }
+}
+
+static void write_functional(text *t, const op *o, const needs *n) {
+    bool many = o->nresults > 1, list = !o->plain && o->results[0].type == T_TENSORS;
+    const char *failure = many || o->plain ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
+    put(t, "%s {\n", prototype(o));
+    write_null_checks(t, o, failure, false);
+    if (o->kind == K_COMPOSE_C) {
+        put(t, "    return %s(%s%s);\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "");
+        return;
+    }
+    write_forward_into(t, o);
+    if (o->plain) {
+        put(t, "}\n\n");
+        return;
+    }
+    char *track = differentiable(o) ? any_tracks(o) : NULL;
+    if (track && list) fail(o->at, "%s: an operator that gives a list is a composition, or has no derivative", o->name);
+    if (track) {
+        const char *outs[6] = {"out"};
+        for (int r = 0; many && r < o->nresults; r++) outs[r] = format("out[%d]", r);
+        put(t, "    if (!tpi_grad_off && (%s)) {\n", track);
+        put(t, "        tpi_node *node = %s_node(%s);\n        if (!node) goto failed;\n", o->cname, arguments(o));
+        write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
+        put(t, "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_done(node);\n        goto failed;\n    }\n", many ? "true" : "out");
+    }
+    if (!list) put(t, "    if (tpi_inference_on()) tpi_mark_inference_all(%s, %d);\n", many ? "out" : "&out", o->nresults);
+    if (many) put(t, "    return true;\n%s", track ? format("failed:\n    tpi_drop_all(out, %d);\n    return false;\n", o->nresults) : "");
+    else put(t, "    return out;\n%s", track ? "failed:\n    tp_release(out);\n    return NULL;\n" : "");
+    put(t, "}\n\n");
+}
+
+/* In place: maps and in-place natives write into self; anything else computes and copies. */
+static void write_inplace(text *t, const op *o, const needs *n) {
+    const char *self = o->args[0].name;
+    put(t, "tp_tensor *tpo_%s_(%s) {\n", o->cname, parameters(o, true));
+    write_null_checks(t, o, "NULL", true);
+    bool direct = o->kind == K_MAP || o->kind == K_NATIVE_INPLACE;
+    if (!direct) {
+        text args = {0};
+        put(&args, "%s", o->args[0].type == T_OPERAND ? format("tp_operand_tensor(%s)", self) : self);
+        for (int i = 1; i < o->nargs; i++) put(&args, ", %s", o->args[i].name);
+        put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n", self, o->cname, args.s);
+        put(t, "    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return r;\n}\n\n", self);
+        return;
+    }
+    put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n", self);
+    char *track = differentiable(o) ? any_tracks(o) : NULL;
+    text rest = {0}, build = {0};
+    for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
+    if (track) {
+        /* In this function self is a plain tensor, whatever the signature says. */
+        const char *text_self = o->args[0].type == T_OPERAND ? format("tpi_tracks(%s.tensor)", self) : NULL;
+        if (text_self) {
+            size_t k = strlen(text_self);
+            char *at = strstr(track, text_self);
+            if (at) track = format("%.*stpi_tracks(%s)%s", (int)(at - track), track, self, at + k);
+        }
+        put(&build, "        tp_tensor *before = %s;\n", inplace_saves_copy(o, n) ? format("tpi_copy_for_backward(%s)", self) : format("tpi_retain(%s)", self));
+        put(&build, "        if (!before) return NULL;\n        node = %s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n", o->cname,
+            o->args[0].type == T_OPERAND ? "tp_operand_tensor(before)" : "before", rest.s ? rest.s : "");
+        put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s)) {\n%s    }\n", track, build.s);
+    }
+    const char *give_up = track ? "{\n        if (node) tpi_node_done(node);\n        return NULL;\n    }" : "return NULL;";
+    if (o->kind == K_MAP) put(t, "    tp_tensor *out = %s;\n    if (!out) %s\n    tp_release(out);\n", map_call(o, self, true), give_up);
+    else put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) %s\n    if (!%s) %s\n", self, self, o->name, give_up, native_call(o, arguments(o)), give_up);
+    put(t, "    tpi_touch(%s);\n", self);
+    if (track) {
+        const char *outs[1] = {self};
+        op copy = *o;
+        copy.args[0].type = T_TENSOR; /* conditions inside name self as a plain tensor */
+        put(t, "    if (node) {\n");
+        write_attach(t, &copy, n, outs, "        ", "goto unrecorded;", true);
+        put(t, "    }\n    return %s;\n    goto unrecorded;\nunrecorded:\n    tpi_node_done(node);\n    return NULL;\n}\n\n", self);
+    } else put(t, "    return %s;\n}\n\n", self);
+}
+
+static void write_out(text *t, const op *o) {
+    put(t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s) {\n", o->cname, parameters(o, false));
+    put(t, "    if (!out_) return tpi_no_tensor(\"%s\", \"out\"), NULL;\n", o->name);
+    put(t, "    tp_tensor *inputs[] = {");
+    for (int i = 0; i < o->nargs; i++) {
+        if (o->args[i].type == T_OPERAND) put(t, "%s.tensor, ", o->args[i].name);
+        else if (is_tensor(o->args[i].type)) put(t, "%s, ", o->args[i].name);
+    }
+    put(t, "out_};\n    if (!tpi_check_out((int)(sizeof inputs / sizeof *inputs), inputs, out_)) return NULL;\n");
+    if (o->kind == K_MAP) {
+        kernel_inputs k;
+        map_inputs(o, -1, &k);
+        put(t, "    if (!tpi_fit_out(out_, %d, (tp_operand[]){", k.n);
+        for (int i = 0; i < k.n; i++) {
+            const arg *a = &o->args[k.arg[i]];
+            put(t, "%s%s", i ? ", " : "", a->type == T_OPERAND ? a->name : format("tp_operand_tensor(%s)", a->name));
+        }
+        put(t, "})) return NULL;\n    tp_tensor *out = %s;\n    if (!out) return NULL;\n    tp_release(out);\n    tpi_touch(out_);\n    return out_;\n}\n\n", map_call(o, "out_", false));
+        return;
+    }
+    put(t, "    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n    tp_tensor *r = tpi_store_out(out_, out);\n    tp_release(out);\n    return r;\n}\n\n", o->cname, arguments(o));
+}
+
+/* ---- descriptors ---- */
+static const char *ctype_enum(ctype t) {
+    static const char *const names[] = {"TPI_B8", "TPI_I32", "TPI_I64", "TPI_F32", "TPI_F64", "TPI_C64", "TPI_C128", "TPI_CTYPES", "TPI_CTYPES + 1"};
+    return names[t];
+}
+static char *c_string(const char *s) {
+    text t = {0};
+    put(&t, "\"");
+    for (; s && *s; s++) {
+        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
+        else if (*s == '\n') put(&t, " ");
+        else put(&t, "%c", *s);
+    }
+    put(&t, "\"");
+    return t.s;
+}
+static const char *result_enum(int r) {
+    static const char *const names[] = {"TPI_RESULT_SAME", "TPI_RESULT_BOOL", "TPI_RESULT_REAL", "TPI_RESULT_INT64"};
+    return names[r];
+}
+
+static void map_descriptor(text *t, const op *o, int grad) {
+    kernel_inputs k;
+    map_inputs(o, grad, &k);
+    const char *suffix = grad < 0 ? "" : format("_grad_%s", o->args[grad].name);
+    put(t, "TPI_ISA_DECLARE(extern const tpi_block_fn, tpk_%s%s, [TPI_CTYPES]);\n", o->cname, suffix);
+    put(t, "static const tpi_map_op map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = %d, .has_b8 = %d,\n    .in_type = {", o->cname, suffix, o->name,
+        k.n, k.nparam, o->rule_float || grad >= 0 ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", grad < 0 ? result_enum(o->result_kind[0]) : "TPI_RESULT_SAME",
+        grad < 0 ? o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0) : 15, op_ctypes(o) >> C_B8 & 1);
+    for (int i = 0; i < k.n; i++) put(t, "%s, ", ctype_enum(k.arg[i] >= 0 ? o->args[k.arg[i]].fixed : C_TYPES));
+    put(t, "}, .param_type = {");
+    for (int i = 0; i < k.nparam; i++) {
+        vkind v = kind_of_type(o->args[k.param[i]].type);
+        put(t, "%s, ", v == V_INT || v == V_BOOL ? "TPI_I64" : "TPI_CTYPES");
+    }
+    put(t, "%s}, .fn = TPI_ISA_TABLE(tpk_%s%s), .source = %s};\n", k.nparam ? "" : "0", o->cname, suffix, grad < 0 ? c_string(o->kind_text) : "NULL");
+}
+
+static bool step_uses_index(const op *o) {
+    for (int i = 0; i < o->step->n; i++)
+        if (uses_name(o->step->value[i], "i")) return true;
+    return false;
+}
+
+static void fold_descriptor(text *t, const op *o) {
+    const char *k = kind_names[o->kind];
+    int nparam = 0;
+    text params = {0};
+    for (int i = 0; i < o->nargs; i++) {
+        vkind v = kind_of_type(o->args[i].type);
+        if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) || (o->over && !strcmp(o->over, o->args[i].name)) || (o->keep && !strcmp(o->keep, o->args[i].name))) continue;
+        put(&params, "%s, ", v == V_INT || v == V_BOOL ? "TPI_I64" : "TPI_CTYPES"), nparam++;
+    }
+    put(t, "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\n", k, o->cname);
+    put(t, "static const tpi_%s_op %s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
+        nparam, o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0), o->rule_sum);
+    if (o->kind == K_FOLD) put(t, "    .has_empty = %d, .uses_index = %d,\n", !o->empty_error, step_uses_index(o));
+    put(t, "    .state_type = {");
+    for (int i = 0; i < o->start->n; i++) {
+        const char *s = o->start->type[i];
+        put(t, "%s, ", !s ? "TPI_CTYPES" : !strcmp(s, "int64") ? "TPI_I64" : !strcmp(s, "bool") ? "TPI_B8" : "TPI_CTYPES + 1");
+    }
+    put(t, "}, .out_type = {");
+    for (int r = 0; r < o->nresults; r++) put(t, "%s, ", result_enum(o->result_kind[r]));
+    put(t, "}, .param_type = {%s}, .fn = TPI_ISA_TABLE(tpk_%s), .source = %s};\n", nparam ? params.s : "0", o->cname, c_string(o->kind_text));
+}
+
+void write_descriptors(text *t, const op *o) {
+    if (o->kind == K_MAP) {
+        map_descriptor(t, o, -1);
+        for (int a = 0; a < o->nargs; a++)
+            if (has_fused_grad(o, a)) map_descriptor(t, o, a);
+    }
+    if (o->kind == K_FOLD || o->kind == K_SCAN) fold_descriptor(t, o);
+    if (o->function) put(t, "%s;\n", function_prototype(o));
+}
+
+text write_glue(const char *family) {
+    text t = {0};
+    put(&t, "/* Operators of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
+    put(&t, "#include \"autograd/glue.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/ops_%s.h>\n\n", family);
+    for (int i = 0; i < nops; i++) {
+        const op *o = ops[i];
+        if (strcmp(o->family, family)) continue;
+        put(&t, "/* ---- %s ---- */\n", o->signature);
+        write_descriptors(&t, o);
+        needs n;
+        find_needs(o, &n);
+        if (differentiable(o) && any_tracks(o)) {
+            write_attrs(&t, o, &n);
+            write_backward(&t, o, &n);
+            release_ints(&t, o, &n);
+            write_record(&t, o, &n);
+        }
+        if (o->kind == K_COMPOSE) write_compose(&t, o);
+        else write_functional(&t, o, &n);
+        if (o->inplace) write_inplace(&t, o, &n);
+        if (o->out) write_out(&t, o);
+    }
+    return t;
+}

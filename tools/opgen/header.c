@@ -1,0 +1,257 @@
+/* The public header, one part per family: typed functions with their docs, options as designated initialisers (C) or default member
+ * values (C++), and the wrappers behind them, which hand results to the caller's scope. */
+#include "tensor.h"
+#include "header.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum { FORM_PLAIN, FORM_INPLACE, FORM_OUT } form;
+
+static bool has_options(const op *o) {
+    for (int i = 0; i < o->nargs; i++)
+        if (o->args[i].fallback) return true;
+    return false;
+}
+static type public_type(const op *o, int i, form f) { return f == FORM_INPLACE && i == 0 ? T_TENSOR : o->args[i].type; }
+static bool needs_macro(const op *o, form f) {
+    for (int i = 0; i < o->nargs; i++) {
+        type y = public_type(o, i, f);
+        if (o->args[i].fallback || y == T_OPERAND || y == T_SCALAR) return true;
+    }
+    return false;
+}
+static const char *form_suffix(form f) { return f == FORM_INPLACE ? "_" : f == FORM_OUT ? "_out" : ""; }
+static char *user_name(const op *o, form f) { return format("tp_%s%s", o->cname, form_suffix(f)); }
+static char *symbol(const op *o, form f) { return format("%s%s", user_name(o, f), needs_macro(o, f) ? "_with" : ""); }
+
+static char *result_type(const op *o, form f) {
+    if (f != FORM_PLAIN) return "tp_tensor *";
+    if (o->plain) return !strcmp(o->plain_type, "bool") ? "bool " : !strcmp(o->plain_type, "int") ? "int64_t " : !strcmp(o->plain_type, "float") ? "double " : "tp_scalar ";
+    if (o->nresults > 1) return format("tp_%s_result ", o->cname);
+    return o->results[0].type == T_TENSORS ? "tp_tensors " : "tp_tensor *";
+}
+
+static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
+
+static char *declaration(const op *o, form f) {
+    text t = {0};
+    put(&t, "%s%s(", result_type(o, f), symbol(o, f));
+    int n = 0;
+    if (f == FORM_OUT) put(&t, "tp_tensor *out"), n++;
+    for (int i = 0; i < o->nargs; i++) {
+        if (o->args[i].fallback) break;
+        type y = public_type(o, i, f);
+        put(&t, "%s%s%s%s", n++ ? ", " : "", types[y].c, space(y), o->args[i].name);
+    }
+    if (has_options(o)) put(&t, "%sconst tp_%s_options *options", n++ ? ", " : "", o->cname);
+    put(&t, "%s)", n ? "" : "void");
+    return t.s;
+}
+
+/* Defaults in a form that C and C++ both take. */
+static char *public_default(const arg *a) {
+    const expr *e = a->fallback;
+    bool none = e->kind == E_NAME && !strcmp(e->name, "None");
+    if ((a->type == T_INTS || a->type == T_INTS_OPT) && !none) {
+        if (e->kind == E_LIST && !e->n) return "tp_ints_view(tp_ints_empty_, 0)";
+        text t = {0};
+        put(&t, "tp_ints_view(tp_ints");
+        int n = e->kind == E_LIST ? e->n : 1;
+        for (int i = 0; i < n; i++) {
+            char *v = print_expr(e->kind == E_LIST ? e->arg[i] : e);
+            put(&t, "_%s%s", *v == '-' ? "m" : "", *v == '-' ? v + 1 : v);
+        }
+        put(&t, "_, %d)", n);
+        return t.s;
+    }
+    if (a->type == T_DEVICE) return "tp_no_device()";
+    if (none && a->type == T_FLOAT_OPT) return "TP_NO_FLOAT";
+    char *c = c_default(a);
+    if (!strcmp(c, "INFINITY")) return "__builtin_inf()";
+    if (!strcmp(c, "-INFINITY")) return "-__builtin_inf()";
+    if (strstr(c, "INFINITY")) return format("tp_float(%s__builtin_inf())", strchr(c, '-') ? "-" : "");
+    return c;
+}
+
+static void write_options(text *t, const op *o) {
+    put(t, "typedef struct tp_%s_options {\n    int64_t size TP_MEMBER((int64_t)sizeof(tp_%s_options));\n", o->cname, o->cname);
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        if (a->fallback) put(t, "    %s%s%s TP_MEMBER(%s);\n", types[a->type].c, space(a->type), a->name, public_default(a));
+    }
+    put(t, "} tp_%s_options;\n", o->cname);
+}
+
+static void write_c_macro(text *t, const op *o, form f) {
+    if (!needs_macro(o, f)) return;
+    text required = {0}, passed = {0};
+    put(&required, "%s", ""), put(&passed, "%s", "");
+    int n = 0;
+    if (f == FORM_OUT) put(&required, "out"), put(&passed, "out"), n++;
+    for (int i = 0; i < o->nargs && !o->args[i].fallback; i++, n++) {
+        type y = public_type(o, i, f);
+        put(&required, "%s%s_", n ? ", " : "", o->args[i].name);
+        put(&passed, "%s%s", n ? ", " : "", y == T_OPERAND ? format("TP_OPERAND(%s_)", o->args[i].name) : y == T_SCALAR ? format("TP_SCALAR(%s_)", o->args[i].name) : format("%s_", o->args[i].name));
+    }
+    char *name = user_name(o, f);
+    if (!has_options(o)) {
+        put(t, "#define %s(%s) %s(%s)\n", name, required.s, symbol(o, f), passed.s);
+        return;
+    }
+    text defaults = {0};
+    put(&defaults, ".size = (int64_t)sizeof(tp_%s_options)", o->cname);
+    for (int i = 0; i < o->nargs; i++)
+        if (o->args[i].fallback) put(&defaults, ", .%s = %s", o->args[i].name, public_default(&o->args[i]));
+    char *inner = format("TP_%s_", upper(name + 3));
+    put(t, "#define %s(...) %s(__VA_ARGS__, )\n", name, inner);
+    put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s, n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
+}
+
+static void write_cpp(text *t, const op *o, form f) {
+    if (!needs_macro(o, f)) return;
+    text tparams = {0}, params = {0}, passed = {0};
+    put(&params, "%s", ""), put(&passed, "%s", "");
+    int n = 0;
+    if (f == FORM_OUT) put(&params, "tp_tensor *out"), put(&passed, "out"), n++;
+    for (int i = 0; i < o->nargs && !o->args[i].fallback; i++, n++) {
+        type y = public_type(o, i, f);
+        const char *name = o->args[i].name;
+        const char *sep = n ? ", " : "";
+        if (y == T_OPERAND || y == T_SCALAR) {
+            put(&tparams, "%sclass T%d", tparams.n ? ", " : "", i);
+            put(&params, "%sT%d %s", sep, i, name);
+            put(&passed, "%s%s(%s)", sep, y == T_OPERAND ? "TP_OPERAND" : "TP_SCALAR", name);
+        } else {
+            put(&params, "%s%s%s%s", sep, types[y].c, space(y), name);
+            put(&passed, "%s%s", sep, name);
+        }
+    }
+    if (has_options(o)) {
+        put(&params, "%sconst tp_%s_options &options = tp_%s_options()", n ? ", " : "", o->cname, o->cname);
+        put(&passed, "%s&options", n ? ", " : "");
+    }
+    if (tparams.n) put(t, "template <%s> ", tparams.s);
+    put(t, "static inline %s%s(%s) { return %s(%s); }\n", result_type(o, f), user_name(o, f), params.s, symbol(o, f), passed.s);
+}
+
+static void each_form(const op *o, void (*fn)(text *, const op *, form), text *t) {
+    fn(t, o, FORM_PLAIN);
+    if (o->inplace) fn(t, o, FORM_INPLACE);
+    if (o->out) fn(t, o, FORM_OUT);
+}
+
+static void write_declaration(text *t, const op *o, form f) { put(t, "TP_API %s;\n", declaration(o, f)); }
+
+text write_family_header(const char *family) {
+    text t = {0};
+    char *guard = upper(family);
+    put(&t, "/* Operators of the family '%s'. Written by opgen from tables/operators/%s.op: do not edit. */\n", family, family);
+    put(&t, "#ifndef TAPER_OPS_%s_H\n#define TAPER_OPS_%s_H\n#include <taper/ops_options.h>\n\nTP_BEGIN\n", guard, guard);
+    for (int i = 0; i < nops; i++) {
+        const op *o = ops[i];
+        if (strcmp(o->family, family) || o->internal) continue;
+        put(&t, "\n/* %s\n * %s */\n", o->signature, o->doc);
+        if (!o->plain && o->nresults > 1) {
+            put(&t, "typedef struct tp_%s_result {\n    tp_tensor ", o->cname);
+            for (int r = 0; r < o->nresults; r++) put(&t, "%s*%s", r ? ", " : "", o->results[r].name);
+            put(&t, ";\n} tp_%s_result;\n", o->cname);
+        }
+        if (has_options(o)) write_options(&t, o);
+        each_form(o, write_declaration, &t);
+        text macros = {0};
+        each_form(o, write_c_macro, &macros);
+        if (macros.n) put(&t, "#ifndef __cplusplus\n%s#endif\n", macros.s);
+    }
+    put(&t, "\nTP_END\n\n#ifdef __cplusplus\n");
+    for (int i = 0; i < nops; i++)
+        if (!strcmp(ops[i]->family, family) && !ops[i]->internal) each_form(ops[i], write_cpp, &t);
+    put(&t, "#endif\n#endif\n");
+    return t;
+}
+
+/* What all families share: how options are passed, and the lists that stand as defaults. */
+text write_options_header(void) {
+    text t = {0};
+    put(&t, "/* How operators take options. Written by opgen: do not edit.\n"
+            " *   C:   tp_sum(x, .dim = TP_INTS(0), .keepdim = true)\n"
+            " *   C++: tp_sum(x, {.dim = TP_INTS(0), .keepdim = true})\n"
+            " * An options struct begins with its size, so that a program built against this version runs on later ones. */\n");
+    put(&t, "#ifndef TAPER_OPS_OPTIONS_H\n#define TAPER_OPS_OPTIONS_H\n#include <taper/random.h>\n#include <taper/tensor.h>\n\n");
+    put(&t, "#ifdef __cplusplus\n#define TP_MEMBER(value) = value\n#else\n#define TP_MEMBER(value)\n"
+            "#define TP_WITH_(type, call, defaults, ...) \\\n"
+            "    __extension__({ \\\n        _Pragma(\"GCC diagnostic push\") _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init\\\"\") \\\n"
+            "        const type tp_o_ = {defaults, __VA_ARGS__}; \\\n        _Pragma(\"GCC diagnostic pop\") call; \\\n    })\n#endif\n\n");
+    put(&t, "static inline tp_device tp_no_device(void) {\n    tp_device d;\n    d.type = 0, d.index = 0;\n    return d;\n}\nstatic const int64_t tp_ints_empty_[1] = {0};\n");
+    char *seen[256];
+    int nseen = 0;
+    for (int i = 0; i < nops; i++)
+        for (int a = 0; a < ops[i]->nargs; a++) {
+            const arg *x = &ops[i]->args[a];
+            if (!x->fallback || (x->type != T_INTS && x->type != T_INTS_OPT) || ops[i]->internal) continue;
+            char *d = public_default(x);
+            if (strncmp(d, "tp_ints_view(tp_ints_", 21) || strstr(d, "empty")) continue;
+            char *name = copy_n(d + 13, strcspn(d + 13, ","));
+            bool known = false;
+            for (int k = 0; k < nseen; k++) known = known || !strcmp(seen[k], name);
+            if (known || nseen == 256) continue;
+            seen[nseen++] = name;
+            const expr *e = x->fallback;
+            int n = e->kind == E_LIST ? e->n : 1;
+            put(&t, "static const int64_t %s[%d] = {", name, n);
+            for (int k = 0; k < n; k++) put(&t, "%s%s", k ? ", " : "", print_expr(e->kind == E_LIST ? e->arg[k] : e));
+            put(&t, "};\n");
+        }
+    put(&t, "#endif\n");
+    return t;
+}
+
+text write_public_header(void) {
+    text t = {0};
+    put(&t, "/* All operators, by family. Written by opgen: do not edit. docs/operators.md lists them. */\n#ifndef TAPER_OPS_H\n#define TAPER_OPS_H\n");
+    const char *last = "";
+    for (int i = 0; i < nops; i++) { /* families in the order they were given */
+        bool first = true;
+        for (int j = 0; j < i; j++) first = first && strcmp(ops[j]->family, ops[i]->family);
+        if (first) put(&t, "#include <taper/ops_%s.h>\n", ops[i]->family);
+        last = ops[i]->family;
+    }
+    (void)last;
+    put(&t, "#endif\n");
+    return t;
+}
+
+/* ---- the wrappers ---- */
+static void write_wrapper(text *t, const op *o, form f) {
+    put(t, "%s {\n", declaration(o, f));
+    if (has_options(o)) {
+        put(t, "    tp_%s_options o = {.size = 0", o->cname);
+        for (int i = 0; i < o->nargs; i++)
+            if (o->args[i].fallback) put(t, ", .%s = %s", o->args[i].name, public_default(&o->args[i]));
+        put(t, "};\n    if (options) tpi_take_options(&o, sizeof o, options, options->size);\n");
+    }
+    put(t, "    const char *before = tpi_op_enter(\"%s\");\n", o->name);
+    text args = {0};
+    put(&args, "%s", "");
+    if (f == FORM_OUT) put(&args, "out, ");
+    for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o." : "", o->args[i].name);
+    if (f != FORM_PLAIN) {
+        put(t, "    tp_tensor *r = tpo_%s%s(%s);\n", o->cname, form_suffix(f), args.s);
+    } else if (o->plain) {
+        const char *init = !strcmp(o->plain_type, "bool") ? "false" : !strcmp(o->plain_type, "int") ? "-1" : !strcmp(o->plain_type, "float") ? "NAN" : "tp_no_scalar()";
+        put(t, "    %sr = %s;\n    (void)tpo_%s(%s%s&r);\n", result_type(o, f), init, o->cname, args.s, o->nargs ? ", " : "");
+    } else if (o->nresults > 1) {
+        put(t, "    tp_tensor *out[%d] = {NULL};\n    tp_%s_result r = {NULL", o->nresults, o->cname);
+        for (int r = 1; r < o->nresults; r++) put(t, ", NULL");
+        put(t, "};\n    if (tpo_%s(%s%sout) && tpi_all_to_scope(out, %d)) {\n", o->cname, args.s, o->nargs ? ", " : "", o->nresults);
+        for (int r = 0; r < o->nresults; r++) put(t, "        r.%s = out[%d];\n", o->results[r].name, r);
+        put(t, "    }\n");
+    } else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors r = tpi_list_to_scope(tpo_%s(%s));\n", o->cname, args.s);
+    else put(t, "    tp_tensor *r = tpi_to_scope(tpo_%s(%s));\n", o->cname, args.s);
+    put(t, "    tpi_op_leave(before);\n    return r;\n}\n");
+}
+
+void write_wrappers(text *t, const char *family) {
+    put(t, "\n/* ---- the public functions ---- */\n");
+    for (int i = 0; i < nops; i++)
+        if (!strcmp(ops[i]->family, family) && !ops[i]->internal) each_form(ops[i], write_wrapper, t);
+}

@@ -1,0 +1,310 @@
+/* The kernel files: for each family, plain loops over blocks in each compute type, compiled once per instruction set. */
+#include "opgen.h"
+#include <string.h>
+
+static ctype resolve(ctype t, ctype compute) {
+    if (t == C_TYPES) return compute;
+    if (t == C_REAL) return compute == C_C64 ? C_F32 : compute == C_C128 ? C_F64 : compute;
+    return t;
+}
+static ctype result_ctype(int result, ctype compute) {
+    return result == RESULT_BOOL ? C_B8 : result == RESULT_INT64 ? C_I64 : result == RESULT_REAL ? resolve(C_REAL, compute) : compute;
+}
+static bool whole_number(type t) { return t == T_INT || t == T_INT_OPT || t == T_BOOL; }
+
+static void bind_params(text *t, const op *o, const int *param, int n, ctype c, scope *names) {
+    for (int i = 0; i < n; i++) {
+        const arg *a = &o->args[param[i]];
+        ctype pt = whole_number(a->type) ? C_I64 : c;
+        put(t, "    const %s p_%s = param[%d].%s;\n", ctype_c[pt], a->name, i, ctype_suffix[pt]);
+        bind(names, a->name, (value){format("p_%s", a->name), pt, false});
+    }
+    if (!n) put(t, "    (void)param;\n");
+}
+
+static void map_kernel(text *t, const op *o, int grad, ctype c) {
+    kernel_inputs k;
+    map_inputs(o, grad, &k);
+    scope names = {0};
+    const char *suffix = grad < 0 ? "" : format("_grad_%s", o->args[grad].name);
+    ctype out_type = grad < 0 ? result_ctype(o->result_kind[0], c) : c;
+    put(t, "static void map_%s%s_%s(int64_t n, char *const *arg, const tpi_param *param) {\n", o->cname, suffix, ctype_suffix[c]);
+    put(t, "    %s *out = (%s *)arg[0];\n", ctype_c[out_type], ctype_c[out_type]);
+    for (int i = 0; i < k.n; i++) {
+        ctype in = k.arg[i] >= 0 && o->args[k.arg[i]].fixed != C_TYPES ? o->args[k.arg[i]].fixed : c;
+        put(t, "    const %s *in%d = (const %s *)arg[%d];\n", ctype_c[in], i, ctype_c[in], i + 1);
+    }
+    bind_params(t, o, k.param, k.nparam, c, &names);
+    put(t, "    n = n / TPI_LANES * TPI_LANES;\n#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
+    for (int i = 0; i < k.n; i++) {
+        const char *name = k.arg[i] == -1 ? "grad" : k.arg[i] == -2 ? "result" : o->args[k.arg[i]].name;
+        ctype in = k.arg[i] >= 0 && o->args[k.arg[i]].fixed != C_TYPES ? o->args[k.arg[i]].fixed : c;
+        put(t, "        const %s v_%s = in%d[i];\n", ctype_c[in], name, i);
+        bind(&names, name, (value){format("v_%s", name), in, false});
+    }
+    element_out e = {.code = t, .indent = "        ", .compute = c};
+    const block *b = grad < 0 ? o->body : o->args[grad].grad;
+    value v = element_block(&e, b, &names);
+    put(t, "        out[i] = %s;\n    }\n}\n", cast_value(v, out_type, b->at));
+}
+
+static void map_table(text *t, const op *o, int grad, int ctypes) {
+    const char *suffix = grad < 0 ? "" : format("_grad_%s", o->args[grad].name);
+    for (int c = 0; c < C_TYPES; c++)
+        if (ctypes >> c & 1) map_kernel(t, o, grad, (ctype)c);
+    put(t, "const tpi_block_fn TPI_ISA(tpk_%s%s)[TPI_CTYPES] = {", o->cname, suffix);
+    for (int c = 0; c < C_TYPES; c++) put(t, "%s", ctypes >> c & 1 ? format("map_%s%s_%s, ", o->cname, suffix, ctype_suffix[c]) : "NULL, ");
+    put(t, "};\n\n");
+}
+
+/* ---- folds and scans ---- */
+static ctype state_type(const op *o, int i, ctype c) {
+    const char *s = o->start->type[i];
+    ctype t = !s ? C_TYPES : !strcmp(s, "int64") ? C_I64 : !strcmp(s, "bool") ? C_B8 : !strcmp(s, "real") ? C_REAL : C_TYPES + 9;
+    if (t > C_REAL) fail(o->at, "%s: a state variable is of type int64, real or bool, not '%s'", o->name, s);
+    return resolve(t, c);
+}
+
+static void fold_params(const op *o, int *param, int *n) {
+    *n = 0;
+    for (int i = 0; i < o->nargs; i++) {
+        type y = o->args[i].type;
+        bool number = y == T_SCALAR || y == T_SCALAR_OPT || y == T_FLOAT || y == T_FLOAT_OPT || whole_number(y);
+        if (number && (!o->over || strcmp(o->over, o->args[i].name)) && (!o->keep || strcmp(o->keep, o->args[i].name))) param[(*n)++] = i;
+    }
+    if (*n > 4) fail(o->at, "%s: more than 4 parameters", o->name);
+}
+
+static void head(text *t, const op *o, const char *what, const char *args, ctype c, scope *names) {
+    int param[24], n;
+    put(t, "static void %s_%s_%s_%s(%s, const tpi_param *param) {\n", kind_names[o->kind], what, o->cname, ctype_suffix[c], args);
+    fold_params(o, param, &n);
+    bind_params(t, o, param, n, c, names);
+}
+
+static void state_pointers(text *t, const op *o, ctype c, const char *from, const char *prefix) {
+    for (int i = 0; i < o->start->n; i++) {
+        const char *ct = ctype_c[state_type(o, i, c)];
+        put(t, "    %s *%s%d = (%s *)%s[%d];\n", ct, prefix, i, ct, from, i);
+    }
+}
+
+/* Reads the state at `index` into names, with a suffix for the right side of a merge. */
+static void load_state(text *t, const op *o, ctype c, const char *indent, const char *array, const char *index, const char *suffix, scope *names) {
+    for (int i = 0; i < o->start->n; i++) {
+        ctype st = state_type(o, i, c);
+        put(t, "%sconst %s s_%s%s = %s%d[%s];\n", indent, ctype_c[st], o->start->name[i], suffix, array, i, index);
+        bind(names, format("%s%s", o->start->name[i], suffix), (value){format("s_%s%s", o->start->name[i], suffix), st, false});
+    }
+}
+
+/* Evaluates `name = value` parts, all from the old state, and stores them at `index`. Other parts are locals. */
+static void store_state(text *t, const op *o, ctype c, const char *indent, const block *b, const char *array, const char *index, const scope *names) {
+    element_out e = {.code = t, .indent = indent, .compute = c};
+    scope locals = *names;
+    value v[4];
+    bool set[4] = {false};
+    for (int i = 0; i < b->n; i++) {
+        int k = -1;
+        for (int j = 0; j < o->start->n; j++)
+            if (b->name[i] && !strcmp(b->name[i], o->start->name[j])) k = j;
+        value x = element_expr(&e, b->value[i], &locals);
+        if (!b->name[i] && o->start->n == 1) k = 0; /* a single state needs no name */
+        if (k < 0 && !b->name[i]) fail(b->at, "%s: expected 'name = value'", o->name);
+        if (k >= 0) v[k] = x, set[k] = true;
+        else bind(&locals, b->name[i], x);
+    }
+    for (int k = 0; k < o->start->n; k++)
+        if (set[k]) put(t, "%s%s%d[%s] = %s;\n", indent, array, k, index, cast_value(v[k], state_type(o, k, c), b->at));
+}
+
+static void bind_element(text *t, const op *o, ctype c, const char *indent, const char *x, const char *index, scope *names) {
+    (void)o;
+    put(t, "%sconst %s v_x = %s;\n%sconst int64_t v_i = %s;\n%s(void)v_i;\n", indent, ctype_c[c], x, indent, index, indent);
+    bind(names, "x", (value){"v_x", c, false});
+    bind(names, "i", (value){"v_i", C_I64, false});
+}
+
+static void write_start(text *t, const op *o, ctype c) {
+    scope names = {0};
+    head(t, o, "start", "int64_t m, char *const *state", c, &names);
+    state_pointers(t, o, c, "state", "a");
+    put(t, "    for (int64_t j = 0; j < m; j++) {\n");
+    store_state(t, o, c, "        ", o->start, "a", "j", &names);
+    put(t, "    }\n}\n");
+}
+
+static void step_body(text *t, const op *o, ctype c, const char *indent, const char *array, const char *at, const char *x, const char *index, const scope *names) {
+    scope inner = *names;
+    load_state(t, o, c, indent, array, at, "", &inner);
+    bind_element(t, o, c, indent, x, index, &inner);
+    store_state(t, o, c, indent, o->step, array, at, &inner);
+}
+
+static void merge_body(text *t, const op *o, ctype c, const char *indent, const char *left, const char *l, const char *right, const char *r, const scope *names) {
+    scope inner = *names;
+    load_state(t, o, c, indent, left, l, "", &inner);
+    load_state(t, o, c, indent, right, r, "_r", &inner);
+    store_state(t, o, c, indent, o->merge, left, l, &inner);
+}
+
+/* Elements go round sixteen lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the order is
+ * fixed by n alone. */
+static void write_fold_inner(text *t, const op *o, ctype c) {
+    scope names = {0};
+    head(t, o, "inner", "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
+    put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
+    state_pointers(t, o, c, "state", "a");
+    put(t, "    if (n < TPI_LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
+    step_body(t, o, c, "            ", "a", "0", "x[i]", "index0 + i", &names);
+    put(t, "        }\n        return;\n    }\n");
+    for (int i = 0; i < o->start->n; i++) put(t, "    %s b%d[TPI_LANES];\n", ctype_c[state_type(o, i, c)], i);
+    put(t, "    for (int l = 0; l < TPI_LANES; l++) {\n");
+    store_state(t, o, c, "        ", o->start, "b", "l", &names);
+    put(t, "    }\n    int64_t i = 0;\n    for (; i + TPI_LANES <= n; i += TPI_LANES) {\n#pragma omp simd\n        for (int l = 0; l < TPI_LANES; l++) {\n");
+    step_body(t, o, c, "            ", "b", "l", "x[i + l]", "index0 + i + l", &names);
+    put(t, "        }\n    }\n    for (int l = 0; i + l < n; l++) {\n");
+    step_body(t, o, c, "        ", "b", "l", "x[i + l]", "index0 + i + l", &names);
+    put(t, "    }\n    for (int w = TPI_LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
+    merge_body(t, o, c, "            ", "b", "l", "b", "l + w", &names);
+    put(t, "        }\n    {\n");
+    merge_body(t, o, c, "        ", "a", "0", "b", "0", &names);
+    put(t, "    }\n}\n");
+}
+
+static void write_outer(text *t, const op *o, ctype c) {
+    scope names = {0};
+    head(t, o, "outer", "int64_t m, const char *xp, int64_t index, char *const *state", c, &names);
+    put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
+    state_pointers(t, o, c, "state", "a");
+    put(t, "#pragma omp simd\n    for (int64_t j = 0; j < m; j++) {\n");
+    step_body(t, o, c, "        ", "a", "j", "x[j]", "index", &names);
+    put(t, "    }\n}\n");
+}
+
+static void write_merge(text *t, const op *o, ctype c) {
+    scope names = {0};
+    head(t, o, "merge", "int64_t m, char *const *state, char *const *right", c, &names);
+    state_pointers(t, o, c, "state", "a");
+    state_pointers(t, o, c, "right", "b");
+    put(t, "#pragma omp simd\n    for (int64_t j = 0; j < m; j++) {\n");
+    merge_body(t, o, c, "        ", "a", "j", "b", "j", &names);
+    put(t, "    }\n}\n");
+}
+
+/* The results at `index`, from names already bound. */
+static void write_results(text *t, const op *o, ctype c, const char *indent, const char *index, const scope *names) {
+    element_out e = {.code = t, .indent = indent, .compute = c};
+    scope locals = *names;
+    int given = 0;
+    for (int i = 0; i < o->finish->n; i++) {
+        value v = element_expr(&e, o->finish->value[i], &locals);
+        int k = o->finish->name[i] ? -1 : 0;
+        for (int r = 0; o->finish->name[i] && r < o->nresults; r++)
+            if (!strcmp(o->finish->name[i], o->results[r].name)) k = r;
+        if (k < 0) {
+            bind(&locals, o->finish->name[i], v);
+            continue;
+        }
+        put(t, "%sout%d[%s] = %s;\n", indent, k, index, cast_value(v, result_ctype(o->result_kind[k], c), o->finish->at));
+        given++;
+    }
+    if (given != o->nresults) fail(o->finish->at, "%s: 'finish' gives %d of %d results", o->name, given, o->nresults);
+}
+
+static void out_pointers(text *t, const op *o, ctype c) {
+    for (int r = 0; r < o->nresults; r++) {
+        const char *ct = ctype_c[result_ctype(o->result_kind[r], c)];
+        put(t, "    %s *out%d = (%s *)out[%d];\n", ct, r, ct, r);
+    }
+}
+
+static void write_finish(text *t, const op *o, ctype c) {
+    scope names = {0};
+    head(t, o, "finish", "int64_t m, char *const *state, int64_t count, char *const *out", c, &names);
+    put(t, "    (void)count;\n");
+    bind(&names, "n", (value){"count", C_I64, false});
+    state_pointers(t, o, c, "state", "a");
+    out_pointers(t, o, c);
+    put(t, "    for (int64_t j = 0; j < m; j++) {\n");
+    load_state(t, o, c, "        ", "a", "j", "", &names);
+    write_results(t, o, c, "        ", "j", &names);
+    put(t, "    }\n}\n");
+}
+
+/* A scan steps and writes; `finish` sees the new state. */
+static void write_scan(text *t, const op *o, ctype c, bool inner) {
+    scope names = {0};
+    head(t, o, inner ? "inner" : "outer", inner ? "int64_t n, const char *xp, int64_t index0, char *const *state, char *const *out"
+                                                : "int64_t n, const char *xp, int64_t index, char *const *state, char *const *out", c, &names);
+    put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
+    state_pointers(t, o, c, "state", "a");
+    out_pointers(t, o, c);
+    if (inner) /* the running state in locals: the loop is one chain */
+        for (int i = 0; i < o->start->n; i++) put(t, "    %s b%d[1] = {a%d[0]};\n", ctype_c[state_type(o, i, c)], i, i);
+    else put(t, "#pragma omp simd\n");
+    put(t, "    for (int64_t j = 0; j < n; j++) {\n");
+    step_body(t, o, c, "        ", inner ? "b" : "a", inner ? "0" : "j", "x[j]", inner ? "index0 + j" : "index", &names);
+    put(t, "        {\n");
+    scope after = names;
+    for (int i = 0; i < o->start->n; i++) {
+        ctype st = state_type(o, i, c);
+        put(t, "            const %s n_%s = %s%d[%s];\n", ctype_c[st], o->start->name[i], inner ? "b" : "a", i, inner ? "0" : "j");
+        bind(&after, o->start->name[i], (value){format("n_%s", o->start->name[i]), st, false});
+    }
+    bind(&after, "x", (value){"v_x", c, false});
+    bind(&after, "i", (value){"v_i", C_I64, false});
+    write_results(t, o, c, "            ", "j", &after);
+    put(t, "        }\n    }\n");
+    if (inner)
+        for (int i = 0; i < o->start->n; i++) put(t, "    a%d[0] = b%d[0];\n", i, i);
+    put(t, "}\n");
+}
+
+static void fold_table(text *t, const op *o) {
+    int ctypes = op_ctypes(o);
+    bool scan = o->kind == K_SCAN;
+    for (int i = 0; i < C_TYPES; i++) {
+        if (!(ctypes >> i & 1)) continue;
+        ctype c = (ctype)i;
+        write_start(t, o, c);
+        if (scan) write_scan(t, o, c, true), write_scan(t, o, c, false);
+        else write_fold_inner(t, o, c), write_outer(t, o, c), write_finish(t, o, c);
+        if (o->merge) write_merge(t, o, c);
+    }
+    const char *k = kind_names[o->kind];
+    put(t, "const tpi_%s_kernel TPI_ISA(tpk_%s)[TPI_CTYPES] = {\n", k, o->cname);
+    for (int c = 0; c < C_TYPES; c++) {
+        if (!(ctypes >> c & 1)) {
+            put(t, "    {0},\n");
+            continue;
+        }
+        const char *parts[] = {"start", "inner", "outer", "merge", "finish"};
+        put(t, "    {");
+        for (int p = 0; p < (scan ? 4 : 5); p++) {
+            if (p == 3 && !o->merge) put(t, "NULL, ");
+            else put(t, "%s_%s_%s_%s, ", k, parts[p], o->cname, ctype_suffix[c]);
+        }
+        put(t, "},\n");
+    }
+    put(t, "};\n\n");
+}
+
+text write_kernels(const char *family) {
+    text t = {0};
+    put(&t, "/* Kernels of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
+    put(&t, "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"device/device.h\"\n\n");
+    int n = 0;
+    for (int i = 0; i < nops; i++) {
+        const op *o = ops[i];
+        if (strcmp(o->family, family)) continue;
+        if (o->kind == K_MAP) {
+            map_table(&t, o, -1, op_ctypes(o)), n++;
+            for (int a = 0; a < o->nargs; a++)
+                if (has_fused_grad(o, a)) map_table(&t, o, a, op_ctypes(o) & (1 << C_F32 | 1 << C_F64 | 1 << C_C64 | 1 << C_C128));
+        }
+        if (o->kind == K_FOLD || o->kind == K_SCAN) fold_table(&t, o), n++;
+    }
+    if (!n) put(&t, "extern int tpi_no_kernels_here;\n");
+    return t;
+}

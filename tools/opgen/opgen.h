@@ -1,0 +1,211 @@
+/* opgen: the tables' compiler. Reads the .op files of tables/operators and writes C: see docs/tables.md for the language.
+ *
+ *   text.c       growing strings, reading and writing files, error messages with file and line
+ *   parse.c      the expression language: characters to trees
+ *   stanza.c     stanzas: signatures, kinds, derivatives, samples
+ *   element.c    expressions per element, in each compute type (maps, folds, scans, fused derivatives)
+ *   kernels.c    the kernel files
+ *   tensor.c     expressions over operators (compositions and derivatives)
+ *   glue.c       operators' internal functions: forward, recording, backward
+ *   header.c     the public header, its C++ face, and the wrappers behind it
+ *   registry.c   boxed calls, the operator list, the docs, the tests' samples
+ */
+#ifndef OPGEN_H
+#define OPGEN_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- text ---- */
+typedef struct text {
+    char *s;
+    size_t n, room;
+} text;
+void put(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *copy_n(const char *s, size_t n);
+void *need(size_t bytes); /* zeroed memory; ends the program when there is none. Never freed: opgen runs for milliseconds. */
+char *read_file(const char *path);
+void write_if_different(const char *dir, const char *name, const text *t);
+char *upper(const char *s);
+
+typedef struct place {
+    const char *file;
+    int line;
+} place;
+void fail(place at, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+/* ---- expressions ---- */
+typedef enum { E_INT, E_FLOAT, E_STRING, E_NAME, E_CALL, E_UNARY, E_BINARY, E_TERNARY, E_FIELD, E_LIST, E_NAMED } expr_kind;
+typedef struct expr {
+    expr_kind kind;
+    place at;
+    char *name;        /* E_NAME, E_STRING, E_CALL (the function), E_FIELD (the field), E_NAMED (the argument), operators' text */
+    int64_t i;         /* E_INT */
+    double f;          /* E_FLOAT */
+    int n;             /* arguments */
+    struct expr **arg; /* E_FIELD: arg[0] is what it is a field of; further ones its arguments if it was called */
+    bool called;       /* E_FIELD with parentheses */
+} expr;
+
+/* a = EXPR; b = EXPR; EXPR. The last part may be an assignment too (several results). */
+typedef struct block {
+    place at;
+    int n;
+    char **name; /* NULL for the plain result */
+    char **type; /* "int64" in `k:int64 = 0`, else NULL */
+    expr **value;
+} block;
+block *parse_block(const char *s, place at);
+expr *parse_expr(const char *s, place at);
+expr **parse_args(const char *s, place at, int *n, const char **rest); /* a comma list; rest: what follows (at ':' or ';') */
+
+/* ---- operators ---- */
+typedef enum {
+    T_TENSOR, T_TENSOR_OPT, T_TENSORS, T_TENSORS_OPT, T_OPERAND, T_SCALAR, T_SCALAR_OPT, T_INT, T_INT_OPT, T_INTS, T_INTS_OPT,
+    T_FLOAT, T_FLOAT_OPT, T_BOOL, T_STR, T_STR_OPT, T_DTYPE, T_DEVICE, T_LAYOUT, T_GENERATOR, T_COUNT
+} type;
+typedef struct type_info {
+    const char *name; /* in the table */
+    const char *c;    /* in C, for natives and internal functions */
+    const char *none; /* the C value for "not given" */
+} type_info;
+extern const type_info types[T_COUNT];
+
+typedef enum { K_MAP, K_FOLD, K_SCAN, K_VIEW, K_COMPOSE, K_COMPOSE_C, K_NATIVE, K_NATIVE_INPLACE, K_NONE } kind;
+extern const char *kind_names[];
+
+typedef enum { C_B8, C_I32, C_I64, C_F32, C_F64, C_C64, C_C128, C_TYPES, C_REAL } ctype; /* C_TYPES: "the compute type"; C_REAL: its real type */
+
+typedef struct arg {
+    char *name;
+    type type;
+    expr *fallback;        /* the default, NULL if required */
+    char *fallback_text;
+    ctype fixed;           /* map inputs of a fixed element type; C_TYPES otherwise */
+    block *grad;           /* its derivative */
+    int grad_group;        /* index + 1 into the operator's groups, 0 if none */
+    bool nondiff;
+    char *type_text;
+} arg;
+
+typedef struct result {
+    char *name;
+    type type;
+} result;
+
+typedef struct group { /* grad (a, b): EXPR */
+    int n;
+    int args[8];
+    block *value;
+} group;
+
+typedef struct sample {
+    place at;
+    int n;
+    expr **args;
+    char *dtypes;    /* NULL: what `types` says */
+    bool nograd, nograd2;
+    char *error;     /* NULL: must work */
+    char *text;
+} sample;
+
+typedef struct op {
+    place at;
+    char *name, *cname, *family;
+    char *signature, *doc;
+    kind kind;
+    char *function;       /* natives, views, C compositions */
+    char *kind_text;      /* the expression as written */
+    int nargs, nresults;
+    arg args[24];
+    result results[6];
+    bool plain;           /* returns bool, int, float or Scalar */
+    char *plain_type;     /* "bool" ... */
+    block *body;          /* map, compose */
+    block *start, *step, *merge, *finish;
+    char *over, *keep, *of;
+    bool empty_error;
+    bool rule_float, rule_sum;
+    int result_kind[6];   /* RESULT_* per result */
+    int types;            /* CAT_* mask, -1 unset */
+    bool nondiff, todo;
+    bool method, inplace, out, internal;
+    int ngroups;
+    group groups[4];
+    int nsamples;
+    sample samples[40];
+} op;
+enum { CAT_BOOL = 1, CAT_INT = 2, CAT_FLOAT = 4, CAT_COMPLEX = 8 };
+enum { RESULT_SAME, RESULT_BOOL, RESULT_REAL, RESULT_INT64 };
+
+extern op **ops;
+extern int nops;
+void read_table(const char *path);
+void check_operators(void); /* after all tables are read */
+op *find_op(const char *name);
+int find_arg(const op *o, const char *name); /* -1 */
+static inline bool is_tensor(type t) { return t == T_TENSOR || t == T_TENSOR_OPT || t == T_OPERAND; }
+static inline bool is_tensors(type t) { return t == T_TENSORS || t == T_TENSORS_OPT; }
+static inline bool differentiable(const op *o) { return !o->nondiff && !o->todo && o->kind != K_COMPOSE && o->kind != K_COMPOSE_C; }
+
+/* ---- element expressions ---- */
+typedef struct function {
+    const char *name;
+    int nargs;
+    int cats;        /* which categories it takes, CAT_* */
+    int result;      /* RESULT_* */
+} function;
+const function *find_function(const char *name, int nargs);
+extern const char *const ctype_c[C_TYPES];      /* "float" */
+extern const char *const ctype_suffix[C_TYPES]; /* "f32" */
+
+typedef struct value { /* a scalar value inside a kernel: C text, and its type */
+    char *c;
+    ctype t;
+    bool literal; /* takes on the type of what it meets */
+} value;
+typedef struct scope {
+    const char *name[64];
+    value v[64];
+    int n;
+} scope;
+void bind(scope *s, const char *name, value v);
+typedef struct element_out { /* where statements go, with temporaries reused for equal texts */
+    text *code;
+    const char *indent;
+    char *seen[1024];
+    int temps;
+    ctype compute;
+} element_out;
+value element_expr(element_out *out, const expr *e, const scope *names);
+value element_block(element_out *out, const block *b, scope *names); /* the plain result */
+char *cast_value(value v, ctype to, place at);
+bool is_pointwise(const op *o, const expr *e); /* a derivative that one kernel can compute */
+bool is_pointwise_block(const op *o, const block *b);
+int op_ctypes(const op *o); /* mask over ctype */
+
+/* A map kernel: the operator's own (grad < 0) or its fused derivative for argument `grad`. */
+typedef struct kernel_inputs {
+    int n;
+    int arg[12];        /* argument index, or -1 for grad, -2 for result */
+    int nparam;
+    int param[12];      /* argument index */
+} kernel_inputs;
+void map_inputs(const op *o, int grad, kernel_inputs *k);
+bool has_fused_grad(const op *o, int a);
+
+/* ---- writers: each returns the text of a file ---- */
+text write_kernels(const char *family);
+text write_glue(const char *family);
+text write_internal_header(void);
+text write_public_header(void);
+text write_registry(void);
+text write_samples(void);
+text write_docs(void);
+
+/* tensor expressions, for glue.c */
+typedef struct tensor_scope tensor_scope;
+void write_descriptors(text *t, const op *o);
+char *c_default(const arg *a);
+#endif

@@ -1,0 +1,208 @@
+/* Boxed calls and the list of operators; the reference docs; the tests' samples. */
+#include "header.h"
+#include "tensor.h"
+#include <stdio.h>
+#include <string.h>
+
+static char *quoted(const char *s) {
+    text t = {0};
+    put(&t, "\"");
+    for (; s && *s; s++) {
+        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
+        else if (*s == '\n') put(&t, " ");
+        else put(&t, "%c", *s);
+    }
+    put(&t, "\"");
+    return t.s;
+}
+
+static const char *unboxer(type t) {
+    static const char *const names[T_COUNT] = {"tensor", "tensor", "tensors", "tensors", "operand", "scalar", "scalar", "int", "int", "ints", "ints", "float", "float",
+        "bool", "string", "string", "dtype", "device", "layout", "generator"};
+    return names[t];
+}
+static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
+
+static void unbox(text *t, const op *o, bool inplace) {
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        type y = inplace && i == 0 ? T_TENSOR : a->type;
+        put(t, "    %s%s%s = %s;\n", types[y].c, space(y), a->name, a->fallback ? c_default(a) : types[y].none);
+        put(t, "    if (!tpi_unbox_%s(&args[%d], \"%s\", %s, &%s)) return false;\n", unboxer(y), i, a->name, a->fallback || y == T_TENSOR_OPT ? "false" : "true", a->name);
+    }
+}
+
+static char *names(const op *o) {
+    text t = {0};
+    put(&t, "%s", "");
+    for (int i = 0; i < o->nargs; i++) put(&t, "%s%s", i ? ", " : "", o->args[i].name);
+    return t.s;
+}
+
+static void write_invoke(text *t, const op *o) {
+    put(t, "static bool invoke_%s(const tp_value *args, tp_value *results) {\n    (void)args;\n", o->cname);
+    unbox(t, o, false);
+    char *a = names(o);
+    const char *comma = o->nargs ? ", " : "";
+    if (o->plain) {
+        bool b = !strcmp(o->plain_type, "bool"), i = !strcmp(o->plain_type, "int"), f = !strcmp(o->plain_type, "float");
+        put(t, "    %s r;\n    if (!tpo_%s(%s%s&r)) return false;\n", b ? "bool" : i ? "int64_t" : f ? "double" : "tp_scalar", o->cname, a, comma);
+        put(t, "    results[0] = tp_value_%s(r);\n    return true;\n}\n", b ? "bool" : i ? "int" : f ? "double" : "scalar");
+    } else if (o->nresults > 1) {
+        put(t, "    tp_tensor *out[%d] = {NULL};\n    if (!tpo_%s(%s%sout)) return false;\n", o->nresults, o->cname, a, comma);
+        put(t, "    for (int i = 0; i < %d; i++) results[i] = tp_value_tensor(out[i]);\n    return true;\n}\n", o->nresults);
+    } else if (o->results[0].type == T_TENSORS) {
+        put(t, "    tp_tensors r = tpo_%s(%s);\n    if (!r.v) return false;\n    results[0] = tp_value_tensors(r);\n    return true;\n}\n", o->cname, a);
+    } else put(t, "    tp_tensor *r = tpo_%s(%s);\n    if (!r) return false;\n    results[0] = tp_value_tensor(r);\n    return true;\n}\n", o->cname, a);
+    if (o->inplace) {
+        put(t, "static bool invoke_%s_(const tp_value *args, tp_value *results) {\n", o->cname);
+        unbox(t, o, true);
+        put(t, "    tp_tensor *r = tpo_%s_(%s);\n    if (!r) return false;\n    results[0] = tp_value_tensor(tpi_retain(r));\n    return true;\n}\n", o->cname, a);
+    }
+    if (o->out) {
+        put(t, "static bool invoke_%s_out(tp_tensor *out, const tp_value *args) {\n", o->cname);
+        unbox(t, o, false);
+        put(t, "    return tpo_%s_out(out%s%s) != NULL;\n}\n", o->cname, comma, a);
+    }
+}
+
+void write_boxed(text *t, const char *family) {
+    put(t, "\n/* ---- boxed calls ---- */\n");
+    for (int i = 0; i < nops; i++) {
+        const op *o = ops[i];
+        if (strcmp(o->family, family)) continue;
+        write_invoke(t, o);
+        put(t, "static const tp_argument_info args_%s[] = {", o->cname);
+        for (int k = 0; k < o->nargs; k++) put(t, "{\"%s\", \"%s\", %s}, ", o->args[k].name, o->args[k].type_text, o->args[k].fallback ? quoted(o->args[k].fallback_text) : "NULL");
+        put(t, "{NULL, NULL, NULL}};\nstatic const char *const results_%s[] = {", o->cname);
+        for (int r = 0; r < o->nresults; r++) put(t, "\"%s\", ", o->results[r].name);
+        put(t, "NULL};\n");
+        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s};\n", o->cname, o->name, quoted(o->signature), quoted(o->doc),
+            kind_names[o->kind], o->nargs, o->nresults, o->cname, o->cname, o->nondiff || o->todo || o->plain ? "false" : "true", o->inplace ? "true" : "false", o->out ? "true" : "false",
+            o->method ? "true" : "false", o->cname, o->inplace ? format("invoke_%s_", o->cname) : "NULL", o->out ? format("invoke_%s_out", o->cname) : "NULL", o->internal ? "true" : "false");
+    }
+}
+
+text write_registry(void) {
+    text t = {0};
+    put(&t, "/* The list of operators, sorted by name. Written by opgen: do not edit. */\n#include <taper/call.h>\n#include \"ops/call.h\"\n\n");
+    for (int i = 0; i < nops; i++) put(&t, "extern const tp_operator tpi_operator_%s;\n", ops[i]->cname);
+    put(&t, "\nconst tp_operator *const tpi_operators[] = {\n");
+    for (int i = 0; i < nops; i++) put(&t, "    &tpi_operator_%s,\n", ops[i]->cname);
+    put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", nops);
+    return t;
+}
+
+/* ---- docs ---- */
+text write_docs(void) {
+    text t = {0};
+    put(&t, "# Operators\n\n%d operators, written by opgen from tables/operators. Signatures are PyTorch's; in C an operator `name` is `tp_name`, with\n"
+            "what has a default as designated initialisers: `tp_softmax(x, 1)`, `tp_sum(x, .dim = TP_INTS(0))`.\n"
+            "Forms: m method, i in place (`tp_name_`), o into a given tensor (`tp_name_out`). Derivative: yes, no, or todo.\n", nops);
+    const char *family = NULL;
+    for (int pass = 0; pass < nops; pass++) {
+        bool first = true;
+        for (int j = 0; j < pass; j++) first = first && strcmp(ops[j]->family, ops[pass]->family);
+        if (!first) continue;
+        family = ops[pass]->family;
+        put(&t, "\n## %s\n\n| operator | kind | forms | derivative | |\n|---|---|---|---|---|\n", family);
+        for (int i = 0; i < nops; i++) {
+            const op *o = ops[i];
+            if (strcmp(o->family, family) || o->internal) continue;
+            text sig = {0};
+            for (const char *s = o->signature; *s; s++) put(&sig, *s == '|' ? "\\%c" : "%c", *s == '\n' ? ' ' : *s);
+            put(&t, "| `%s` | %s | %s%s%s | %s | %s |\n", sig.s, kind_names[o->kind], o->method ? "m" : "", o->inplace ? "i" : "", o->out ? "o" : "",
+                o->todo ? "todo" : o->nondiff || o->plain ? "no" : "yes", o->doc);
+        }
+    }
+    return t;
+}
+
+/* ---- samples ---- */
+static const char *const makers[] = {"t", "pos", "unit", "prob", "big", "away", "distinct", "spd", "wellcond", "ints", "bools", "complex"};
+
+static bool constant(const expr *e, double *v) {
+    if (e->kind == E_INT || e->kind == E_FLOAT) return *v = e->f, true;
+    if (e->kind == E_NAME && !strcmp(e->name, "inf")) return *v = __builtin_inf(), true;
+    if (e->kind == E_NAME && !strcmp(e->name, "nan")) return *v = __builtin_nan(""), true;
+    if (e->kind == E_UNARY && e->name[0] == '-' && constant(e->arg[0], v)) return *v = -*v, true;
+    return false;
+}
+static bool whole(const expr *e) { return e->kind == E_INT || (e->kind == E_UNARY && e->arg[0]->kind == E_INT); }
+
+static char *sample_value(const expr *e, const char *name, const sample *s) {
+    char *n = name ? format("\"%s\"", name) : "NULL";
+    double v;
+    if (e->kind == E_CALL) {
+        int m = -1;
+        for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
+            if (!strcmp(makers[i], e->name)) m = (int)i;
+        if (m < 0) fail(s->at, "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, ints, bools or complex, not '%s'", e->name);
+        int dims = e->n - (!strcmp(e->name, "ints") ? 2 : 0);
+        if (dims < 0 || dims > 6) fail(s->at, "%s() takes up to 6 sizes%s", e->name, !strcmp(e->name, "ints") ? ", then the lowest value and the one past the highest" : "");
+        text t = {0};
+        put(&t, "{.kind = SAMPLE_TENSOR, .name = %s, .maker = MAKE_%s, .ndim = %d, .shape = {", n, upper(e->name), dims);
+        for (int i = 0; i < e->n; i++) {
+            if (!constant(e->arg[i], &v)) fail(s->at, "the sizes in %s() are numbers", e->name);
+            if (i < dims) put(&t, "%d, ", (int)v);
+        }
+        put(&t, "%s}", dims ? "" : "0");
+        if (dims < e->n) {
+            double lo, hi;
+            constant(e->arg[dims], &lo), constant(e->arg[dims + 1], &hi);
+            put(&t, ", .low = %d, .high = %d", (int)lo, (int)hi);
+        }
+        put(&t, "}");
+        return t.s;
+    }
+    if (e->kind == E_LIST) {
+        text t = {0};
+        bool ints = true;
+        for (int i = 0; i < e->n; i++) ints = ints && (whole(e->arg[i]) || (e->arg[i]->kind == E_NAME && (!strcmp(e->arg[i]->name, "true") || !strcmp(e->arg[i]->name, "false"))));
+        if (ints) {
+            put(&t, "{.kind = SAMPLE_INTS, .name = %s, .n = %d, .ints = (const int64_t[]){", n, e->n);
+            for (int i = 0; i < e->n; i++) {
+                if (!constant(e->arg[i], &v)) v = e->arg[i]->name[0] == 't';
+                put(&t, "%lld, ", (long long)v);
+            }
+            put(&t, "%s}}", e->n ? "" : "0");
+            return t.s;
+        }
+        put(&t, "{.kind = SAMPLE_LIST, .name = %s, .n = %d, .items = (const sample_value[]){", n, e->n);
+        for (int i = 0; i < e->n; i++) put(&t, "%s, ", sample_value(e->arg[i], NULL, s));
+        put(&t, "}}");
+        return t.s;
+    }
+    if (whole(e) && constant(e, &v)) return format("{.kind = SAMPLE_INT, .name = %s, .i = %lldLL}", n, (long long)v);
+    if (constant(e, &v)) {
+        if (v != v) return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = __builtin_nan(\"\")}", n);
+        if (v == __builtin_inf() || v == -__builtin_inf()) return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %s__builtin_inf()}", n, v < 0 ? "-" : "");
+        return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %.17g}", n, v);
+    }
+    if (e->kind == E_STRING) return format("{.kind = SAMPLE_STRING, .name = %s, .s = %s}", n, quoted(e->name));
+    if (e->kind == E_NAME && (!strcmp(e->name, "true") || !strcmp(e->name, "false"))) return format("{.kind = SAMPLE_BOOL, .name = %s, .i = %d}", n, e->name[0] == 't');
+    if (e->kind == E_NAME && !strcmp(e->name, "None")) return format("{.kind = SAMPLE_NONE, .name = %s}", n);
+    if (e->kind == E_NAME) return format("{.kind = SAMPLE_DTYPE, .name = %s, .s = \"%s\"}", n, e->name);
+    fail(s->at, "not something a sample can hold: %s", print_expr(e));
+}
+
+text write_samples(void) {
+    text t = {0};
+    put(&t, "/* The samples of every operator, for the tests that loop over the tables. Written by opgen: do not edit. */\n#include \"samples.h\"\n\nconst operator_sample operator_samples[] = {\n");
+    int n = 0;
+    for (int i = 0; i < nops; i++)
+        for (int k = 0; k < ops[i]->nsamples; k++) {
+            const sample *s = &ops[i]->samples[k];
+            put(&t, "    {.op = \"%s\", .file = \"%s\", .line = %d, .text = %s, .types = %d, .dtypes = %s, .nograd = %s, .nograd2 = %s, .error = %s, .nargs = %d,\n     .args = (const sample_value[]){", ops[i]->name,
+                strrchr(s->at.file, '/') ? strrchr(s->at.file, '/') + 1 : s->at.file, s->at.line, quoted(s->text), ops[i]->types, s->dtypes ? quoted(s->dtypes) : "NULL",
+                s->nograd ? "true" : "false", s->nograd2 ? "true" : "false", s->error ? quoted(s->error) : "NULL", s->n);
+            for (int a = 0; a < s->n; a++) {
+                const expr *e = s->args[a];
+                put(&t, "%s, ", sample_value(e->kind == E_NAMED ? e->arg[0] : e, e->kind == E_NAMED ? e->name : NULL, s));
+            }
+            put(&t, "{0}}},\n");
+            n++;
+        }
+    put(&t, "};\nconst int operator_sample_count = %d;\n", n);
+    return t;
+}

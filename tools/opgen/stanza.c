@@ -1,0 +1,448 @@
+/* Stanzas: from lines of a table to operators, with every mistake named by file and line. */
+#include "opgen.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+op **ops;
+int nops;
+
+const type_info types[T_COUNT] = {
+    [T_TENSOR] = {"Tensor", "tp_tensor *", "NULL"},
+    [T_TENSOR_OPT] = {"Tensor?", "tp_tensor *", "NULL"},
+    [T_TENSORS] = {"Tensor[]", "tp_tensors", "(tp_tensors){NULL, 0}"},
+    [T_TENSORS_OPT] = {"Tensor?[]", "tp_tensors", "(tp_tensors){NULL, 0}"},
+    [T_OPERAND] = {"Operand", "tp_operand", "tp_operand_tensor(NULL)"},
+    [T_SCALAR] = {"Scalar", "tp_scalar", "tp_no_scalar()"},
+    [T_SCALAR_OPT] = {"Scalar?", "tp_scalar", "tp_no_scalar()"},
+    [T_INT] = {"int", "int64_t", "TP_NONE"},
+    [T_INT_OPT] = {"int?", "int64_t", "TP_NONE"},
+    [T_INTS] = {"int[]", "tp_ints", "tp_no_ints()"},
+    [T_INTS_OPT] = {"int[]?", "tp_ints", "tp_no_ints()"},
+    [T_FLOAT] = {"float", "double", "TP_NO_FLOAT"},
+    [T_FLOAT_OPT] = {"float?", "double", "TP_NO_FLOAT"},
+    [T_BOOL] = {"bool", "bool", "false"},
+    [T_STR] = {"str", "const char *", "NULL"},
+    [T_STR_OPT] = {"str?", "const char *", "NULL"},
+    [T_DTYPE] = {"dtype?", "tp_dtype", "TP_NO_DTYPE"},
+    [T_DEVICE] = {"device?", "tp_device", "(tp_device){0, 0}"},
+    [T_LAYOUT] = {"layout?", "tp_layout", "TP_PRESERVE"},
+    [T_GENERATOR] = {"Generator?", "tp_generator *", "NULL"},
+};
+const char *kind_names[] = {"map", "fold", "scan", "view", "compose", "compose", "native", "native"};
+
+op *find_op(const char *name) {
+    for (int i = 0; i < nops; i++)
+        if (!strcmp(ops[i]->name, name)) return ops[i];
+    for (int i = 0; i < nops; i++) /* max_dim for max.dim */
+        if (!strcmp(ops[i]->cname, name)) return ops[i];
+    return NULL;
+}
+
+int find_arg(const op *o, const char *name) {
+    for (int i = 0; i < o->nargs; i++)
+        if (!strcmp(o->args[i].name, name)) return i;
+    return -1;
+}
+
+/* ---- signatures ---- */
+static const char *spaces(const char *s) {
+    while (*s == ' ' || *s == '\n' || *s == '\t') s++;
+    return s;
+}
+
+static char *word(const char **s) {
+    const char *p = *s = spaces(*s);
+    while (isalnum((unsigned char)*p) || *p == '_') p++;
+    char *r = copy_n(*s, (size_t)(p - *s));
+    *s = p;
+    return r;
+}
+
+static type parse_type(const char **s, place at, char **written) {
+    const char *start = *s = spaces(*s);
+    while (**s && **s != ' ') (*s)++;
+    char *t = *written = copy_n(start, (size_t)(*s - start));
+    for (int i = 0; i < T_COUNT; i++)
+        if (!strcmp(types[i].name, t)) return (type)i;
+    if (!strcmp(t, "dtype")) return T_DTYPE;
+    size_t n = strlen(t);
+    if (!strncmp(t, "int[", 4)) return t[n - 1] == '?' ? T_INTS_OPT : T_INTS; /* int[2] */
+    fail(at, "unknown type '%s'; expected Tensor, Operand, Scalar, int, int[], float, bool, str, dtype?, device?, layout? or Generator?", t);
+}
+
+/* The text of a default ends at the comma or bracket that closes the argument. */
+static char *default_text(const char **s) {
+    const char *start = *s = spaces(*s);
+    int depth = 0;
+    bool quoted = false;
+    for (; **s; (*s)++) {
+        char c = **s;
+        if (c == '"') quoted = !quoted;
+        if (quoted) continue;
+        if (c == '[' || c == '(') depth++;
+        if ((c == ']' || c == ')') && depth-- == 0) break;
+        if (c == ',' && depth == 0) break;
+    }
+    const char *end = *s;
+    while (end > start && end[-1] == ' ') end--;
+    return copy_n(start, (size_t)(end - start));
+}
+
+static void parse_results(op *o, const char *s) {
+    s = spaces(s);
+    if (!strncmp(s, "bool", 4) || !strncmp(s, "int", 3) || !strncmp(s, "float", 5) || !strncmp(s, "Scalar", 6)) {
+        o->plain = true;
+        o->plain_type = word(&s);
+        o->nresults = 1;
+        o->results[0].name = "result";
+        return;
+    }
+    bool many = *s == '(';
+    if (many) s++;
+    do {
+        if (o->nresults == 6) fail(o->at, "more than 6 results");
+        s = spaces(s);
+        const char *p = s;
+        while (*p && !strchr(" ,)", *p)) p++;
+        char *t = copy_n(s, (size_t)(p - s));
+        s = p;
+        result *r = &o->results[o->nresults++];
+        if (!strcmp(t, "Tensor")) r->type = T_TENSOR;
+        else if (!strcmp(t, "Tensor[]")) r->type = T_TENSORS;
+        else fail(o->at, "a result is Tensor, Tensor[], bool, int, float or Scalar, not '%s'", t);
+        r->name = word(&s);
+        if (!*r->name) r->name = many ? format("out%d", o->nresults - 1) : "result";
+        s = spaces(s);
+    } while (many && *s == ',' && s++);
+    if (many && *s != ')') fail(o->at, "expected ')' after the results");
+}
+
+static void parse_signature(op *o, const char *s) {
+    o->signature = copy_n(s, strlen(s));
+    const char *p = s = spaces(s);
+    while (isalnum((unsigned char)*p) || *p == '_' || *p == '.') p++;
+    o->name = copy_n(s, (size_t)(p - s));
+    if (!*o->name) fail(o->at, "expected the operator's name after 'op'");
+    o->cname = copy_n(o->name, strlen(o->name));
+    for (char *c = o->cname; *c; c++)
+        if (*c == '.') *c = '_';
+    s = spaces(p);
+    if (*s++ != '(') fail(o->at, "expected '(' after the name '%s'", o->name);
+    for (s = spaces(s); *s != ')'; s = spaces(s)) {
+        if (o->nargs == 24) fail(o->at, "more than 24 arguments");
+        arg *a = &o->args[o->nargs];
+        a->fixed = C_TYPES;
+        a->type = parse_type(&s, o->at, &a->type_text);
+        a->name = word(&s);
+        if (!*a->name) fail(o->at, "expected a name after the type '%s'", a->type_text);
+        if (find_arg(o, a->name) >= 0) fail(o->at, "two arguments are called '%s'", a->name);
+        s = spaces(s);
+        if (*s == '=') {
+            s++;
+            a->fallback_text = default_text(&s);
+            a->fallback = parse_expr(a->fallback_text, o->at);
+        }
+        o->nargs++;
+        s = spaces(s);
+        if (*s == ',') s++;
+        else if (*s != ')') fail(o->at, "expected ',' or ')' after the argument '%s', found '%.10s'", a->name, s);
+    }
+    s = spaces(s + 1);
+    if (strncmp(s, "->", 2)) fail(o->at, "expected '->' and the result after the arguments");
+    parse_results(o, s + 2);
+}
+
+/* ---- lines of a stanza ---- */
+static bool starts(const char **s, const char *token) {
+    size_t n = strlen(token);
+    const char *p = spaces(*s);
+    if (strncmp(p, token, n) || isalnum((unsigned char)p[n]) || p[n] == '_') return false;
+    *s = spaces(p + n);
+    return true;
+}
+
+static void set_kind(op *o, kind k, const char *s, place at) {
+    if (o->kind != K_NONE) fail(at, "'%s' has a kind already (%s)", o->name, kind_names[o->kind]);
+    o->kind = k;
+    o->kind_text = copy_n(s, strlen(s));
+}
+
+static void parse_over(op *o, const char *s, place at) {
+    o->of = word(&s);
+    if (starts(&s, "over")) o->over = word(&s);
+    if (starts(&s, "keep")) o->keep = word(&s);
+    if (*spaces(s)) fail(at, "expected 'ARG over DIM keep KEEPDIM', found '%s'", s);
+    if (find_arg(o, o->of) < 0) fail(at, "'%s' is not an argument of %s", o->of, o->name);
+    if (o->over && find_arg(o, o->over) < 0) fail(at, "'%s' is not an argument of %s", o->over, o->name);
+    if (o->keep && find_arg(o, o->keep) < 0) fail(at, "'%s' is not an argument of %s", o->keep, o->name);
+}
+
+static void parse_dtype(op *o, const char *s, place at) {
+    if (starts(&s, "promote")) {
+    } else if (starts(&s, "float")) o->rule_float = true;
+    else if (starts(&s, "sum")) o->rule_sum = true;
+    else if (strncmp(spaces(s), "->", 2)) fail(at, "expected 'promote', 'float' or 'sum', found '%s'", s);
+    s = spaces(s);
+    if (!*s) return;
+    if (strncmp(s, "->", 2)) fail(at, "expected '->' and the results' types, found '%s'", s);
+    s += 2;
+    for (int i = 0; i < 6; i++) {
+        if (starts(&s, "same")) o->result_kind[i] = RESULT_SAME;
+        else if (starts(&s, "bool")) o->result_kind[i] = RESULT_BOOL;
+        else if (starts(&s, "real")) o->result_kind[i] = RESULT_REAL;
+        else if (starts(&s, "int64")) o->result_kind[i] = RESULT_INT64;
+        else fail(at, "expected 'same', 'bool', 'real' or 'int64', found '%s'", s);
+        s = spaces(s);
+        if (*s != ',') break;
+        s++;
+    }
+    if (*spaces(s)) fail(at, "expected the end of the line, found '%s'", s);
+}
+
+static void parse_types(op *o, const char *s, place at) {
+    o->types = 0;
+    while (*(s = spaces(s))) {
+        if (starts(&s, "bool")) o->types |= CAT_BOOL;
+        else if (starts(&s, "int")) o->types |= CAT_INT;
+        else if (starts(&s, "float")) o->types |= CAT_FLOAT;
+        else if (starts(&s, "complex")) o->types |= CAT_COMPLEX;
+        else if (starts(&s, "all")) o->types |= 15;
+        else fail(at, "expected any of 'bool int float complex', found '%s'", s);
+    }
+}
+
+static arg *tensor_arg(op *o, const char *name, place at) {
+    int i = find_arg(o, name);
+    if (i < 0) fail(at, "'%s' is not an argument of %s", name, o->name);
+    if (!is_tensor(o->args[i].type) && !is_tensors(o->args[i].type)) fail(at, "'%s' is not a tensor", name);
+    return &o->args[i];
+}
+
+static void parse_grad(op *o, const char *s, place at) {
+    const char *colon = strchr(s, ':');
+    if (!colon) fail(at, "expected 'grad ARG: EXPRESSION'");
+    s = spaces(s);
+    if (*s != '(') {
+        char *name = word(&s);
+        arg *a = tensor_arg(o, name, at);
+        if (a->grad || a->nondiff || a->grad_group) fail(at, "'%s' has a derivative already", name);
+        a->grad = parse_block(colon + 1, at);
+        return;
+    }
+    if (o->ngroups == 4) fail(at, "more than 4 groups of derivatives");
+    group *g = &o->groups[o->ngroups++];
+    for (s++; *spaces(s) != ')'; s = spaces(s)) {
+        char *name = word(&s);
+        arg *a = tensor_arg(o, name, at);
+        if (a->grad || a->nondiff || a->grad_group) fail(at, "'%s' has a derivative already", name);
+        a->grad_group = o->ngroups;
+        g->args[g->n++] = find_arg(o, name);
+        s = spaces(s);
+        if (*s == ',') s++;
+        else if (*s != ')') fail(at, "expected ',' or ')' in the group of derivatives");
+    }
+    g->value = parse_block(colon + 1, at);
+}
+
+static void parse_sample(op *o, const char *s, place at, bool error) {
+    if (o->nsamples == 40) fail(at, "more than 40 samples");
+    sample *x = &o->samples[o->nsamples++];
+    x->at = at;
+    x->text = copy_n(s, strlen(s));
+    const char *rest;
+    x->args = parse_args(s, at, &x->n, &rest);
+    if (error) {
+        if (*rest != ':' || !*spaces(rest + 1)) fail(at, "expected ': words of the message' after the arguments");
+        rest = spaces(rest + 1);
+        x->error = copy_n(rest, strlen(rest));
+        return;
+    }
+    while (*rest == ';') {
+        rest = spaces(rest + 1);
+        if (starts(&rest, "dtypes")) {
+            const char *end = strchr(rest, ';');
+            x->dtypes = end ? copy_n(rest, (size_t)(end - rest)) : copy_n(rest, strlen(rest));
+            rest += strlen(x->dtypes);
+        } else if (starts(&rest, "nograd2")) x->nograd2 = true;
+        else if (starts(&rest, "nograd")) x->nograd = x->nograd2 = true;
+        else fail(at, "expected 'dtypes ...', 'nograd' or 'nograd2', found '%s'", rest);
+        rest = spaces(rest);
+    }
+    if (*rest) fail(at, "expected ',' or the end of the sample, found '%s'", rest);
+}
+
+static void parse_line(op *o, const char *s, place at) {
+    const char *rest = s;
+    if (starts(&rest, "doc")) o->doc = copy_n(rest, strlen(rest));
+    else if (starts(&rest, "cname")) o->cname = word(&rest);
+    else if (starts(&rest, "map")) set_kind(o, K_MAP, rest, at), o->body = parse_block(rest, at);
+    else if (starts(&rest, "fold")) set_kind(o, K_FOLD, rest, at), parse_over(o, rest, at);
+    else if (starts(&rest, "scan")) set_kind(o, K_SCAN, rest, at), parse_over(o, rest, at);
+    else if (starts(&rest, "start")) o->start = parse_block(rest, at);
+    else if (starts(&rest, "step")) o->step = parse_block(rest, at);
+    else if (starts(&rest, "merge")) o->merge = parse_block(rest, at);
+    else if (starts(&rest, "finish")) o->finish = parse_block(rest, at);
+    else if (starts(&rest, "empty")) {
+        if (!starts(&rest, "error")) fail(at, "expected 'empty error'");
+        o->empty_error = true;
+    } else if (starts(&rest, "view")) set_kind(o, K_VIEW, rest, at), o->function = word(&rest);
+    else if (starts(&rest, "compose")) {
+        const char *c = rest;
+        char *first = word(&c);
+        if (!strcmp(first, "c") && isalpha((unsigned char)*spaces(c))) set_kind(o, K_COMPOSE_C, rest, at), o->function = word(&c);
+        else set_kind(o, K_COMPOSE, rest, at), o->body = parse_block(rest, at);
+    } else if (starts(&rest, "native")) {
+        set_kind(o, starts(&rest, "inplace") ? K_NATIVE_INPLACE : K_NATIVE, rest, at);
+        o->function = word(&rest);
+        if (!*o->function) fail(at, "expected the C function's name after 'native'");
+    } else if (starts(&rest, "dtype")) parse_dtype(o, rest, at);
+    else if (starts(&rest, "types")) parse_types(o, rest, at);
+    else if (starts(&rest, "grad")) parse_grad(o, rest, at);
+    else if (starts(&rest, "nondiff")) {
+        if (!*rest) o->nondiff = true;
+        while (*(rest = spaces(rest))) {
+            tensor_arg(o, word(&rest), at)->nondiff = true;
+            rest = spaces(rest);
+            if (*rest == ',') rest++;
+        }
+    } else if (starts(&rest, "todo")) o->todo = true;
+    else if (starts(&rest, "internal")) o->internal = true;
+    else if (starts(&rest, "arg")) {
+        char *name = word(&rest);
+        arg *a = tensor_arg(o, name, at);
+        if (starts(&rest, "bool")) a->fixed = C_B8;
+        else if (starts(&rest, "int64")) a->fixed = C_I64;
+        else fail(at, "expected 'bool' or 'int64' after 'arg %s'", name);
+    } else if (starts(&rest, "forms")) {
+        while (*(rest = spaces(rest))) {
+            if (starts(&rest, "method")) o->method = true;
+            else if (starts(&rest, "inplace")) o->inplace = true;
+            else if (starts(&rest, "out")) o->out = true;
+            else if (starts(&rest, "internal")) o->internal = true;
+            else fail(at, "expected any of 'method inplace out internal', found '%s'", rest);
+        }
+    } else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
+    else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
+    else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, "
+                  "forms, arg, cname, internal, sample or error", s);
+}
+
+void read_table(const char *path) {
+    char *all = read_file(path);
+    if (!all) {
+        fprintf(stderr, "opgen: cannot read %s\n", path);
+        exit(1);
+    }
+    const char *slash = strrchr(path, '/');
+    char *family = copy_n(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
+    char *dot = strrchr(family, '.');
+    if (dot) *dot = 0;
+    place at = {path, 0};
+    op *o = NULL;
+    int base = 0;
+    text line = {0};
+    place line_at = at;
+    for (char *p = all, *next; p && *p; p = next) {
+        next = strchr(p, '\n');
+        if (next) *next++ = 0;
+        at.line++;
+        size_t n = strlen(p);
+        while (n && isspace((unsigned char)p[n - 1])) p[--n] = 0;
+        int indent = (int)strspn(p, " ");
+        if (p[indent] == '\t') fail(at, "a tab in the indentation: use spaces");
+        if (!p[indent] || p[indent] == '#') continue;
+        char *comment = strstr(p, "  # ");
+        if (comment) {
+            while (comment > p && comment[-1] == ' ') comment--;
+            *comment = 0;
+        }
+        bool continues = indent > 0 && base > 0 && indent > base;
+        if (indent > 0 && base == 0 && o && line.n && !strncmp(line.s, "op ", 3) && !strstr(line.s, "->")) continues = true; /* a long signature */
+        if (continues) {
+            put(&line, "\n%s", p + indent);
+            continue;
+        }
+        if (line.n) { /* the line before is complete */
+            if (!strncmp(line.s, "op ", 3)) parse_signature(o, line.s + 3);
+            else parse_line(o, line.s, line_at);
+        }
+        line = (text){0};
+        line_at = at;
+        if (indent == 0) {
+            if (strncmp(p, "op ", 3)) fail(at, "expected 'op name(...) -> result' in the first column, found '%.30s'", p);
+            o = need(sizeof *o);
+            o->at = at, o->kind = K_NONE, o->family = family, o->types = -1;
+            base = 0;
+            op **more = need(sizeof(op *) * (size_t)(nops + 1));
+            if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
+            ops = more;
+            ops[nops++] = o;
+            o->name = o->cname = "";
+        } else {
+            if (!o) fail(at, "a line before the first 'op'");
+            base = indent;
+        }
+        put(&line, "%s", p + indent);
+    }
+    if (line.n) {
+        if (!strncmp(line.s, "op ", 3)) parse_signature(o, line.s + 3);
+        else parse_line(o, line.s, line_at);
+    }
+}
+
+/* ---- checks that need the whole stanza or the whole table ---- */
+static void check_fold(op *o) {
+    const char *name = kind_names[o->kind];
+    if (!o->start || !o->step || !o->finish || (o->kind == K_FOLD && !o->merge)) fail(o->at, "%s: a %s needs start, step, merge and finish", o->name, name);
+    if (o->start->n > 4) fail(o->at, "%s: more than 4 state variables", o->name);
+    for (int i = 0; i < o->start->n; i++)
+        if (!o->start->name[i]) fail(o->at, "%s: 'start' is a list of 'name = value'", o->name);
+}
+
+static void check_derivatives(op *o) {
+    if (o->kind == K_COMPOSE || o->kind == K_COMPOSE_C) {
+        for (int i = 0; i < o->nargs; i++)
+            if (o->args[i].grad) fail(o->at, "%s: a composition differentiates itself; remove its 'grad' lines", o->name);
+        return;
+    }
+    if (o->nondiff || o->todo || o->plain) return;
+    for (int i = 0; i < o->nargs; i++) {
+        arg *a = &o->args[i];
+        if ((is_tensor(a->type) || is_tensors(a->type)) && !a->grad && !a->nondiff && !a->grad_group)
+            fail(o->at, "%s: no derivative for '%s'; write 'grad %s: ...', 'nondiff %s', 'nondiff' or 'todo'", o->name, a->name, a->name, a->name);
+    }
+}
+
+static void check_op(op *o) {
+    if (!*o->name) fail(o->at, "a stanza without a signature");
+    if (o->kind == K_NONE) fail(o->at, "%s: expected one of map, fold, scan, view, compose, native", o->name);
+    if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
+    if (o->types < 0) o->types = o->kind == K_MAP || o->kind == K_FOLD || o->kind == K_SCAN ? CAT_INT | CAT_FLOAT : CAT_FLOAT;
+    if (o->kind == K_FOLD || o->kind == K_SCAN) check_fold(o);
+    if (o->kind == K_VIEW && (o->nresults != 1 || o->args[0].type != T_TENSOR)) fail(o->at, "%s: a view takes a tensor first and gives one", o->name);
+    if (o->inplace && (!o->nargs || !is_tensor(o->args[0].type))) fail(o->at, "%s: an in-place form needs a tensor as first argument", o->name);
+    if (o->kind == K_MAP && (o->nresults != 1 || o->plain)) fail(o->at, "%s: a map gives one tensor", o->name);
+    bool any = false;
+    for (int i = 0; i < o->nsamples; i++) any = any || !o->samples[i].error;
+    if (!any && !o->internal) fail(o->at, "%s: at least one sample is needed", o->name);
+    bool optional = false;
+    for (int i = 0; i < o->nargs; i++) {
+        optional = optional || o->args[i].fallback;
+        if (optional && !o->args[i].fallback) fail(o->at, "%s: the argument '%s' without a default follows one with a default", o->name, o->args[i].name);
+    }
+    check_derivatives(o);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp((*(op *const *)a)->name, (*(op *const *)b)->name); }
+
+void check_operators(void) {
+    qsort(ops, (size_t)nops, sizeof *ops, by_name);
+    for (int i = 0; i < nops; i++) {
+        check_op(ops[i]);
+        for (int j = 0; j < i; j++)
+            if (!strcmp(ops[j]->name, ops[i]->name) || !strcmp(ops[j]->cname, ops[i]->cname))
+                fail(ops[i]->at, "%s is defined twice; the other is at %s:%d", ops[i]->name, ops[j]->at.file, ops[j]->at.line);
+    }
+}
