@@ -140,7 +140,7 @@ tp_tensor *tpi_compose_diagflat(tp_tensor *self, int64_t offset) {
 tp_tensor *tpi_compose_trace(tp_tensor *self) {
     if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a matrix, got shape %s", tpi_shape_text(tpi_shape(self)));
     tp_tensor *d = tpo_diagonal(self, 0, 0, 1);
-    return tpi_after(d, tpo_sum(d, TP_NO_DTYPE));
+    return tpi_after(d, tpo_sum(d, tp_no_ints(), false, TP_NO_DTYPE));
 }
 
 /* ---- block_diag, cartesian_prod, combinations, vander ---- */

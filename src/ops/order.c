@@ -68,37 +68,6 @@ bool tpi_key_is_nan(uint64_t key, tp_dtype dtype) {
 #define NAME(x) pair_##x
 #include "ops/order_typed.h"
 
-/* Counters for long rows come from the heap; when there is no memory, one chunk after the other does with the stack's. */
-uint64_t *tpi_sort_packed(uint64_t *items, uint64_t *scratch, int64_t n) {
-    int64_t place[1][256];
-    if (n <= SHORT_ROW) {
-        packed_insertion(items, n);
-        return items;
-    }
-    if (n <= RADIX_CHUNK) return packed_radix(items, scratch, n, place);
-    size_t bytes = sizeof place * (size_t)tpi_ceil_div(n, RADIX_CHUNK);
-    int64_t(*many)[256] = tpi_malloc(bytes);
-    if (!many) return NULL;
-    uint64_t *sorted = packed_radix(items, scratch, n, many);
-    tpi_mfree(many);
-    return sorted;
-}
-
-tpi_pair *tpi_sort_pairs(tpi_pair *items, tpi_pair *scratch, int64_t n) {
-    int64_t place[1][256];
-    if (n <= SHORT_ROW) {
-        pair_insertion(items, n);
-        return items;
-    }
-    if (n <= RADIX_CHUNK) return pair_radix(items, scratch, n, place);
-    size_t bytes = sizeof place * (size_t)tpi_ceil_div(n, RADIX_CHUNK);
-    int64_t(*many)[256] = tpi_malloc(bytes);
-    if (!many) return NULL;
-    tpi_pair *sorted = pair_radix(items, scratch, n, many);
-    tpi_mfree(many);
-    return sorted;
-}
-
 /* ---- Rows ---- */
 bool tpi_row_order_new(tpi_row_order *o, int64_t n, tp_dtype dtype) {
     o->packed = tpi_key_bits(dtype) == 32 && n < UINT32_MAX;
@@ -149,30 +118,18 @@ void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_d
     tpi_parallel_for(chunks, chunks > 1, load_chunk, &j);
 }
 
-static void swap_if(tpi_row_order *o, void *sorted) {
-    if (sorted == o->items) return;
-    void *t = o->items;
-    o->items = o->scratch, o->scratch = t;
-}
-
 void tpi_row_order_sort(tpi_row_order *o) {
-    if (o->packed) {
-        if (o->n <= SHORT_ROW) packed_insertion(o->items, o->n);
-        else swap_if(o, packed_radix(o->items, o->scratch, o->n, o->place));
-    } else {
-        if (o->n <= SHORT_ROW) pair_insertion(o->items, o->n);
-        else swap_if(o, pair_radix(o->items, o->scratch, o->n, o->place));
-    }
+    void *sorted = o->packed ? (void *)packed_sort(o->items, o->scratch, o->n, o->place) : (void *)pair_sort(o->items, o->scratch, o->n, o->place);
+    if (sorted == o->items) return;
+    o->scratch = o->items;
+    o->items = sorted;
 }
 
 void tpi_row_order_select(tpi_row_order *o, int64_t k) {
-    if (k == 0) return;
-    bool settled = k < o->n && (o->packed ? packed_quickselect(o->items, o->n, k) : pair_quickselect(o->items, o->n, k));
-    if (!settled) {
-        tpi_row_order_sort(o);
-        return;
-    }
-    tpi_row_order head = *o;
-    head.n = k;
-    if (o->packed) qsort_free_packed(&head);
+    bool found = false;
+    if (k > 0 && k < o->n) found = o->packed ? packed_front(o->items, o->scratch, o->n, k) : pair_front(o->items, o->scratch, o->n, k);
+    int64_t all = o->n;
+    o->n = found ? k : all;
+    tpi_row_order_sort(o);
+    o->n = all;
 }

@@ -6,8 +6,6 @@
 #define TPI_ORDER_H
 #include "tensor/tensor.h"
 
-#define TPI_NAN_KEY UINT64_MAX /* of floating dtypes, in the width of tpi_key_bits */
-
 typedef struct tpi_pair {
     uint64_t key, at;
 } tpi_pair;
@@ -17,27 +15,22 @@ int tpi_key_bits(tp_dtype dtype); /* 32 or 64; complex dtypes have no order: 0 *
 void tpi_keys(uint64_t *out, const char *from, int64_t stride, int64_t n, tp_dtype dtype, bool descending);
 bool tpi_key_is_nan(uint64_t key, tp_dtype dtype); /* of an ascending key */
 
-/* Sorting n packed words (by their upper half) or pairs (by key), keeping equal ones in order. scratch has room for n.
- * Returns where the sorted items are: items or scratch. Uses the thread team for long rows when called outside of a parallel loop. */
-uint64_t *tpi_sort_packed(uint64_t *items, uint64_t *scratch, int64_t n);
-tpi_pair *tpi_sort_pairs(tpi_pair *items, tpi_pair *scratch, int64_t n);
-/* Afterwards items[0 .. k-1] are the k smallest in no order. scratch as above. */
-void tpi_select_packed(uint64_t *items, uint64_t *scratch, int64_t n, int64_t k);
-void tpi_select_pairs(tpi_pair *items, tpi_pair *scratch, int64_t n, int64_t k);
-
-/* ---- A row of one dtype, ordered: either width behind one face ---- */
+/* ---- A row of elements in order: either width behind one face. items[i] is the i-th smallest after sorting. ---- */
 typedef struct tpi_row_order {
     bool packed;
     int64_t n;
-    void *items, *scratch; /* 2 * n items in one block */
+    void *items, *scratch, *place; /* n items, room for n more, and the radix sort's counters: all in `block` */
+    void *block;
     size_t bytes;
 } tpi_row_order;
 #define TPI_LONG_ROW 65536 /* rows up to this are dealt out whole; longer ones are sorted by all threads together */
-bool tpi_row_order_new(tpi_row_order *o, int64_t n, tp_dtype dtype); /* memory for one row; false and an error */
+bool tpi_row_order_new(tpi_row_order *o, int64_t n, tp_dtype dtype); /* memory for rows of n; false and an error without */
 void tpi_row_order_free(tpi_row_order *o);
+/* Takes in n elements, stride bytes apart. */
 void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_dtype dtype, bool descending);
-void tpi_row_order_sort(tpi_row_order *o);
-void tpi_row_order_select(tpi_row_order *o, int64_t k); /* the k smallest to the front, sorted */
+void tpi_row_order_sort(tpi_row_order *o); /* stable */
+/* The k smallest, sorted, to the front; what is behind them is lost. The same as the front of a stable sort. */
+void tpi_row_order_select(tpi_row_order *o, int64_t k);
 static inline uint64_t tpi_row_key(const tpi_row_order *o, int64_t i) {
     return o->packed ? ((const uint64_t *)o->items)[i] >> 32 : ((const tpi_pair *)o->items)[i].key;
 }

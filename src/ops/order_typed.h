@@ -68,6 +68,12 @@ static ITEM *NAME(radix)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*place)
     return (ITEM *)p.from;
 }
 
+static ITEM *NAME(sort)(ITEM *items, ITEM *scratch, int64_t n, int64_t (*place)[256]) {
+    if (n > SHORT_ROW) return NAME(radix)(items, scratch, n, place);
+    NAME(insertion)(items, n);
+    return items;
+}
+
 static ITEM NAME(middle)(ITEM a, ITEM b, ITEM c) {
     if (LESS(b, a)) { ITEM t = a; a = b; b = t; }
     return LESS(c, a) ? a : LESS(c, b) ? c : b;
@@ -95,6 +101,35 @@ static bool NAME(quickselect)(ITEM *x, int64_t n, int64_t k) {
         int64_t j = i;
         for (; j > low && LESS(v, x[j - 1]); j--) x[j] = x[j - 1];
         x[j] = v;
+    }
+    return true;
+}
+
+/* Few of many: a sorted list of the best so far, in scratch. */
+static void NAME(best_few)(ITEM *best, const ITEM *x, int64_t n, int64_t k) {
+    int64_t have = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (have == k && !LESS(x[i], best[k - 1])) continue;
+        int64_t j = have < k ? have++ : k - 1;
+        for (; j > 0 && LESS(x[i], best[j - 1]); j--) best[j] = best[j - 1];
+        best[j] = x[i];
+    }
+}
+
+/* The k smallest to the front of items, in the order they had; false if that was not found cheaply. */
+static bool NAME(front)(ITEM *items, ITEM *scratch, int64_t n, int64_t k) {
+    if (k <= 32) {
+        NAME(best_few)(scratch, items, n, k);
+        memcpy(items, scratch, sizeof(ITEM) * (size_t)k);
+        return true;
+    }
+    memcpy(scratch, items, sizeof(ITEM) * (size_t)n);
+    if (!NAME(quickselect)(scratch, n, k)) return false;
+    ITEM last = scratch[k - 1];
+    int64_t kept = 0;
+    for (int64_t i = 0; kept < k; i++) {
+        items[kept] = items[i];
+        kept += !LESS(last, items[i]);
     }
     return true;
 }

@@ -61,7 +61,7 @@ tp_tensor *tpi_compose_sum_to(tp_tensor *self, tp_ints size) {
             return tpi_fail(TP_ERR_RUNTIME, "argument 'size': shape %s cannot be summed to %s", tpi_shape_text(tpi_shape(self)), tpi_shape_text(size));
     }
     if (n == 0) return tpi_retain(self);
-    tp_tensor *sum = tpo_sum_dim(self, (tp_ints){dims, n}, true, TP_NO_DTYPE);
+    tp_tensor *sum = tpo_sum(self, (tp_ints){dims, n}, true, TP_NO_DTYPE);
     return lead ? tpi_after(sum, tpo_reshape(sum, size)) : sum;
 }
 
@@ -79,7 +79,7 @@ tp_tensor *tpi_compose_T(tp_tensor *self) {
 tp_tensor *tpi_compose_adjoint(tp_tensor *self) {
     if (!tp_dtype_is_complex(self->dtype)) return tpo_transpose(self, -2, -1);
     tp_tensor *t = tpo_transpose(self, -2, -1);
-    return tpi_after(t, tpo_conj(tp_operand_tensor(t)));
+    return tpi_after(t, tpo_conj(t));
 }
 
 tp_tensor *tpi_compose_movedim(tp_tensor *self, tp_ints source, tp_ints destination) {
