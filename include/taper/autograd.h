@@ -57,15 +57,18 @@ TP_API bool tp_grad_enabled(void);
 #define TP_ENABLE_GRAD TP_GRAD_MODE_(true, false)
 #define TP_INFERENCE TP_GRAD_MODE_(false, true)
 
-/* Hooks run when the tensor's gradient is ready, in the order they were added. A hook may return a new gradient (the caller's
- * reference goes to the engine), or NULL to leave it as it is. */
+/* Hooks run when the tensor's gradient is ready, in the order they were added. A hook may return a new gradient, or NULL to leave it as
+ * it is; an error it leaves stops the backward.
+ * This and every other callback here runs in a scope of its own: what it makes and does not hand over is released. What it hands over is a
+ * reference: a result of an operator, or a tensor it called tp_retain on. */
 typedef tp_tensor *(*tp_hook_fn)(tp_tensor *grad, void *context);
 TP_API int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(void *context)); /* a handle > 0; 0 on failure */
 TP_API bool tp_remove_hook(tp_tensor *t, int64_t handle);
 
 /* A custom differentiable function. forward computes the outputs (it runs without a tape); backward gets one gradient per output
  * (NULL where none came) and fills one per input (NULL: none), handing over references. Both get the caller's context.
- * tp_function_save keeps tensors for backward, with the check that nobody changed them. */
+ * tp_function_save keeps tensors for backward, with the check that nobody changed them. The context
+ * is the call's: release is called once, also when tp_apply fails after its arguments were checked. */
 typedef struct tp_function_call tp_function_call;
 typedef struct tp_function {
     int64_t size; /* sizeof(tp_function) */
