@@ -36,6 +36,12 @@ static tp_tensor *ramp(tp_ints shape, tp_dtype dtype) {
     for (int64_t i = 0; i < t->numel; i++) put(t, i, pattern(i));
     return t;
 }
+static tp_tensor *noise(tp_ints shape) {
+    tp_tensor *t = tpi_empty(shape, TP_FLOAT32, cpu);
+    uint32_t u = 12345;
+    for (int64_t i = 0; i < t->numel; i++) ((float *)t->data)[i] = (float)((u = u * 1664525u + 1013904223u) >> 8) / 16777216.0f - 0.3f;
+    return t;
+}
 static tp_tensor *transposed(tp_tensor *t) { /* two dims; consumes t */
     tp_tensor *v = tpi_alias(t, 2, (int64_t[]){t->shape[1], t->shape[0]}, (int64_t[]){t->strides[1], t->strides[0]}, tpi_offset(t));
     tpi_release(t);
@@ -384,13 +390,24 @@ static void copies_broadcast_overlap_and_turn(void **s) {
     tpi_release(all), tpi_release(front), tpi_release(back), tpi_release(x), tpi_release(turned), tpi_release(c), tpi_release(row), tpi_release(grid), tpi_release(seconds);
 }
 
-/* ---- Threads, memory, devices ---- */
-static tp_tensor *noise(tp_ints shape) {
-    tp_tensor *t = tpi_empty(shape, TP_FLOAT32, cpu);
-    uint32_t u = 12345;
-    for (int64_t i = 0; i < t->numel; i++) ((float *)t->data)[i] = (float)((u = u * 1664525u + 1013904223u) >> 8) / 16777216.0f - 0.3f;
-    return t;
+/* Results too large for the caches are streamed past them: same values, odd sizes and offsets included. */
+static void large_results_are_right(void **s) {
+    (void)s;
+    tp_tensor *room = noise(TP_INTS(3001 * 3003 + 1)), *x = tpi_alias(room, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 1);
+    tp_tensor *turned = transposed(tpi_retain(x)), *c = tpi_contiguous_data(turned), *wide = tpi_as_dtype_data(turned, TP_FLOAT64);
+    tp_tensor *back = tpi_empty(TP_INTS(3001 * 3003 + 3), TP_FLOAT32, cpu), *into = tpi_alias(back, 2, (int64_t[]){3001, 3003}, (int64_t[]){3003, 1}, 3);
+    assert_true(tpi_copy_data(into, x));
+    tp_tensor *twice = add(into, x), *mixed = add(c, turned);
+    for (int64_t i = 0; i < x->numel; i += i < 4000 ? 1 : 97) {
+        assert_true(value(into, i) == value(x, i) && value(twice, i) == 2 * value(x, i));
+        assert_true(value(c, i) == value(turned, i) && value(wide, i) == value(turned, i) && value(mixed, i) == 2 * value(turned, i));
+    }
+    assert_true(tpi_fill_data(into, tp_float(0.25)));
+    for (int64_t i = 0; i < x->numel; i++) assert_true(((float *)into->data)[i] == 0.25f);
+    tpi_release(room), tpi_release(x), tpi_release(turned), tpi_release(c), tpi_release(wide), tpi_release(back), tpi_release(into), tpi_release(twice), tpi_release(mixed);
 }
+
+/* ---- Threads, memory, devices ---- */
 static void assert_same_bits(tp_tensor **first, int run, tp_tensor *now) {
     if (run == 0) *first = now;
     else {
@@ -469,6 +486,7 @@ int main(void) {
         cmocka_unit_test(copies_convert_between_all_dtypes),
         cmocka_unit_test(copies_wrap_and_round_as_casts_do),
         cmocka_unit_test(copies_broadcast_overlap_and_turn),
+        cmocka_unit_test(large_results_are_right),
         cmocka_unit_test(results_do_not_depend_on_threads),
         cmocka_unit_test(running_out_of_memory_is_an_error),
         cmocka_unit_test(devices_are_looked_up),

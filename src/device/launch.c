@@ -35,7 +35,7 @@ bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
 }
 
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {
-    for (int i = 0; i < n; i++) out[i] = tpi_param_of(params[i], types[i] < TPI_CTYPES ? (tpi_ctype)types[i] : compute);
+    for (int i = 0; i < n; i++) out[i] = tpi_param_of(params[i], tpi_param_ctype(types[i], compute));
 }
 
 /* ---- Dtypes ---------------------------------------------------------------------------------------------------------------- */

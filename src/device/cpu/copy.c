@@ -13,6 +13,7 @@ enum {
     TILE_MOST = 64,        /* rows of a tile, at most */
     TILE_PAD = 64,         /* keeps the rows of a tile from meeting in the same cache sets */
     TILES_CHUNK = 16,
+    TURNED_STREAM_BYTES = 4 << 20, /* rows far apart meet in the same cache sets long before the caches are full */
 };
 
 typedef struct copy_job {
@@ -152,6 +153,7 @@ bool tpi_cpu_copy(tpi_plan *p) {
         tpi_parallel_for(tpi_ceil_div(bytes, BYTES_CHUNK), bytes >= 2 * BYTES_CHUNK, copy_bytes, &job);
     } else if (is_transposed(&job)) {
         choose_tiles(&job);
+        job.stream = p->numel * job.to_size >= TURNED_STREAM_BYTES;
         tpi_parallel_for(tpi_ceil_div(job.all_tiles, TILES_CHUNK), worth, copy_tiles, &job);
     } else {
         tpi_parallel_for(tpi_ceil_div(p->numel, TPI_CHUNK), worth, copy_chunk, &job);
