@@ -21,16 +21,19 @@ endif()
 set(TAPER_GENERATED ${CMAKE_BINARY_DIR}/generated)
 set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c)
 set(TAPER_GENERATED_ISA)
+set(generated_headers tpi_ops.h include/taper/ops.h include/taper/ops_options.h)
 foreach(table ${operator_tables})
     get_filename_component(family ${table} NAME_WE)
     list(APPEND TAPER_GENERATED_GLUE ${TAPER_GENERATED}/${family}_glue.c)
     list(APPEND TAPER_GENERATED_ISA ${TAPER_GENERATED}/${family}_kernels.isa.c)
+    list(APPEND generated_headers include/taper/ops_${family}.h)
 endforeach()
+list(TRANSFORM generated_headers PREPEND ${TAPER_GENERATED}/)
 
 add_custom_command(
     OUTPUT ${TAPER_GENERATED}/opgen.stamp
-    BYPRODUCTS ${TAPER_GENERATED_GLUE} ${TAPER_GENERATED_ISA} ${TAPER_GENERATED}/include/taper/ops.h
-        ${TAPER_GENERATED}/tpi_ops.h ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/operators.md
+    # Headers too: one that Ninja does not know to be generated would be seen as changed a build too late.
+    BYPRODUCTS ${generated_headers} ${TAPER_GENERATED_GLUE} ${TAPER_GENERATED_ISA} ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/operators.md
     COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables}
     COMMAND ${CMAKE_COMMAND} -E touch ${TAPER_GENERATED}/opgen.stamp
     DEPENDS opgen ${operator_tables}
