@@ -90,19 +90,19 @@ TP_END
         char *: tp_value_string, const char *: tp_value_string, tp_device: tp_value_device, tp_generator *: tp_value_generator, \
         tp_value: tp_value_self, bool: tp_value_bool, float: tp_value_double, double: tp_value_double, default: tp_value_int)(x)
 /* tp_call("softmax", x, 1): up to eight arguments. */
-#define tp_call(name, ...) tp_call_one(name, TP_COUNT_(__VA_ARGS__), (const tp_value[]){TP_EACH_(__VA_ARGS__)})
+#define tp_call(name, ...) tp_call_one(name, TP_COUNT_(__VA_ARGS__), (const tp_value[]){TP_BOX_(__VA_ARGS__)})
 #define TP_COUNT_(...) TP_COUNT__(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define TP_COUNT__(a, b, c, d, e, f, g, h, n, ...) n
-#define TP_EACH_(...) TP_CAT_(TP_EACH, TP_COUNT_(__VA_ARGS__))(__VA_ARGS__)
-#define TP_CAT_(a, b) TP_CAT__(a, b)
-#define TP_CAT__(a, b) a##b
-#define TP_EACH1(a) TP_VALUE(a)
-#define TP_EACH2(a, ...) TP_VALUE(a), TP_EACH1(__VA_ARGS__)
-#define TP_EACH3(a, ...) TP_VALUE(a), TP_EACH2(__VA_ARGS__)
-#define TP_EACH4(a, ...) TP_VALUE(a), TP_EACH3(__VA_ARGS__)
-#define TP_EACH5(a, ...) TP_VALUE(a), TP_EACH4(__VA_ARGS__)
-#define TP_EACH6(a, ...) TP_VALUE(a), TP_EACH5(__VA_ARGS__)
-#define TP_EACH7(a, ...) TP_VALUE(a), TP_EACH6(__VA_ARGS__)
-#define TP_EACH8(a, ...) TP_VALUE(a), TP_EACH7(__VA_ARGS__)
+#define TP_BOX_(...) TP_JOIN_(TP_BOX, TP_COUNT_(__VA_ARGS__))(__VA_ARGS__)
+#define TP_JOIN_(a, b) TP_JOIN__(a, b)
+#define TP_JOIN__(a, b) a##b
+#define TP_BOX1(a) TP_VALUE(a)
+#define TP_BOX2(a, ...) TP_VALUE(a), TP_BOX1(__VA_ARGS__)
+#define TP_BOX3(a, ...) TP_VALUE(a), TP_BOX2(__VA_ARGS__)
+#define TP_BOX4(a, ...) TP_VALUE(a), TP_BOX3(__VA_ARGS__)
+#define TP_BOX5(a, ...) TP_VALUE(a), TP_BOX4(__VA_ARGS__)
+#define TP_BOX6(a, ...) TP_VALUE(a), TP_BOX5(__VA_ARGS__)
+#define TP_BOX7(a, ...) TP_VALUE(a), TP_BOX6(__VA_ARGS__)
+#define TP_BOX8(a, ...) TP_VALUE(a), TP_BOX7(__VA_ARGS__)
 #endif
 #endif

@@ -2,8 +2,8 @@
  * A NULL (an operator that failed) goes through, since operators given NULL return NULL; so a formula is checked by its last value.
  *
  *     tpi_bag bag = {0};
- *     tp_tensor *inner = tpi_put(&bag, tpi_mm(a, b));
- *     return tpi_empty_bag(&bag, tpi_mm(inner, c));
+ *     tp_tensor *inner = tpi_put(&bag, tpo_mm(a, b));
+ *     return tpi_empty_bag(&bag, tpo_mm(inner, c));
  */
 #ifndef TPI_BAG_H
 #define TPI_BAG_H

@@ -71,9 +71,9 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
 
 /* x / y, and 0 where y is 0. */
 static tp_tensor *divide_or_zero(tpi_bag *bag, tp_tensor *x, tp_tensor *y) {
-    tp_tensor *zero = tpi_put(bag, tpi_eq(TP_OPERAND(y), TP_OPERAND(0)));
-    tp_tensor *safe = tpi_put(bag, tpi_masked_fill(y, zero, tp_int(1)));
-    return tpi_put(bag, tpi_masked_fill(tpi_put(bag, tpi_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
+    tp_tensor *zero = tpi_put(bag, tpo_eq(TP_OPERAND(y), TP_OPERAND(0)));
+    tp_tensor *safe = tpi_put(bag, tpo_masked_fill(y, zero, tp_int(1)));
+    return tpi_put(bag, tpo_masked_fill(tpi_put(bag, tpo_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
 }
 
 /* p = 2 needs no (r1, r2, m) temporary: with w = grad / dist, the gradient of row i is x1[i] * sum_j w[i,j] - sum_j w[i,j] x2[j]. */
@@ -84,41 +84,41 @@ static tp_tensor *euclid_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2,
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, w->shape, sizeof *shape * (size_t)w->ndim);
     shape[w->ndim - 1] = 1;
-    tp_tensor *total = tpi_put(&bag, tpi_sum_to(w, tp_ints_view(shape, w->ndim)));
-    tp_tensor *here = tpi_put(&bag, tpi_mul(TP_OPERAND(x1), TP_OPERAND(total))), *there = tpi_put(&bag, tpi_matmul(w, x2));
-    return tpi_empty_bag(&bag, tpi_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
+    tp_tensor *total = tpi_put(&bag, tpo_sum_to(w, tp_ints_view(shape, w->ndim)));
+    tp_tensor *here = tpi_put(&bag, tpo_mul(TP_OPERAND(x1), TP_OPERAND(total))), *there = tpi_put(&bag, tpo_matmul(w, x2));
+    return tpi_empty_bag(&bag, tpo_sub(TP_OPERAND(here), TP_OPERAND(there), tp_int(1)));
 }
 
 /* What one difference d contributes to the gradient, before grad is multiplied in: (..., r1, r2, m). */
 static tp_tensor *slope(tpi_bag *bag, tp_tensor *d, tp_tensor *dist, double p) {
-    tp_tensor *sign = tpi_put(bag, tpi_sign(d));
+    tp_tensor *sign = tpi_put(bag, tpo_sign(d));
     if (p == 1) return sign;
-    tp_tensor *size = tpi_put(bag, tpi_abs(d)), *far = tpi_put(bag, tpi_unsqueeze(dist, -1));
+    tp_tensor *size = tpi_put(bag, tpo_abs(d)), *far = tpi_put(bag, tpo_unsqueeze(dist, -1));
     if (isinf(p)) { /* every largest difference gets the whole gradient */
-        tp_tensor *largest = tpi_put(bag, tpi_eq(TP_OPERAND(size), TP_OPERAND(far)));
-        return tpi_put(bag, tpi_mul(TP_OPERAND(sign), TP_OPERAND(largest)));
+        tp_tensor *largest = tpi_put(bag, tpo_eq(TP_OPERAND(size), TP_OPERAND(far)));
+        return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(largest)));
     }
     tp_tensor *ratio = divide_or_zero(bag, size, far);
     /* below p = 1 the power of a zero difference is infinite; sign is zero there */
-    tp_tensor *still = tpi_put(bag, tpi_eq(TP_OPERAND(ratio), TP_OPERAND(0)));
-    tp_tensor *power = tpi_put(bag, tpi_pow(TP_OPERAND(tpi_put(bag, tpi_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
-    return tpi_put(bag, tpi_mul(TP_OPERAND(sign), TP_OPERAND(power)));
+    tp_tensor *still = tpi_put(bag, tpo_eq(TP_OPERAND(ratio), TP_OPERAND(0)));
+    tp_tensor *power = tpi_put(bag, tpo_pow(TP_OPERAND(tpi_put(bag, tpo_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
+    return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(power)));
 }
 
 tp_tensor *tpi_compose_cdist_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor *x2, double p, tp_tensor *dist) {
     if (p == 2) return euclid_backward(grad, x1, x2, dist);
-    if (p == 0) return tpi_mul(TP_OPERAND(x1), TP_OPERAND(0));
+    if (p == 0) return tpo_mul(TP_OPERAND(x1), TP_OPERAND(0));
     tpi_bag bag = {0};
-    tp_tensor *a = tpi_put(&bag, tpi_unsqueeze(x1, -2)), *b = tpi_put(&bag, tpi_unsqueeze(x2, -3));
-    tp_tensor *d = tpi_put(&bag, tpi_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
-    tp_tensor *g = tpi_put(&bag, tpi_unsqueeze(grad, -1));
-    tp_tensor *each = tpi_put(&bag, tpi_mul(TP_OPERAND(slope(&bag, d, dist, p)), TP_OPERAND(g)));
+    tp_tensor *a = tpi_put(&bag, tpo_unsqueeze(x1, -2)), *b = tpi_put(&bag, tpo_unsqueeze(x2, -3));
+    tp_tensor *d = tpi_put(&bag, tpo_sub(TP_OPERAND(a), TP_OPERAND(b), tp_int(1)));
+    tp_tensor *g = tpi_put(&bag, tpo_unsqueeze(grad, -1));
+    tp_tensor *each = tpi_put(&bag, tpo_mul(TP_OPERAND(slope(&bag, d, dist, p)), TP_OPERAND(g)));
     if (!each) return tpi_empty_bag(&bag, NULL);
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, each->shape, sizeof *shape * (size_t)each->ndim);
     shape[each->ndim - 2] = 1;
-    tp_tensor *sum = tpi_put(&bag, tpi_sum_to(each, tp_ints_view(shape, each->ndim)));
-    return tpi_empty_bag(&bag, tpi_squeeze_dim(sum, -2));
+    tp_tensor *sum = tpi_put(&bag, tpo_sum_to(each, tp_ints_view(shape, each->ndim)));
+    return tpi_empty_bag(&bag, tpo_squeeze_dim(sum, -2));
 }
 
 /* The distances above the diagonal of cdist(self, self), row by row. */
@@ -131,7 +131,7 @@ tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
     int64_t *at = (int64_t *)index->data;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) *at++ = i * n + j;
-    tp_tensor *all = tpi_put(&bag, tpi_cdist(self, self, p, ""));
-    tp_tensor *flat = tpi_put(&bag, tpi_reshape(all, TP_INTS(n * n)));
-    return tpi_empty_bag(&bag, tpi_index_select(flat, 0, index));
+    tp_tensor *all = tpi_put(&bag, tpo_cdist(self, self, p, ""));
+    tp_tensor *flat = tpi_put(&bag, tpo_reshape(all, TP_INTS(n * n)));
+    return tpi_empty_bag(&bag, tpo_index_select(flat, 0, index));
 }

@@ -154,7 +154,7 @@ static tp_tensor *take_diagonals(tp_tensor *t, int *sub, int *ndim) {
             return tpi_after(now, NULL);
         }
         int axis = sub[d];
-        now = tpi_after(now, tpi_diagonal(now, 0, d, again)); /* the diagonal becomes the last dim */
+        now = tpi_after(now, tpo_diagonal(now, 0, d, again)); /* the diagonal becomes the last dim */
         for (int k = again; k + 1 < *ndim; k++) sub[k] = sub[k + 1];
         for (int k = d; k + 2 < *ndim; k++) sub[k] = sub[k + 1];
         sub[--*ndim - 1] = axis;
@@ -177,8 +177,8 @@ static tp_tensor *into_space(const equation *e, int i, tp_tensor *t) {
         for (int d = 0; d < ndim; d++)
             if (sub[d] == a) order[n++] = d, shape[a] = plain->shape[d];
     }
-    tp_tensor *ordered = tpi_put(&bag, tpi_permute(plain, tp_ints_view(order, n)));
-    return tpi_empty_bag(&bag, tpi_reshape(ordered, tp_ints_view(shape, e->axes)));
+    tp_tensor *ordered = tpi_put(&bag, tpo_permute(plain, tp_ints_view(order, n)));
+    return tpi_empty_bag(&bag, tpo_reshape(ordered, tp_ints_view(shape, e->axes)));
 }
 
 /* Axes of a pair of operands, by what happens to them. */
@@ -204,9 +204,9 @@ static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
     int64_t p = append(right, &nr, g->right, g->nright, b);
     append(right, &nr, g->left, g->nleft, b);
     tpi_bag bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpi_reshape(tpi_put(&bag, tpi_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
-    tp_tensor *y = tpi_put(&bag, tpi_reshape(tpi_put(&bag, tpi_permute(b, tp_ints_view(right, nr))), TP_INTS(batch, k, p)));
-    tp_tensor *product = tpi_put(&bag, tpi_bmm(x, y));
+    tp_tensor *x = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(a, tp_ints_view(left, n))), TP_INTS(batch, m, k)));
+    tp_tensor *y = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(b, tp_ints_view(right, nr))), TP_INTS(batch, k, p)));
+    tp_tensor *product = tpi_put(&bag, tpo_bmm(x, y));
     /* the product's dims: both, left, summed (now 1), right */
     for (int i = 0; i < n; i++) {
         int64_t axis = left[i];
@@ -214,15 +214,15 @@ static tp_tensor *contract(tp_tensor *a, tp_tensor *b, const groups *g) {
         shape[i] = summed ? 1 : a->shape[axis] == 1 ? b->shape[axis] : a->shape[axis];
         back[axis] = i;
     }
-    tp_tensor *spread = tpi_put(&bag, tpi_reshape(product, tp_ints_view(shape, n)));
-    return tpi_empty_bag(&bag, tpi_permute(spread, tp_ints_view(back, n)));
+    tp_tensor *spread = tpi_put(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
+    return tpi_empty_bag(&bag, tpo_permute(spread, tp_ints_view(back, n)));
 }
 
 /* Sums t over the axes marked, which stay with size 1. */
 static tp_tensor *sum_axes(tp_tensor *t, const bool *mark) {
     int64_t shape[TP_MAX_DIMS];
     for (int d = 0; d < t->ndim; d++) shape[d] = mark[d] ? 1 : t->shape[d];
-    return tpi_sum_to(t, tp_ints_view(shape, t->ndim));
+    return tpo_sum_to(t, tp_ints_view(shape, t->ndim));
 }
 
 /* The product of two operands in the common space, summed over the axes in `done`. */
@@ -240,7 +240,7 @@ static tp_tensor *multiply_pair(tp_tensor *a, tp_tensor *b, const bool *done) {
     tpi_bag bag = {0};
     tp_tensor *x = tpi_put(&bag, sum_axes(a, alone_a)), *y = tpi_put(&bag, sum_axes(b, alone_b));
     if (!x || !y) return tpi_empty_bag(&bag, NULL);
-    return tpi_empty_bag(&bag, g.nsummed ? contract(x, y, &g) : tpi_mul(TP_OPERAND(x), TP_OPERAND(y)));
+    return tpi_empty_bag(&bag, g.nsummed ? contract(x, y, &g) : tpo_mul(TP_OPERAND(x), TP_OPERAND(y)));
 }
 
 /* Sums what is left and drops the axes that are not the result's. */
@@ -249,7 +249,7 @@ static tp_tensor *finish(const equation *e, tp_tensor *t) {
     for (int a = e->kept; a < e->axes; a++) mark[a] = true;
     tpi_bag bag = {0};
     tp_tensor *summed = tpi_put(&bag, sum_axes(t, mark));
-    return summed ? tpi_empty_bag(&bag, tpi_reshape(summed, tp_ints_view(summed->shape, e->kept))) : NULL;
+    return summed ? tpi_empty_bag(&bag, tpo_reshape(summed, tp_ints_view(summed->shape, e->kept))) : NULL;
 }
 
 tp_tensor *tpi_compose_einsum(const char *text, tp_tensors tensors) {

@@ -1,7 +1,6 @@
-/* Eigenvalues, eigenvectors, singular values and what is made of them (pseudo-inverse). Values only. */
-#include "ops/blas.h"
+/* Eigenvalues, eigenvectors and singular values. Values only. */
+#include "ops/linalg_eigen.h"
 #include "ops/linalg_batch.h"
-#include <math.h>
 
 static bool converged(const tp_tensor *info, const char *why) {
     int64_t batch;

@@ -18,9 +18,9 @@ static tp_tensor *matmul_folded(tp_tensor *self, tp_tensor *other) {
     int64_t k = last_size(self, 1), rows = 1, shape[TP_MAX_DIMS];
     for (int d = 0; d + 1 < self->ndim; d++) rows *= shape[d] = self->shape[d];
     if (other->ndim == 2) shape[self->ndim - 1] = other->shape[1];
-    tp_tensor *flat = tpi_put(&bag, tpi_reshape(self, TP_INTS(rows, k)));
-    tp_tensor *product = tpi_put(&bag, other->ndim == 2 ? tpi_mm(flat, other) : tpi_mv(flat, other));
-    return tpi_empty_bag(&bag, tpi_reshape(product, tp_ints_view(shape, self->ndim - (other->ndim == 1))));
+    tp_tensor *flat = tpi_put(&bag, tpo_reshape(self, TP_INTS(rows, k)));
+    tp_tensor *product = tpi_put(&bag, other->ndim == 2 ? tpo_mm(flat, other) : tpo_mv(flat, other));
+    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, self->ndim - (other->ndim == 1))));
 }
 
 /* t (..., r, c) over the batch shape as (batches, r, c). One matrix for all is expanded, which copies nothing. */
@@ -28,13 +28,13 @@ static tp_tensor *matmul_side(tp_tensor *t, const int64_t *batch, int batch_ndim
     int64_t r = last_size(t, 2), c = last_size(t, 1), shape[TP_MAX_DIMS];
     tpi_bag bag = {0};
     if (t->numel == r * c) {
-        tp_tensor *one = tpi_put(&bag, tpi_reshape(t, TP_INTS(1, r, c)));
-        return tpi_empty_bag(&bag, tpi_expand(one, TP_INTS(batches, r, c), false));
+        tp_tensor *one = tpi_put(&bag, tpo_reshape(t, TP_INTS(1, r, c)));
+        return tpi_empty_bag(&bag, tpo_expand(one, TP_INTS(batches, r, c), false));
     }
     memcpy(shape, batch, sizeof *shape * (size_t)batch_ndim);
     shape[batch_ndim] = r, shape[batch_ndim + 1] = c;
-    tp_tensor *wide = tpi_put(&bag, tpi_expand(t, tp_ints_view(shape, batch_ndim + 2), false));
-    return tpi_empty_bag(&bag, tpi_reshape(wide, TP_INTS(batches, r, c)));
+    tp_tensor *wide = tpi_put(&bag, tpo_expand(t, tp_ints_view(shape, batch_ndim + 2), false));
+    return tpi_empty_bag(&bag, tpo_reshape(wide, TP_INTS(batches, r, c)));
 }
 
 static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
@@ -48,22 +48,22 @@ static tp_tensor *matmul_batched(tp_tensor *self, tp_tensor *other) {
     for (int d = 0; d < ndim; d++) batches *= batch[d];
     tpi_bag bag = {0};
     tp_tensor *a = tpi_put(&bag, matmul_side(self, batch, ndim, batches)), *b = tpi_put(&bag, matmul_side(other, batch, ndim, batches));
-    tp_tensor *product = tpi_put(&bag, tpi_bmm(a, b));
+    tp_tensor *product = tpi_put(&bag, tpo_bmm(a, b));
     batch[ndim] = last_size(self, 2), batch[ndim + 1] = last_size(other, 1);
-    return tpi_empty_bag(&bag, tpi_reshape(product, tp_ints_view(batch, ndim + 2)));
+    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(batch, ndim + 2)));
 }
 
 tp_tensor *tpi_compose_matmul(tp_tensor *self, tp_tensor *other) {
     int a = self->ndim, b = other->ndim;
     if (!a || !b)
         return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected at least one dimension, got a zero-dimensional tensor", a ? "other" : "self");
-    if (a == 1 && b == 1) return tpi_dot(self, other);
-    if (a == 2 && b == 1) return tpi_mv(self, other);
-    if (a == 2 && b == 2) return tpi_mm(self, other);
+    if (a == 1 && b == 1) return tpo_dot(self, other);
+    if (a == 2 && b == 1) return tpo_mv(self, other);
+    if (a == 2 && b == 2) return tpo_mm(self, other);
     if (a == 1) { /* a vector on the left is a matrix of one row */
         tpi_bag bag = {0};
-        tp_tensor *product = tpi_put(&bag, tpi_matmul(tpi_put(&bag, tpi_unsqueeze(self, 0)), other));
-        return tpi_empty_bag(&bag, tpi_squeeze_dim(product, -2));
+        tp_tensor *product = tpi_put(&bag, tpo_matmul(tpi_put(&bag, tpo_unsqueeze(self, 0)), other));
+        return tpi_empty_bag(&bag, tpo_squeeze_dim(product, -2));
     }
     if (b <= 2) {
         if (last_size(self, 1) == other->shape[0]) return matmul_folded(self, other);
@@ -82,10 +82,10 @@ tp_tensor *tpi_compose_addbmm(tp_tensor *self, tp_tensor *batch1, tp_tensor *bat
                         tpi_shape_text(tpi_shape(batch1)), tpi_shape_text(tpi_shape(batch2)));
     int64_t inner = batch1->shape[0] * batch1->shape[2];
     tpi_bag bag = {0};
-    tp_tensor *front = tpi_put(&bag, tpi_transpose(batch1, 0, 1));
-    tp_tensor *a = tpi_put(&bag, tpi_reshape(front, TP_INTS(batch1->shape[1], inner)));
-    tp_tensor *b = tpi_put(&bag, tpi_reshape(batch2, TP_INTS(inner, batch2->shape[2])));
-    return tpi_empty_bag(&bag, tpi_addmm(self, a, b, beta, alpha));
+    tp_tensor *front = tpi_put(&bag, tpo_transpose(batch1, 0, 1));
+    tp_tensor *a = tpi_put(&bag, tpo_reshape(front, TP_INTS(batch1->shape[1], inner)));
+    tp_tensor *b = tpi_put(&bag, tpo_reshape(batch2, TP_INTS(inner, batch2->shape[2])));
+    return tpi_empty_bag(&bag, tpo_addmm(self, a, b, beta, alpha));
 }
 
 static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
@@ -97,46 +97,46 @@ static bool check_vectors(const tp_tensor *a, const char *a_name, const tp_tenso
 tp_tensor *tpi_compose_outer(tp_tensor *self, tp_tensor *vec2) {
     if (!check_vectors(self, "self", vec2, "vec2")) return NULL;
     tpi_bag bag = {0};
-    tp_tensor *column = tpi_put(&bag, tpi_unsqueeze(self, 1));
-    return tpi_empty_bag(&bag, tpi_mul(TP_OPERAND(column), TP_OPERAND(vec2)));
+    tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(self, 1));
+    return tpi_empty_bag(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(vec2)));
 }
 
 static tp_tensor *scaled(tpi_bag *bag, tp_tensor *t, tp_scalar factor) {
-    return is_one(factor) ? t : tpi_put(bag, tpi_mul(TP_OPERAND(t), TP_OPERAND(factor)));
+    return is_one(factor) ? t : tpi_put(bag, tpo_mul(TP_OPERAND(t), TP_OPERAND(factor)));
 }
 
 tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, tp_scalar beta, tp_scalar alpha) {
     if (!check_vectors(vec1, "vec1", vec2, "vec2")) return NULL;
     tpi_bag bag = {0};
-    tp_tensor *product = scaled(&bag, tpi_put(&bag, tpi_outer(vec1, vec2)), alpha);
+    tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
     if (!tp_scalar_to_bool(beta)) return tpi_empty_bag(&bag, tpi_retain(product));
-    return tpi_empty_bag(&bag, tpi_add(TP_OPERAND(scaled(&bag, self, beta)), TP_OPERAND(product), tp_int(1)));
+    return tpi_empty_bag(&bag, tpo_add(TP_OPERAND(scaled(&bag, self, beta)), TP_OPERAND(product), tp_int(1)));
 }
 
 tp_tensor *tpi_compose_scale_conj(tp_tensor *self, tp_scalar factor) {
     if (is_one(factor)) return tpi_retain(self);
     if (factor.kind == TP_SCALAR_COMPLEX) factor.as.d[1] = -factor.as.d[1];
-    return tpi_mul(TP_OPERAND(self), TP_OPERAND(factor));
+    return tpo_mul(TP_OPERAND(self), TP_OPERAND(factor));
 }
 
 tp_tensor *tpi_compose_inner(tp_tensor *self, tp_tensor *other) {
-    if (!self->ndim || !other->ndim) return tpi_mul(TP_OPERAND(self), TP_OPERAND(other));
+    if (!self->ndim || !other->ndim) return tpo_mul(TP_OPERAND(self), TP_OPERAND(other));
     if (last_size(self, 1) != last_size(other, 1))
         return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': the last dims of %s and %s differ", tpi_shape_text(tpi_shape(self)),
                         tpi_shape_text(tpi_shape(other)));
-    return tpi_tensordot(self, other, TP_INTS(-1), TP_INTS(-1));
+    return tpo_tensordot(self, other, TP_INTS(-1), TP_INTS(-1));
 }
 
 /* ---- linear's gradients, bilinear --------------------------------------------------------------------------------------- */
 
-static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpi_conj(t)) : t; }
+static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj(t)) : t; }
 
 tp_tensor *tpi_compose_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {
     tpi_bag bag = {0};
     tp_tensor *w = conjugated(&bag, weight);
-    if (weight->ndim == 2) return tpi_empty_bag(&bag, tpi_matmul(grad, w));
-    tp_tensor *column = tpi_put(&bag, tpi_unsqueeze(grad, -1));
-    return tpi_empty_bag(&bag, tpi_mul(TP_OPERAND(column), TP_OPERAND(w)));
+    if (weight->ndim == 2) return tpi_empty_bag(&bag, tpo_matmul(grad, w));
+    tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(grad, -1));
+    return tpi_empty_bag(&bag, tpo_mul(TP_OPERAND(column), TP_OPERAND(w)));
 }
 
 /* grad (..., out) and input (..., in): the sum over all leading positions of grad x conj(input). */
@@ -144,10 +144,10 @@ tp_tensor *tpi_compose_linear_weight_grad(tp_tensor *grad, tp_tensor *input, int
     int64_t in = last_size(input, 1), out = weight_ndim == 2 ? last_size(grad, 1) : 1, rows = 1;
     for (int d = 0; d + 1 < input->ndim; d++) rows *= input->shape[d];
     tpi_bag bag = {0};
-    tp_tensor *g = tpi_put(&bag, tpi_reshape(grad, TP_INTS(rows, out)));
-    tp_tensor *x = conjugated(&bag, tpi_put(&bag, tpi_reshape(input, TP_INTS(rows, in))));
-    tp_tensor *product = tpi_put(&bag, tpi_mm(tpi_put(&bag, tpi_transpose(g, 0, 1)), x));
-    return tpi_empty_bag(&bag, weight_ndim == 2 ? tpi_retain(product) : tpi_squeeze_dim(product, 0));
+    tp_tensor *g = tpi_put(&bag, tpo_reshape(grad, TP_INTS(rows, out)));
+    tp_tensor *x = conjugated(&bag, tpi_put(&bag, tpo_reshape(input, TP_INTS(rows, in))));
+    tp_tensor *product = tpi_put(&bag, tpo_mm(tpi_put(&bag, tpo_transpose(g, 0, 1)), x));
+    return tpi_empty_bag(&bag, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
 }
 
 /* input1 (..., i), input2 (..., j), weight (o, i, j): first input1 with all of weight, then with input2, one row at a time. */
@@ -161,11 +161,11 @@ tp_tensor *tpi_compose_bilinear(tp_tensor *input1, tp_tensor *input2, tp_tensor 
     for (int d = 0; d + 1 < input1->ndim; d++) rows *= shape[d] = input1->shape[d];
     shape[input1->ndim - 1] = o;
     tpi_bag bag = {0};
-    tp_tensor *x = tpi_put(&bag, tpi_reshape(input1, TP_INTS(rows, i))), *y = tpi_put(&bag, tpi_reshape(input2, TP_INTS(rows, j, 1)));
-    tp_tensor *w = tpi_put(&bag, tpi_reshape(tpi_put(&bag, tpi_permute(weight, TP_INTS(1, 0, 2))), TP_INTS(i, o * j)));
-    tp_tensor *xw = tpi_put(&bag, tpi_reshape(tpi_put(&bag, tpi_mm(x, w)), TP_INTS(rows, o, j)));
-    tp_tensor *out = tpi_put(&bag, tpi_reshape(tpi_put(&bag, tpi_bmm(xw, y)), tp_ints_view(shape, input1->ndim)));
-    return tpi_empty_bag(&bag, bias ? tpi_add(TP_OPERAND(out), TP_OPERAND(bias), tp_int(1)) : tpi_retain(out));
+    tp_tensor *x = tpi_put(&bag, tpo_reshape(input1, TP_INTS(rows, i))), *y = tpi_put(&bag, tpo_reshape(input2, TP_INTS(rows, j, 1)));
+    tp_tensor *w = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_permute(weight, TP_INTS(1, 0, 2))), TP_INTS(i, o * j)));
+    tp_tensor *xw = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_mm(x, w)), TP_INTS(rows, o, j)));
+    tp_tensor *out = tpi_put(&bag, tpo_reshape(tpi_put(&bag, tpo_bmm(xw, y)), tp_ints_view(shape, input1->ndim)));
+    return tpi_empty_bag(&bag, bias ? tpo_add(TP_OPERAND(out), TP_OPERAND(bias), tp_int(1)) : tpi_retain(out));
 }
 
 /* ---- tensordot, kron, multi_dot ------------------------------------------------------------------------------------------ */
@@ -181,8 +181,8 @@ static tp_tensor *contraction_side(tp_tensor *t, tp_ints dims, bool contracted_f
         if (!contracted[d]) order[n++] = d, shape[(*ndim)++] = t->shape[d], rows *= t->shape[d];
     for (int64_t i = 0; !contracted_first && i < dims.n; i++) order[n++] = dims.v[i] < 0 ? dims.v[i] + t->ndim : dims.v[i];
     tpi_bag bag = {0};
-    tp_tensor *ordered = tpi_put(&bag, tpi_permute(t, tp_ints_view(order, n)));
-    return tpi_empty_bag(&bag, tpi_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
+    tp_tensor *ordered = tpi_put(&bag, tpo_permute(t, tp_ints_view(order, n)));
+    return tpi_empty_bag(&bag, tpo_reshape(ordered, contracted_first ? TP_INTS(inner, rows) : TP_INTS(rows, inner)));
 }
 
 tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims_self, tp_ints dims_other) {
@@ -205,8 +205,8 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
     tpi_bag bag = {0};
     tp_tensor *a = tpi_put(&bag, contraction_side(self, dims_self, false, inner, shape, &ndim));
     tp_tensor *b = tpi_put(&bag, contraction_side(other, dims_other, true, inner, shape, &ndim));
-    tp_tensor *product = tpi_put(&bag, tpi_mm(a, b));
-    return tpi_empty_bag(&bag, tpi_reshape(product, tp_ints_view(shape, ndim)));
+    tp_tensor *product = tpi_put(&bag, tpo_mm(a, b));
+    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, ndim)));
 }
 
 tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
@@ -220,9 +220,9 @@ tp_tensor *tpi_compose_kron(tp_tensor *self, tp_tensor *other) {
         shape[d] = a[2 * d] * b[2 * d + 1];
     }
     tpi_bag bag = {0};
-    tp_tensor *left = tpi_put(&bag, tpi_reshape(self, tp_ints_view(a, 2 * n))), *right = tpi_put(&bag, tpi_reshape(other, tp_ints_view(b, 2 * n)));
-    tp_tensor *product = tpi_put(&bag, tpi_mul(TP_OPERAND(left), TP_OPERAND(right)));
-    return tpi_empty_bag(&bag, tpi_reshape(product, tp_ints_view(shape, n)));
+    tp_tensor *left = tpi_put(&bag, tpo_reshape(self, tp_ints_view(a, 2 * n))), *right = tpi_put(&bag, tpo_reshape(other, tp_ints_view(b, 2 * n)));
+    tp_tensor *product = tpi_put(&bag, tpo_mul(TP_OPERAND(left), TP_OPERAND(right)));
+    return tpi_empty_bag(&bag, tpo_reshape(product, tp_ints_view(shape, n)));
 }
 
 enum { CHAIN = 64 };
@@ -251,7 +251,7 @@ static tp_tensor *multiply_chain(chain *c, int i, int j) {
     if (i == j) return tpi_retain(c->of[i]);
     tpi_bag bag = {0};
     tp_tensor *left = tpi_put(&bag, multiply_chain(c, i, c->cut[i][j])), *right = tpi_put(&bag, multiply_chain(c, c->cut[i][j] + 1, j));
-    return tpi_empty_bag(&bag, tpi_mm(left, right));
+    return tpi_empty_bag(&bag, tpo_mm(left, right));
 }
 
 tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
@@ -266,7 +266,7 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
         if (t->ndim != 2 && !(end && t->ndim == 1))
             return tpi_empty_bag(&ends, tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensor %d must have 2 dimensions%s, got shape %s", i,
                                                  end ? " or 1" : "", tpi_shape_text(tpi_shape(t))));
-        c.of[i] = t->ndim == 2 ? t : tpi_put(&ends, tpi_unsqueeze(t, i == 0 ? 0 : 1));
+        c.of[i] = t->ndim == 2 ? t : tpi_put(&ends, tpo_unsqueeze(t, i == 0 ? 0 : 1));
         if (!c.of[i]) return tpi_empty_bag(&ends, NULL);
         if (i > 0 && c.of[i - 1]->shape[1] != c.of[i]->shape[0])
             return tpi_empty_bag(&ends, tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': tensors %d and %d, of shapes %s and %s, cannot be multiplied", i - 1, i,
@@ -274,8 +274,8 @@ tp_tensor *tpi_compose_multi_dot(tp_tensors tensors) {
     }
     plan_chain(&c, n);
     tp_tensor *product = multiply_chain(&c, 0, n - 1);
-    if (tensors.v[0]->ndim == 1) product = tpi_after(product, tpi_squeeze_dim(product, 0));
-    if (tensors.v[n - 1]->ndim == 1) product = tpi_after(product, tpi_squeeze_dim(product, -1));
+    if (tensors.v[0]->ndim == 1) product = tpi_after(product, tpo_squeeze_dim(product, 0));
+    if (tensors.v[n - 1]->ndim == 1) product = tpi_after(product, tpo_squeeze_dim(product, -1));
     return tpi_empty_bag(&ends, product);
 }
 
@@ -288,10 +288,10 @@ tp_tensor *tpi_compose_linalg_cross(tp_tensor *self, tp_tensor *other, int64_t d
         return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected tensors of as many dims and size 3 along dim %lld, got shapes %s and %s", (long long)dim,
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     tpi_bag bag = {0};
-    tp_tensor *s1 = tpi_put(&bag, tpi_roll(self, TP_INTS(-1), TP_INTS(dim))), *s2 = tpi_put(&bag, tpi_roll(self, TP_INTS(-2), TP_INTS(dim)));
-    tp_tensor *o1 = tpi_put(&bag, tpi_roll(other, TP_INTS(-1), TP_INTS(dim))), *o2 = tpi_put(&bag, tpi_roll(other, TP_INTS(-2), TP_INTS(dim)));
-    tp_tensor *plus = tpi_put(&bag, tpi_mul(TP_OPERAND(s1), TP_OPERAND(o2))), *minus = tpi_put(&bag, tpi_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
-    return tpi_empty_bag(&bag, tpi_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
+    tp_tensor *s1 = tpi_put(&bag, tpo_roll(self, TP_INTS(-1), TP_INTS(dim))), *s2 = tpi_put(&bag, tpo_roll(self, TP_INTS(-2), TP_INTS(dim)));
+    tp_tensor *o1 = tpi_put(&bag, tpo_roll(other, TP_INTS(-1), TP_INTS(dim))), *o2 = tpi_put(&bag, tpo_roll(other, TP_INTS(-2), TP_INTS(dim)));
+    tp_tensor *plus = tpi_put(&bag, tpo_mul(TP_OPERAND(s1), TP_OPERAND(o2))), *minus = tpi_put(&bag, tpo_mul(TP_OPERAND(s2), TP_OPERAND(o1)));
+    return tpi_empty_bag(&bag, tpo_sub(TP_OPERAND(plus), TP_OPERAND(minus), tp_int(1)));
 }
 
 tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
@@ -301,31 +301,31 @@ tp_tensor *tpi_compose_cross(tp_tensor *self, tp_tensor *other, int64_t dim) {
         if (dim == TP_NONE)
             return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a dim of size 3, got shape %s", tpi_shape_text(tpi_shape(self)));
     }
-    return tpi_linalg_cross(self, other, dim);
+    return tpo_linalg_cross(self, other, dim);
 }
 
 static tp_tensor *identity_like(tp_tensor *self) {
     int64_t n = last_size(self, 1);
     tpi_bag bag = {0};
-    tp_tensor *eye = tpi_put(&bag, tpi_eye(n, TP_NONE, (tp_dtype)self->dtype, tpi_device(self)));
-    tp_tensor *wide = tpi_put(&bag, tpi_expand(eye, tpi_shape(self), false));
-    return tpi_empty_bag(&bag, tpi_clone(wide, TP_CONTIGUOUS));
+    tp_tensor *eye = tpi_put(&bag, tpo_eye(n, TP_NONE, (tp_dtype)self->dtype, tpi_device(self)));
+    tp_tensor *wide = tpi_put(&bag, tpo_expand(eye, tpi_shape(self), false));
+    return tpi_empty_bag(&bag, tpo_clone(wide, TP_CONTIGUOUS));
 }
 
 tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
     if (self->ndim < 2 || last_size(self, 1) != last_size(self, 2))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected square matrices, got shape %s", tpi_shape_text(tpi_shape(self)));
     if (n == 0) return identity_like(self);
-    tp_tensor *base = n < 0 ? tpi_linalg_inv(self) : tpi_retain(self), *power = NULL;
+    tp_tensor *base = n < 0 ? tpo_linalg_inv(self) : tpi_retain(self), *power = NULL;
     uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
     while (base) {
         if (left & 1) {
-            tp_tensor *next = power ? tpi_matmul(power, base) : tpi_retain(base);
+            tp_tensor *next = power ? tpo_matmul(power, base) : tpi_retain(base);
             tpi_release(power);
             if (!(power = next)) break;
         }
         if (!(left >>= 1)) break;
-        base = tpi_after(base, tpi_matmul(base, base));
+        base = tpi_after(base, tpo_matmul(base, base));
     }
     if (!base) power = tpi_after(power, NULL);
     tpi_release(base);

@@ -299,8 +299,8 @@ int op_ctypes(const op *o) {
 static void collect(const op *o, const expr *e, bool *used, bool *grad, bool *result) {
     if (e->kind == E_NAME) {
         int i = find_arg(o, e->name);
-        if (i >= 0) used[i] = true;
         if (!strcmp(e->name, "grad")) *grad = true;
+        else if (i >= 0) used[i] = true;
         if (!strcmp(e->name, "result")) *result = true;
     }
     for (int i = 0; i < e->n; i++) collect(o, e->arg[i], used, grad, result);

@@ -1,5 +1,6 @@
 /* Operators' internal functions (tpo_*): the forward call by kind, the node that records it, and its backward function. */
 #include "tensor.h"
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,6 +107,12 @@ static int find_result(const op *o, const char *name) {
     return -1;
 }
 
+/* In derivatives `grad` is the gradient that comes in, also where an argument has that name. */
+static bool is_gradient(const op *o, const char *name) {
+    if (o->nresults == 1) return !strcmp(name, "grad");
+    return !strncmp(name, "grad_", 5) && find_result(o, name + 5) >= 0;
+}
+
 static void walk(const op *o, const expr *e, int of, needs *n) {
     if (e->kind == E_FIELD && e->arg[0]->kind == E_NAME && field_kind(e) != V_NONE &&
         (find_arg(o, e->arg[0]->name) >= 0 || find_result(o, e->arg[0]->name) >= 0)) {
@@ -119,7 +126,7 @@ static void walk(const op *o, const expr *e, int of, needs *n) {
     }
     if (e->kind == E_CALL && !strcmp(e->name, "needs")) return;
     if (e->kind == E_NAME) {
-        int a = find_arg(o, e->name), r = find_result(o, e->name);
+        int a = is_gradient(o, e->name) ? -1 : find_arg(o, e->name), r = find_result(o, e->name);
         if (a >= 0) {
             if (is_tensor(o->args[a].type) || is_tensors(o->args[a].type)) n->tensor[of][a] = n->saved[a] = true;
             else n->scalar[a] = true;
@@ -251,6 +258,16 @@ static void write_edge_names(text *t, const op *o, bool from_attrs, const char *
 
 static bool inplace_saves_copy(const op *o, const needs *n) { return n->saved[0] && o->inplace; }
 
+/* as_strided -> AsStrided */
+static char *camel_case(const char *name) {
+    text t = {0};
+    for (bool up = true; *name; name++) {
+        if (*name != '_') put(&t, "%c", up ? toupper((unsigned char)*name) : *name);
+        up = *name == '_';
+    }
+    return t.s;
+}
+
 /* Builds the node from the inputs; results are saved and attached by the caller. */
 static void write_record(text *t, const op *o, const needs *n) {
     int fixed = saved_slot(o, n, -1, -1);
@@ -258,8 +275,8 @@ static void write_record(text *t, const op *o, const needs *n) {
     put(&lists, "%s", "");
     for (int i = 0; i < o->nargs; i++)
         if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
-    put(t, "static const tpi_node_class %s_class = {\"%c%sBackward0\", \"%s\", %s_backward, %s};\n\n", o->cname, o->cname[0] >= 'a' && o->cname[0] <= 'z' ? o->cname[0] - 32 : o->cname[0],
-        o->cname + 1, o->name, o->cname, has_release(o, n) ? format("%s_release", o->cname) : "NULL");
+    put(t, "static const tpi_node_class %s_class = {\"%sBackward0\", \"%s\", %s_backward, %s};\n\n", o->cname, camel_case(o->cname), o->name, o->cname,
+        has_release(o, n) ? format("%s_release", o->cname) : "NULL");
     put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
     put(t, "    tpi_node *node = tpi_node_new(&%s_class, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n", o->cname, edge_count(o), fixed, lists.s, o->cname,
         o->nresults);
@@ -749,6 +766,9 @@ static const char *result_enum(int r) {
     return names[r];
 }
 
+/* Whole numbers stay whole; a float is real also among complex elements; a Scalar takes the elements' type. */
+static const char *param_enum(vkind v) { return v == V_INT || v == V_BOOL ? "TPI_I64" : v == V_FLOAT ? "TPI_CTYPES + 1" : "TPI_CTYPES"; }
+
 static void map_descriptor(text *t, const op *o, int grad) {
     kernel_inputs k;
     map_inputs(o, grad, &k);
@@ -761,7 +781,7 @@ static void map_descriptor(text *t, const op *o, int grad) {
     put(t, "}, .param_type = {");
     for (int i = 0; i < k.nparam; i++) {
         vkind v = kind_of_type(o->args[k.param[i]].type);
-        put(t, "%s, ", v == V_INT || v == V_BOOL ? "TPI_I64" : "TPI_CTYPES");
+        put(t, "%s, ", param_enum(v));
     }
     put(t, "%s}, .fn = TPI_ISA_TABLE(tpk_%s%s), .source = %s};\n", k.nparam ? "" : "0", o->cname, suffix, grad < 0 ? c_string(o->kind_text) : "NULL");
 }
@@ -779,7 +799,7 @@ static void fold_descriptor(text *t, const op *o) {
     for (int i = 0; i < o->nargs; i++) {
         vkind v = kind_of_type(o->args[i].type);
         if ((v != V_SCALAR && v != V_FLOAT && v != V_INT && v != V_BOOL) || (o->over && !strcmp(o->over, o->args[i].name)) || (o->keep && !strcmp(o->keep, o->args[i].name))) continue;
-        put(&params, "%s, ", v == V_INT || v == V_BOOL ? "TPI_I64" : "TPI_CTYPES"), nparam++;
+        put(&params, "%s, ", param_enum(v)), nparam++;
     }
     put(t, "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\n", k, o->cname);
     put(t, "static const tpi_%s_op %s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
@@ -808,6 +828,7 @@ void write_descriptors(text *t, const op *o) {
 text write_glue(const char *family) {
     text t = {0};
     put(&t, "/* Operators of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
+    put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every argument */\n");
     put(&t, "#include \"autograd/glue.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/ops_%s.h>\n\n", family);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];

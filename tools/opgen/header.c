@@ -102,7 +102,7 @@ static void write_c_macro(text *t, const op *o, form f) {
     put(&defaults, ".size = (int64_t)sizeof(tp_%s_options)", o->cname);
     for (int i = 0; i < o->nargs; i++)
         if (o->args[i].fallback) put(&defaults, ", .%s = %s", o->args[i].name, public_default(&o->args[i]));
-    char *inner = format("TP_%s_", upper(name + 3));
+    char *inner = format("TPO_%s_", upper(name + 3));
     put(t, "#define %s(...) %s(__VA_ARGS__, )\n", name, inner);
     put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s, n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
 }
@@ -224,30 +224,30 @@ text write_public_header(void) {
 static void write_wrapper(text *t, const op *o, form f) {
     put(t, "%s {\n", declaration(o, f));
     if (has_options(o)) {
-        put(t, "    tp_%s_options o = {.size = 0", o->cname);
+        put(t, "    tp_%s_options o_ = {.size = 0", o->cname);
         for (int i = 0; i < o->nargs; i++)
             if (o->args[i].fallback) put(t, ", .%s = %s", o->args[i].name, public_default(&o->args[i]));
-        put(t, "};\n    if (options) tpi_take_options(&o, sizeof o, options, options->size);\n");
+        put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
     }
-    put(t, "    const char *before = tpi_op_enter(\"%s\");\n", o->name);
+    put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n", o->name);
     text args = {0};
     put(&args, "%s", "");
     if (f == FORM_OUT) put(&args, "out, ");
-    for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o." : "", o->args[i].name);
+    for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o_." : "", o->args[i].name);
     if (f != FORM_PLAIN) {
-        put(t, "    tp_tensor *r = tpo_%s%s(%s);\n", o->cname, form_suffix(f), args.s);
+        put(t, "    tp_tensor *r_ = tpo_%s%s(%s);\n", o->cname, form_suffix(f), args.s);
     } else if (o->plain) {
         const char *init = !strcmp(o->plain_type, "bool") ? "false" : !strcmp(o->plain_type, "int") ? "-1" : !strcmp(o->plain_type, "float") ? "NAN" : "tp_no_scalar()";
-        put(t, "    %sr = %s;\n    (void)tpo_%s(%s%s&r);\n", result_type(o, f), init, o->cname, args.s, o->nargs ? ", " : "");
+        put(t, "    %sr_ = %s;\n    (void)tpo_%s(%s%s&r_);\n", result_type(o, f), init, o->cname, args.s, o->nargs ? ", " : "");
     } else if (o->nresults > 1) {
-        put(t, "    tp_tensor *out[%d] = {NULL};\n    tp_%s_result r = {NULL", o->nresults, o->cname);
+        put(t, "    tp_tensor *out_[%d] = {NULL};\n    tp_%s_result r_ = {NULL", o->nresults, o->cname);
         for (int r = 1; r < o->nresults; r++) put(t, ", NULL");
-        put(t, "};\n    if (tpo_%s(%s%sout) && tpi_all_to_scope(out, %d)) {\n", o->cname, args.s, o->nargs ? ", " : "", o->nresults);
-        for (int r = 0; r < o->nresults; r++) put(t, "        r.%s = out[%d];\n", o->results[r].name, r);
+        put(t, "};\n    if (tpo_%s(%s%sout_) && tpi_all_to_scope(out_, %d)) {\n", o->cname, args.s, o->nargs ? ", " : "", o->nresults);
+        for (int r = 0; r < o->nresults; r++) put(t, "        r_.%s = out_[%d];\n", o->results[r].name, r);
         put(t, "    }\n");
-    } else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors r = tpi_list_to_scope(tpo_%s(%s));\n", o->cname, args.s);
-    else put(t, "    tp_tensor *r = tpi_to_scope(tpo_%s(%s));\n", o->cname, args.s);
-    put(t, "    tpi_op_leave(before);\n    return r;\n}\n");
+    } else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors r_ = tpi_list_to_scope(tpo_%s(%s));\n", o->cname, args.s);
+    else put(t, "    tp_tensor *r_ = tpi_to_scope(tpo_%s(%s));\n", o->cname, args.s);
+    put(t, "    tpi_op_leave(before_);\n    return r_;\n}\n");
 }
 
 void write_wrappers(text *t, const char *family) {

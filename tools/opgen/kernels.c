@@ -15,7 +15,7 @@ static bool whole_number(type t) { return t == T_INT || t == T_INT_OPT || t == T
 static void bind_params(text *t, const op *o, const int *param, int n, ctype c, scope *names) {
     for (int i = 0; i < n; i++) {
         const arg *a = &o->args[param[i]];
-        ctype pt = whole_number(a->type) ? C_I64 : c;
+        ctype pt = whole_number(a->type) ? C_I64 : resolve(a->type == T_FLOAT || a->type == T_FLOAT_OPT ? C_REAL : C_TYPES, c);
         put(t, "    const %s p_%s = param[%d].%s;\n", ctype_c[pt], a->name, i, ctype_suffix[pt]);
         bind(names, a->name, (value){format("p_%s", a->name), pt, false});
     }

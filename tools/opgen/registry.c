@@ -46,23 +46,23 @@ static void write_invoke(text *t, const op *o) {
     const char *comma = o->nargs ? ", " : "";
     if (o->plain) {
         bool b = !strcmp(o->plain_type, "bool"), i = !strcmp(o->plain_type, "int"), f = !strcmp(o->plain_type, "float");
-        put(t, "    %s r;\n    if (!tpo_%s(%s%s&r)) return false;\n", b ? "bool" : i ? "int64_t" : f ? "double" : "tp_scalar", o->cname, a, comma);
-        put(t, "    results[0] = tp_value_%s(r);\n    return true;\n}\n", b ? "bool" : i ? "int" : f ? "double" : "scalar");
+        put(t, "    %s r_;\n    if (!tpo_%s(%s%s&r_)) return false;\n", b ? "bool" : i ? "int64_t" : f ? "double" : "tp_scalar", o->cname, a, comma);
+        put(t, "    results[0] = tp_value_%s(r_);\n    return true;\n}\n", b ? "bool" : i ? "int" : f ? "double" : "scalar");
     } else if (o->nresults > 1) {
-        put(t, "    tp_tensor *out[%d] = {NULL};\n    if (!tpo_%s(%s%sout)) return false;\n", o->nresults, o->cname, a, comma);
-        put(t, "    for (int i = 0; i < %d; i++) results[i] = tp_value_tensor(out[i]);\n    return true;\n}\n", o->nresults);
+        put(t, "    tp_tensor *out_[%d] = {NULL};\n    if (!tpo_%s(%s%sout_)) return false;\n", o->nresults, o->cname, a, comma);
+        put(t, "    for (int i = 0; i < %d; i++) results[i] = tp_value_tensor(out_[i]);\n    return true;\n}\n", o->nresults);
     } else if (o->results[0].type == T_TENSORS) {
-        put(t, "    tp_tensors r = tpo_%s(%s);\n    if (!r.v) return false;\n    results[0] = tp_value_tensors(r);\n    return true;\n}\n", o->cname, a);
-    } else put(t, "    tp_tensor *r = tpo_%s(%s);\n    if (!r) return false;\n    results[0] = tp_value_tensor(r);\n    return true;\n}\n", o->cname, a);
+        put(t, "    tp_tensors r_ = tpo_%s(%s);\n    if (!r_.v) return false;\n    results[0] = tp_value_tensors(r_);\n    return true;\n}\n", o->cname, a);
+    } else put(t, "    tp_tensor *r_ = tpo_%s(%s);\n    if (!r_) return false;\n    results[0] = tp_value_tensor(r_);\n    return true;\n}\n", o->cname, a);
     if (o->inplace) {
         put(t, "static bool invoke_%s_(const tp_value *args, tp_value *results) {\n", o->cname);
         unbox(t, o, true);
-        put(t, "    tp_tensor *r = tpo_%s_(%s);\n    if (!r) return false;\n    results[0] = tp_value_tensor(tpi_retain(r));\n    return true;\n}\n", o->cname, a);
+        put(t, "    tp_tensor *r_ = tpo_%s_(%s);\n    if (!r_) return false;\n    results[0] = tp_value_tensor(tpi_retain(r_));\n    return true;\n}\n", o->cname, a);
     }
     if (o->out) {
-        put(t, "static bool invoke_%s_out(tp_tensor *out, const tp_value *args) {\n", o->cname);
+        put(t, "static bool invoke_%s_out(tp_tensor *out_, const tp_value *args) {\n", o->cname);
         unbox(t, o, false);
-        put(t, "    return tpo_%s_out(out%s%s) != NULL;\n}\n", o->cname, comma, a);
+        put(t, "    return tpo_%s_out(out_%s%s) != NULL;\n}\n", o->cname, comma, a);
     }
 }
 

@@ -1,0 +1,84 @@
+/* embedding and embedding_bag in torch.nn.functional's form, as calls of other operators. They differentiate themselves. */
+#include <string.h>
+#include "ops/bag.h"
+#include "ops/native.h"
+#include "tpi_ops.h"
+
+bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type); /* embedding.c: in place, no tape */
+
+/* A padding index counts from the end when negative; -1 afterwards means there is none. */
+static bool read_padding(int64_t *padding_idx, const tp_tensor *weight) {
+    if (weight->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected 2 dims, got %s", tpi_shape_text(tpi_shape(weight)));
+    if (*padding_idx == TP_NONE) return *padding_idx = -1, true;
+    if (*padding_idx < -weight->shape[0] || *padding_idx >= weight->shape[0])
+        return tpi_refuse(TP_ERR_VALUE, "argument 'padding_idx': Padding_idx must be within num_embeddings %lld, got %lld", (long long)weight->shape[0], (long long)*padding_idx);
+    if (*padding_idx < 0) *padding_idx += weight->shape[0];
+    return true;
+}
+
+tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t padding_idx, double max_norm, double norm_type, bool scale_grad_by_freq, bool sparse) {
+    if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
+    if (!read_padding(&padding_idx, weight)) return NULL;
+    if (max_norm == max_norm && !tpi_native_embedding_renorm(weight, input, max_norm, norm_type)) return NULL;
+    return tpo_embedding_rows(weight, input, padding_idx, scale_grad_by_freq);
+}
+
+/* How many rows each bag holds, at least 1, as a column of the dtype. */
+static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
+    tp_tensor *counts = tpi_empty(TP_INTS(bags, 1), TP_FLOAT64, tpi_device(bag));
+    if (!counts) return NULL;
+    double *n = (double *)counts->data;
+    for (int64_t i = 0; i < bags; i++) n[i] = 0;
+    for (int64_t i = 0; i < bag->numel; i++)
+        if (((const int64_t *)bag->data)[i] >= 0) n[((const int64_t *)bag->data)[i]] += 1;
+    for (int64_t i = 0; i < bags; i++) n[i] = n[i] > 0 ? n[i] : 1;
+    return tpi_after(counts, tpi_as_dtype_data(counts, dtype));
+}
+
+/* The largest row of each bag, column by column; zeros for an empty bag. */
+static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
+    if (rows->shape[0] == 0) return tpo_segment_sum(rows, bag, bags);
+    tpi_bag held = {0};
+    tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags));
+    tp_tensor *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
+    tp_tensor *full = tpi_put(&held, tpi_empty(TP_INTS(bags, 1), (tp_dtype)rows->dtype, tpi_device(rows)));
+    if (!values || !full || !tpi_fill_data(full, tp_int(0))) return tpi_empty_bag(&held, NULL);
+    for (int64_t i = 0; i < bag->numel; i++) {
+        int64_t to = ((const int64_t *)bag->data)[i];
+        if (to >= 0) tpi_store_scalar(full->data + to * (int64_t)tpi_itemsize(full), (tp_dtype)full->dtype, tp_int(1));
+    }
+    return tpi_empty_bag(&held, tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)));
+}
+
+tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_tensor *offsets, double max_norm, double norm_type, bool scale_grad_by_freq,
+                                     const char *mode, bool sparse, tp_tensor *per_sample_weights, bool include_last_offset, int64_t padding_idx) {
+    bool mean = !strcmp(mode, "mean"), max = !strcmp(mode, "max");
+    if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
+    if (!mean && !max && strcmp(mode, "sum")) return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, got \"%s\"", mode);
+    if (per_sample_weights && (mean || max))
+        return tpi_fail(TP_ERR_MISSING, "argument 'per_sample_weights': expected None for mode '%s', only mode='sum' supports them", mode);
+    if (per_sample_weights && !tpi_same_shape(per_sample_weights, input))
+        return tpi_fail(TP_ERR_VALUE, "argument 'per_sample_weights': expected the shape of input %s, got %s", tpi_shape_text(tpi_shape(input)), tpi_shape_text(tpi_shape(per_sample_weights)));
+    if (input->ndim != 1 && input->ndim != 2) return tpi_fail(TP_ERR_VALUE, "argument 'input': input has to be 1D or 2D Tensor, but got Tensor of dimension %d", input->ndim);
+    if ((input->ndim == 2) != !offsets)
+        return tpi_fail(TP_ERR_VALUE, "argument 'offsets': offsets has to be None for 2D input and a 1D Tensor for 1D input, got input %s", tpi_shape_text(tpi_shape(input)));
+    if (!read_padding(&padding_idx, weight)) return NULL;
+    if (max_norm == max_norm && !tpi_native_embedding_renorm(weight, input, max_norm, norm_type)) return NULL;
+    tpi_bag held = {0};
+    int64_t bags = offsets ? offsets->numel - include_last_offset : input->shape[0];
+    if (!offsets)
+        offsets = tpi_put(&held, tpo_arange_start_step(tp_int(0), tp_int(input->shape[1] ? input->numel : input->shape[0]), tp_int(input->shape[1] ? input->shape[1] : 1), TP_INT64, tpi_device(input)));
+    tp_tensor *flat = tpi_put(&held, tpo_reshape(input, TP_INTS(-1)));
+    tp_tensor *bag = tpi_put(&held, flat && offsets ? tpo_bag_of(flat, offsets, include_last_offset && input->ndim == 1, padding_idx) : NULL);
+    tp_tensor *rows = tpi_put(&held, bag ? tpo_embedding_rows(weight, flat, padding_idx, scale_grad_by_freq) : NULL);
+    if (!rows) return tpi_empty_bag(&held, NULL);
+    if (per_sample_weights) {
+        tp_tensor *column = tpi_put(&held, tpo_reshape(per_sample_weights, TP_INTS(-1, 1)));
+        rows = tpi_put(&held, tpo_mul(tp_operand_tensor(rows), tp_operand_tensor(column)));
+    }
+    if (max) return tpi_empty_bag(&held, rows ? bag_max(rows, bag, bags) : NULL);
+    tp_tensor *sum = tpi_put(&held, rows ? tpo_segment_sum(rows, bag, bags) : NULL);
+    if (!mean) return tpi_empty_bag(&held, tpi_retain(sum));
+    tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype));
+    return tpi_empty_bag(&held, tpo_div(tp_operand_tensor(sum), tp_operand_tensor(sizes)));
+}

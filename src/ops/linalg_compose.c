@@ -1,0 +1,211 @@
+/* Linear algebra composed of other operators: unpacking and solving with LU, ormqr, matrix norms, condition numbers, tensor inverses
+ * and Vandermonde matrices. They differentiate themselves. */
+#include "ops/formula.h"
+#include "ops/native.h"
+#include <math.h>
+
+/* ---- LU -------------------------------------------------------------------------------------------------------------------- */
+
+/* An empty tensor, for results that were not asked for. */
+static tp_tensor *nothing(const tp_tensor *like) { return tpi_empty(TP_INTS(0), (tp_dtype)like->dtype, tpi_device(like)); }
+
+bool tpi_compose_lu_unpack(tp_tensor *LU_data, tp_tensor *LU_pivots, bool unpack_data, bool unpack_pivots, tp_tensor **out) {
+    if (LU_data->ndim < 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'LU_data': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(LU_data)));
+    int64_t m = row_count(LU_data), n = column_count(LU_data), k = m < n ? m : n;
+    tpi_bag bag = {0};
+    out[0] = unpack_pivots ? tpo_lu_permutation(LU_pivots, m, (tp_dtype)LU_data->dtype) : nothing(LU_data);
+    if (unpack_data) {
+        tp_tensor *l = columns(&bag, LU_data, 0, k), *u = rows(&bag, LU_data, 0, k);
+        out[1] = tpi_retain(plus(&bag, lower(&bag, l, -1), identity(&bag, m, k, LU_data)));
+        out[2] = tpo_triu(u, 0);
+    } else {
+        out[1] = nothing(LU_data), out[2] = nothing(LU_data);
+    }
+    tpi_empty_bag(&bag, NULL);
+    if (out[0] && out[1] && out[2]) return true;
+    for (int i = 0; i < 3; i++) tpi_release(out[i]), out[i] = NULL;
+    return false;
+}
+
+/* A = P L U. A X = B: X = U^-1 L^-1 P^T B; with A^H: X = P L^-H U^-H B. On the right side the adjoint of the whole is solved. */
+tp_tensor *tpi_compose_lu_solve(tp_tensor *LU, tp_tensor *pivots, tp_tensor *B, bool left, bool adjoint_too) {
+    tp_tensor *parts[3];
+    if (!tpo_lu_unpack(LU, pivots, true, true, parts)) return NULL;
+    tpi_bag bag = {0};
+    for (int i = 0; i < 3; i++) tpi_put(&bag, parts[i]);
+    tp_tensor *p = parts[0], *l = parts[1], *u = parts[2], *b = left ? B : adjoint(&bag, B), *x;
+    if (adjoint_too == left) {
+        tp_tensor *y = solved(&bag, adjoint(&bag, l), solved(&bag, adjoint(&bag, u), b, false, false), true, true);
+        x = product(&bag, p, y);
+    } else {
+        tp_tensor *pb = product(&bag, tpi_put(&bag, tpo_transpose(p, -2, -1)), b);
+        x = solved(&bag, u, solved(&bag, l, pb, false, true), true, false);
+    }
+    return tpi_empty_bag(&bag, left ? tpi_retain(x) : tpo_adjoint(x));
+}
+
+/* The full Q is the product of the reflectors padded to a square. */
+tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, bool left, bool transpose) {
+    if (self->ndim < 2 || other->ndim < 2)
+        return tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'input3': expected at least 2 dimensions, got shapes %s and %s",
+                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
+    tpi_bag bag = {0};
+    int64_t m = row_count(self), n = column_count(self), shape[TP_MAX_DIMS];
+    tp_tensor *square = self;
+    if (m > n) {
+        memcpy(shape, self->shape, sizeof *shape * (size_t)self->ndim);
+        shape[self->ndim - 1] = m - n;
+        tp_tensor *zeros = tpi_put(&bag, tpo_zeros(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)));
+        square = joined(&bag, self, zeros, -1);
+    }
+    tp_tensor *q = tpi_put(&bag, tpo_linalg_householder_product(square, tau));
+    if (transpose) q = adjoint(&bag, q);
+    return tpi_empty_bag(&bag, left ? tpo_matmul(q, other) : tpo_matmul(other, q));
+}
+
+/* ---- Norms ----------------------------------------------------------------------------------------------------------------- */
+
+static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) { return dtype ? tpi_put(bag, tpo_to_dtype(t, dtype)) : t; }
+
+static bool matrix_dims(const tp_tensor *t, tp_ints dim, int *row, int *column) {
+    if (dim.n != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': expected two dims, got %lld", (long long)dim.n);
+    *row = TPI_DIM(t, dim.v[0]), *column = *row < 0 ? -1 : TPI_DIM(t, dim.v[1]);
+    if (*row < 0 || *column < 0) return false;
+    return *row != *column || tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': expected two different dims, got %lld twice", (long long)dim.v[0]);
+}
+
+/* The singular values of the matrices along two dims, along the last dim. */
+static tp_tensor *singular_values(tpi_bag *bag, tp_tensor *t, int row, int column) {
+    tp_tensor *last = tpi_put(bag, tpo_movedim(t, TP_INTS(row, column), TP_INTS(-2, -1)));
+    return tpi_put(bag, tpo_linalg_svdvals(last, NULL));
+}
+
+static tp_tensor *keep_dims(tpi_bag *bag, tp_tensor *t, int row, int column) { /* puts both dims back, with size 1 */
+    int first = row < column ? row : column, second = row < column ? column : row;
+    return tpi_put(bag, tpo_unsqueeze(tpi_put(bag, tpo_unsqueeze(t, first)), second));
+}
+
+static tp_tensor *singular_norm(tp_tensor *x, int row, int column, char which, bool keepdim) {
+    tpi_bag bag = {0};
+    tp_tensor *s = singular_values(&bag, x, row, column);
+    tp_tensor *r = tpi_put(&bag, which == '+' ? tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE) : which == '>' ? tpo_amax(s, TP_INTS(-1), false)
+                                                                                                          : tpo_amin(s, TP_INTS(-1), false));
+    return tpi_empty_bag(&bag, tpi_retain(keepdim ? keep_dims(&bag, r, row, column) : r));
+}
+
+/* The largest or smallest sum of sizes: of columns (ord 1) or rows (inf). */
+static tp_tensor *sum_norm(tp_tensor *x, int along, int across, bool largest, bool keepdim) {
+    tpi_bag bag = {0};
+    tp_tensor *sums = tpi_put(&bag, tpo_sum(tpi_put(&bag, tpo_abs(x)), TP_INTS(along), keepdim, TP_NO_DTYPE));
+    int64_t dim = !keepdim && across > along ? across - 1 : across;
+    return tpi_empty_bag(&bag, largest ? tpo_amax(sums, TP_INTS(dim), keepdim) : tpo_amin(sums, TP_INTS(dim), keepdim));
+}
+
+tp_tensor *tpi_compose_matrix_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
+    int row, column;
+    if (!matrix_dims(self, dim, &row, &column)) return NULL;
+    double p = tp_scalar_to_double(ord), size = fabs(p);
+    if (size != 1 && size != 2 && !isinf(p)) return tpi_fail(TP_ERR_VALUE, "argument 'ord': expected 1, -1, 2, -2, inf or -inf, got %g", p);
+    tpi_bag bag = {0};
+    tp_tensor *x = in_dtype(&bag, self, dtype);
+    if (!x) return NULL;
+    tp_tensor *r = size == 2 ? singular_norm(x, row, column, p > 0 ? '>' : '<', keepdim)
+                 : size == 1 ? sum_norm(x, row, column, p > 0, keepdim)
+                             : sum_norm(x, column, row, p > 0, keepdim);
+    return tpi_empty_bag(&bag, r);
+}
+
+tp_tensor *tpi_compose_matrix_norm_str(tp_tensor *self, const char *ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
+    int row, column;
+    bool nuclear = !strcmp(ord, "nuc");
+    if (!nuclear && strcmp(ord, "fro")) return tpi_fail(TP_ERR_VALUE, "argument 'ord': expected \"fro\" or \"nuc\", got \"%s\"", ord);
+    if (!matrix_dims(self, dim, &row, &column)) return NULL;
+    if (!nuclear) return tpo_linalg_vector_norm(self, tp_int(2), dim, keepdim, dtype);
+    tpi_bag bag = {0};
+    tp_tensor *x = in_dtype(&bag, self, dtype);
+    return x ? tpi_empty_bag(&bag, singular_norm(x, row, column, '+', keepdim)) : NULL;
+}
+
+tp_tensor *tpi_compose_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
+    bool given = ord.kind != TP_SCALAR_NONE;
+    if (dim.v && dim.n != 1 && dim.n != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected one or two dims, got %lld", (long long)dim.n);
+    if (given && dim.v ? dim.n == 2 : given && self->ndim == 2) return tpo_linalg_matrix_norm(self, ord, dim.v ? dim : TP_INTS(-2, -1), keepdim, dtype);
+    if (given && !dim.v && self->ndim > 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'ord': without dim, expected a tensor of one or two dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    return tpo_linalg_vector_norm(self, given ? ord : tp_int(2), dim, keepdim, dtype);
+}
+
+/* By singular values for 2 and -2, otherwise the norm times that of the inverse. */
+tp_tensor *tpi_compose_cond(tp_tensor *self, tp_scalar p) {
+    double order = p.kind == TP_SCALAR_NONE ? 2 : tp_scalar_to_double(p);
+    tpi_bag bag = {0};
+    if (order == 2 || order == -2) {
+        tp_tensor *s = tpi_put(&bag, tpo_linalg_svdvals(self, NULL));
+        if (!s) return NULL;
+        int64_t k = column_count(s);
+        if (!k) return tpi_empty_bag(&bag, tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE));
+        tp_tensor *first = tpi_put(&bag, tpo_select(s, -1, 0)), *last = tpi_put(&bag, tpo_select(s, -1, k - 1));
+        return tpi_empty_bag(&bag, order > 0 ? tpo_div(TP_OPERAND(first), TP_OPERAND(last)) : tpo_div(TP_OPERAND(last), TP_OPERAND(first)));
+    }
+    tp_tensor *inverse = tpi_put(&bag, tpo_linalg_inv(self));
+    tp_tensor *a = tpi_put(&bag, tpo_linalg_matrix_norm(self, p, TP_INTS(-2, -1), false, TP_NO_DTYPE));
+    tp_tensor *b = inverse ? tpi_put(&bag, tpo_linalg_matrix_norm(inverse, p, TP_INTS(-2, -1), false, TP_NO_DTYPE)) : NULL;
+    return tpi_empty_bag(&bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b)));
+}
+
+/* ---- Tensor inverses, Vandermonde --------------------------------------------------------------------------------------------- */
+
+static int64_t sizes(const int64_t *v, int n) {
+    int64_t product_of_them = 1;
+    for (int i = 0; i < n; i++) product_of_them *= v[i];
+    return product_of_them;
+}
+
+tp_tensor *tpi_compose_tensorinv(tp_tensor *self, int64_t ind) {
+    if (ind < 1 || ind > self->ndim || sizes(self->shape, (int)ind) != sizes(self->shape + ind, self->ndim - (int)ind))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'ind': expected a split of shape %s into two parts of equal size, got %lld",
+                        tpi_shape_text(tpi_shape(self)), (long long)ind);
+    int64_t n = sizes(self->shape, (int)ind), shape[TP_MAX_DIMS];
+    int right = self->ndim - (int)ind;
+    memcpy(shape, self->shape + ind, sizeof *shape * (size_t)right);
+    memcpy(shape + right, self->shape, sizeof *shape * (size_t)ind);
+    tpi_bag bag = {0};
+    tp_tensor *square = tpi_put(&bag, tpo_reshape(self, TP_INTS(n, n)));
+    return tpi_empty_bag(&bag, tpo_reshape(tpi_put(&bag, tpo_linalg_inv(square)), tp_ints_view(shape, self->ndim)));
+}
+
+tp_tensor *tpi_compose_tensorsolve(tp_tensor *self, tp_tensor *other, tp_ints dims) {
+    tpi_bag bag = {0};
+    tp_tensor *a = self;
+    if (dims.v && dims.n) { /* these dims go to the end, in the order given */
+        int64_t end[TP_MAX_DIMS];
+        if (dims.n > self->ndim) return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': more dims than the tensor has");
+        for (int64_t i = 0; i < dims.n; i++) end[i] = i - dims.n;
+        a = tpi_put(&bag, tpo_movedim(self, dims, tp_ints_view(end, dims.n)));
+        if (!a) return NULL;
+    }
+    int right = a->ndim - other->ndim;
+    int64_t n = other->numel;
+    if (right < 0 || sizes(a->shape, other->ndim) != n || sizes(a->shape + other->ndim, right) != n)
+        return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'other': expected self to be square over other's dims, got shapes %s and %s",
+                                            tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other))));
+    tp_tensor *matrix = tpi_put(&bag, tpo_reshape(a, TP_INTS(n, n))), *b = tpi_put(&bag, tpo_reshape(other, TP_INTS(n)));
+    tp_tensor *x = matrix && b ? tpi_put(&bag, tpo_linalg_solve(matrix, b, true)) : NULL;
+    return tpi_empty_bag(&bag, tpo_reshape(x, tp_ints_view(a->shape + other->ndim, right)));
+}
+
+/* 1, x, x^2, ... by repeated products, which keeps integers exact. */
+tp_tensor *tpi_compose_vander(tp_tensor *x, int64_t N) {
+    if (x->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'x': expected at least one dimension, got none");
+    int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
+    if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);
+    tp_tensor **power = tpi_new0(sizeof *power * (size_t)n);
+    if (!power) return NULL;
+    power[0] = tpo_ones_like(x, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
+    for (int64_t i = 1; i < n && power[i - 1]; i++) power[i] = tpo_mul(TP_OPERAND(power[i - 1]), TP_OPERAND(x));
+    tp_tensor *out = power[n - 1] ? tpo_stack((tp_tensors){power, n}, -1) : NULL;
+    for (int64_t i = 0; i < n; i++) tpi_release(power[i]);
+    tpi_delete(power, sizeof *power * (size_t)n);
+    return out;
+}
