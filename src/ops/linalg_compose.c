@@ -196,7 +196,7 @@ tp_tensor *tpi_compose_tensorsolve(tp_tensor *self, tp_tensor *other, tp_ints di
 }
 
 /* 1, x, x^2, ... by repeated products, which keeps integers exact. */
-tp_tensor *tpi_compose_vander(tp_tensor *x, int64_t N) {
+tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
     if (x->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'x': expected at least one dimension, got none");
     int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
     if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);
