@@ -206,7 +206,7 @@ tp_tensor *tpi_compose_combinations(tp_tensor *self, int64_t r, bool with_replac
 }
 
 /* Powers by running products, so that the derivative at zero is right. */
-tp_tensor *tpi_compose_vander(tp_tensor *x, int64_t N, bool increasing) {
+tp_tensor *tpi_compose_vander_matrix(tp_tensor *x, int64_t N, bool increasing) {
     if (x->ndim != 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'x': expected one dimension, got shape %s", tpi_shape_text(tpi_shape(x)));
     if (N == TP_NONE) N = x->numel;
     if (N < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'N': expected 0 or more, got %lld", (long long)N);
