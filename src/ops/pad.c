@@ -59,12 +59,14 @@ static bool read_mode(const char *text, mode *m) {
     return tpi_refuse(TP_ERR_VALUE, "argument 'mode': Unrecognised padding mode %s", text);
 }
 
-/* Where output index o of a dim of size n with `left` in front reads. */
-static int64_t source(mode m, int64_t o, int64_t left, int64_t n) {
+/* Where output index o of a dim of size n with `left` in front and `right` behind reads. Wrapping goes around what is left after
+ * negative amounts are cut off. */
+static int64_t source(mode m, int64_t o, int64_t left, int64_t right, int64_t n) {
     int64_t i = o - left;
     if (m == REFLECT) return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
     if (m == REPLICATE) return i < 0 ? 0 : i >= n ? n - 1 : i;
-    return (i % n + n) % n;
+    int64_t cut = left < 0 ? -left : 0, kept = n - cut - (right < 0 ? -right : 0);
+    return cut + ((i - cut) % kept + kept) % kept;
 }
 
 static bool check_amounts(mode m, tp_ints shape, tp_ints pad) {
@@ -75,7 +77,7 @@ static bool check_amounts(mode m, tp_ints shape, tp_ints pad) {
                               (long long)left, (long long)right, (long long)(shape.n - 1 - k), tpi_shape_text(shape));
         if (m == CIRCULAR && (left > n || right > n))
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Padding value causes wrapping around more than once.");
-        if (n == 0 || n + left + right < 1)
+        if (n == 0 || n + left + right < 1 || n + (left < 0 ? left : 0) + (right < 0 ? right : 0) < 1)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': input %s with padding (%lld, %lld) gives an empty dimension", tpi_shape_text(shape), (long long)left, (long long)right);
     }
     return true;
@@ -122,7 +124,7 @@ static void backward_plane(int64_t p, void *context) {
 /* Fills the job's sizes and tables for an input of the shape. The tables are one block, to be freed by the caller. */
 static int64_t *tables(job *j, tp_ints shape, tp_ints pad, mode m, size_t *bytes) {
     int n = (int)(pad.n / 2);
-    int64_t left[3] = {0};
+    int64_t left[3] = {0}, right[3] = {0};
     j->planes = 1;
     for (int i = 0; i < 3; i++) j->in[i] = j->out[i] = 1;
     for (int64_t i = 0; i < shape.n; i++) {
@@ -131,14 +133,14 @@ static int64_t *tables(job *j, tp_ints shape, tp_ints pad, mode m, size_t *bytes
             j->planes *= shape.v[i];
             continue;
         }
-        left[at] = left_of(pad, (int)shape.n, (int)i);
-        j->in[at] = shape.v[i], j->out[at] = shape.v[i] + left[at] + right_of(pad, (int)shape.n, (int)i);
+        left[at] = left_of(pad, (int)shape.n, (int)i), right[at] = right_of(pad, (int)shape.n, (int)i);
+        j->in[at] = shape.v[i], j->out[at] = shape.v[i] + left[at] + right[at];
     }
     *bytes = (size_t)(j->out[0] + j->out[1] + j->out[2]) * sizeof(int64_t);
     int64_t *block = tpi_alloc(*bytes), *at = block;
     for (int i = 0; block && i < 3; i++) {
         j->from[i] = at;
-        for (int64_t o = 0; o < j->out[i]; o++) *at++ = source(m, o, left[i], j->in[i]);
+        for (int64_t o = 0; o < j->out[i]; o++) *at++ = source(m, o, left[i], right[i], j->in[i]);
     }
     return block;
 }
