@@ -51,10 +51,10 @@ bool tpi_native_zero(tp_tensor *self) { return tpi_fill_data(self, tp_int(0)); }
 
 /* out's real or imaginary parts, as a view of the real dtype. */
 static tp_tensor *part_of(tp_tensor *out, int which) {
-    int64_t strides[TP_MAX_DIMS];
-    for (int d = 0; d < out->ndim; d++) strides[d] = out->strides[d] * 2;
-    tp_tensor *t = tpi_alias(out, out->ndim, out->shape, strides, 0);
+    int64_t still[TP_MAX_DIMS] = {0}; /* made without strides: an alias counts in out's own elements */
+    tp_tensor *t = tpi_alias(out, out->ndim, out->shape, still, 0);
     if (!t) return NULL;
+    for (int d = 0; d < out->ndim; d++) t->strides[d] = out->strides[d] * 2;
     t->dtype = (uint8_t)tpi_dtype_to_real(out->dtype);
     t->data = out->data + which * (int64_t)tpi_itemsize(t);
     return t;

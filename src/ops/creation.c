@@ -145,8 +145,7 @@ static tp_tensor *spaced(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtyp
     if (!check_range(from, to, by)) return NULL;
     bool counts = tpi_dtype_category[dtype] == TPI_CAT_INT;
     int64_t first = tp_scalar_to_int(start), each = tp_scalar_to_int(step), span = 0;
-    if (counts && each == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'step': expected at least 1 or at most -1 in %s, got %g", tp_dtype_name(dtype), by);
-    if (counts && !__builtin_sub_overflow(tp_scalar_to_int(end), first, &span)) count = (double)(span / each + (with_end || span % each != 0));
+    if (whole && !__builtin_sub_overflow(end.as.i, first, &span)) count = (double)(span / each + (with_end || span % each != 0));
     else count = with_end ? floor((to - from) / by) + 1 : ceil((to - from) / by);
     if (count > 9e15) return tpi_fail(TP_ERR_RUNTIME, "argument 'step': %g makes too many elements", by);
     progression p = {.n = (int64_t)count, .start = first, .step = each, .from = from, .by = by};
@@ -171,6 +170,7 @@ static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double 
     if (tp_dtype_is_complex(dtype) || start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX)
         return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected real values, got complex ones");
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
+    if (tpi_dtype_category[dtype] == TPI_CAT_INT) from = trunc(from), to = trunc(to);
     bool wide = dtype == TP_FLOAT64;
     double by = steps > 1 ? (wide ? (to - from) / (double)(steps - 1) : (double)((float)(to - from) / (float)(steps - 1))) : 0;
     progression p = {.dtype = wide ? TP_FLOAT64 : TP_FLOAT32, .n = steps, .from = from, .by = by, .to = steps > 1 ? to : from, .mirrored = true, .base = base};

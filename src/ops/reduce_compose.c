@@ -29,33 +29,6 @@ tp_tensor *tpi_compose_value_selecting_backward(tp_tensor *grad, int64_t dim, tp
 
 static tp_tensor *with(tp_tensor *(*fn)(tp_operand, tp_operand), tp_tensor *a, tp_operand b) { return a ? fn(tp_operand_tensor(a), b) : NULL; }
 
-/* (|x|^p summed)^(1/p), with gradient zero where the sum is zero. */
-static tp_tensor *norm_p(tp_tensor *x, double p, tp_ints dim, bool keepdim) {
-    tp_tensor *size = tpo_abs(x), *power = with(tpo_pow, size, tp_operand_double(p));
-    tp_tensor *sum = power ? tpo_sum(power, dim, keepdim, TP_NO_DTYPE) : NULL;
-    tp_tensor *zero = with(tpo_eq, sum, tp_operand_int(0)), *safe = zero ? tpo_masked_fill(sum, zero, tp_int(1)) : NULL;
-    tp_tensor *root = with(tpo_pow, safe, tp_operand_double(1 / p)), *r = root ? tpo_masked_fill(root, zero, tp_int(0)) : NULL;
-    tp_release(size), tp_release(power), tp_release(sum), tp_release(zero), tp_release(safe), tp_release(root);
-    return r;
-}
-
-tp_tensor *tpi_compose_norm(tp_tensor *self, tp_scalar p, tp_ints dim, bool keepdim, tp_dtype dtype) {
-    double order = p.kind == TP_SCALAR_NONE ? 2 : tp_scalar_to_double(p);
-    tp_tensor *x = dtype != TP_NO_DTYPE && dtype != (tp_dtype)self->dtype ? tpo_to_dtype(self, dtype) : tpi_retain(self), *r = NULL, *size = NULL;
-    if (!x) return NULL;
-    if (order == 2) r = tpo_norm2(x, dim, keepdim);
-    else if (order == 0) {
-        tp_tensor *some = tpo_ne(tp_operand_tensor(x), tp_operand_int(0));
-        if (some) r = tpo_sum(some, dim, keepdim, tpi_dtype_to_real((tp_dtype)x->dtype));
-        tp_release(some);
-    } else if (order == 1 || order > 1e300 || order < -1e300) {
-        tp_ints all = dim.v ? dim : tp_ints_view((const int64_t[]){0}, 0);
-        if ((size = tpo_abs(x))) r = order == 1 ? tpo_sum(size, dim, keepdim, TP_NO_DTYPE) : order > 0 ? tpo_amax(size, all, keepdim) : tpo_amin(size, all, keepdim);
-    } else r = norm_p(x, order, dim, keepdim);
-    tp_release(size), tp_release(x);
-    return r;
-}
-
 /* The product of what stands before, times the product of what stands after: no division, so zeros are no trouble. */
 tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
     int d = tpi_wrap_dim(dim, self->ndim);

@@ -221,8 +221,10 @@ tp_tensor *tpi_native_as_strided_scatter(tp_tensor *self, tp_tensor *src, tp_int
 
 /* A view of self's storage with elements of another dtype: the offset counts those. */
 static tp_tensor *alias_as(tp_tensor *self, tp_dtype dtype, const tpi_geometry *g) {
-    tp_tensor *t = tpi_alias(self, g->ndim, g->shape, g->strides, 0);
+    int64_t still[TP_MAX_DIMS] = {0}; /* the alias is made without strides: it still counts in self's elements */
+    tp_tensor *t = tpi_alias(self, g->ndim, g->shape, still, 0);
     if (!t) return NULL;
+    memcpy(t->strides, g->strides, sizeof(int64_t) * (size_t)g->ndim);
     t->dtype = (uint8_t)dtype;
     t->data = t->storage->data + g->offset * (int64_t)tpi_dtype_bytes[dtype];
     return t;

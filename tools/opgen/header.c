@@ -178,8 +178,10 @@ text write_options_header(void) {
             " * An options struct begins with its size, so that a program built against this version runs on later ones. */\n");
     put(&t, "#ifndef TAPER_OPS_OPTIONS_H\n#define TAPER_OPS_OPTIONS_H\n#include <taper/random.h>\n#include <taper/tensor.h>\n\n");
     put(&t, "#ifdef __cplusplus\n#define TP_MEMBER(value) = value\n#else\n#define TP_MEMBER(value)\n"
+            "#ifdef __clang__\n#define TP_QUIET_SIDE_EFFECTS_\n#else\n#define TP_QUIET_SIDE_EFFECTS_ _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init-side-effects\\\"\")\n#endif\n"
             "#define TP_WITH_(type, call, defaults, ...) \\\n"
             "    __extension__({ \\\n        _Pragma(\"GCC diagnostic push\") _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init\\\"\") \\\n"
+            "        TP_QUIET_SIDE_EFFECTS_ \\\n"
             "        const type tp_o_ = {defaults, __VA_ARGS__}; \\\n        _Pragma(\"GCC diagnostic pop\") call; \\\n    })\n#endif\n\n");
     put(&t, "static inline tp_device tp_no_device(void) {\n    tp_device d;\n    d.type = 0, d.index = 0;\n    return d;\n}\nstatic const int64_t tp_ints_empty_[1] = {0};\n");
     char *seen[256];

@@ -293,6 +293,7 @@ static void fold_table(text *t, const op *o) {
 text write_kernels(const char *family) {
     text t = {0};
     put(&t, "/* Kernels of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
+    put(&t, "#pragma GCC diagnostic ignored \"-Wunused-variable\" /* not every step reads every state variable and parameter */\n");
     put(&t, "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"device/device.h\"\n\n");
     int n = 0;
     for (int i = 0; i < nops; i++) {
