@@ -34,6 +34,27 @@ tp_tensor *tpi_operand_peek(const tp_operand *a) {
     return number[kind];
 }
 
+static bool is_whole(tp_operand a) {
+    if (!a.tensor) return a.scalar.kind <= TP_SCALAR_INT;
+    return !tp_dtype_is_floating((tp_dtype)a.tensor->dtype) && !tp_dtype_is_complex((tp_dtype)a.tensor->dtype);
+}
+
+bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
+    if (!is_whole(dividend) || !is_whole(divisor) || (dividend.tensor && dividend.tensor->numel == 0)) return true;
+    if (!divisor.tensor) return divisor.scalar.kind == TP_SCALAR_NONE || divisor.scalar.as.i != 0;
+    if (!tpi_on_cpu(divisor.tensor)) return true; /* another device's kernel has its own answer */
+    tp_tensor *plain = tpi_contiguous_data(divisor.tensor);
+    if (!plain) return false;
+    size_t item = tpi_itemsize(plain);
+    bool fine = true;
+    for (int64_t i = 0; fine && i < plain->numel; i++) {
+        const char *p = plain->data + (size_t)i * item;
+        fine = item == 8 ? *(const int64_t *)p != 0 : item == 4 ? *(const int32_t *)p != 0 : item == 2 ? *(const int16_t *)p != 0 : *p != 0;
+    }
+    tpi_release(plain);
+    return fine;
+}
+
 tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
     return a.tensor ? tpi_retain(a.tensor) : tpi_of_scalar(a.scalar, TP_NO_DTYPE, (tp_device){TP_CPU, 0});
 }

@@ -46,6 +46,9 @@ static inline bool tpi_same_text(const char *a, const char *b) { return a == b |
 /* Copies what the caller's options cover: a program built against an older version passes a smaller struct. */
 void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size);
 
+/* False only where both are integers (or bools) and the divisor has a zero in it that an element would be divided by. */
+bool tpi_can_divide(tp_operand dividend, tp_operand divisor);
+
 /* ---- plain facts that derivatives use ---- */
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim);
 tp_ints tpi_sizes_along(tp_tensors list, int64_t dim);      /* owned array; v NULL and an error on failure */

@@ -33,6 +33,18 @@ char *c_default(const arg *a) {
     }
 }
 
+static char *c_string(const char *s) {
+    text t = {0};
+    put(&t, "\"");
+    for (; s && *s; s++) {
+        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
+        else if (*s == '\n') put(&t, " ");
+        else put(&t, "%c", *s);
+    }
+    put(&t, "\"");
+    return t.s;
+}
+
 static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
 static char *parameters(const op *o, bool inplace) {
@@ -570,6 +582,19 @@ static void write_null_checks(text *t, const op *o, const char *failure, bool in
     }
 }
 
+/* What the stanza's `check` lines ask, before anything is computed. In the in-place form the first argument is a plain tensor. */
+static void write_checks(text *t, const op *o, const char *failure, bool inplace) {
+    for (int i = 0; i < o->nchecks; i++) {
+        tensor_scope s = {.code = t, .indent = "        ", .o = o, .failure = format("return %s;", failure)};
+        bind_arguments(&s, o);
+        if (inplace) bind_tensor(&s, o->args[0].name, (tvalue){.kind = V_TENSOR, .c = o->args[0].name, .temp = -1});
+        put(t, "    {\n");
+        tvalue v = tensor_expr(&s, o->checks[i].condition);
+        if (v.kind != V_BOOL || s.nlists) fail(o->checks[i].condition->at, "%s: a check asks for a plain truth value", o->name);
+        put(t, "        if (!%s) return tpi_fail(TP_ERR_RUNTIME, \"%%s\", %s), %s;\n    }\n", v.c, c_string(o->checks[i].message), failure);
+    }
+}
+
 static void write_compose(text *t, const op *o) {
     text body = {0};
     put(&body, "%s", "");
@@ -604,6 +629,7 @@ static void write_compose(text *t, const op *o) {
     bool many = o->nresults > 1 || o->plain;
     put(t, "%s {\n", prototype(o));
     write_null_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
+    write_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
     put(t, "    tp_tensor *t[%d] = {NULL};\n", s.ntemps + 1);
     if (s.nlists) put(t, "    tp_tensors l[%d] = {{NULL, 0}};\n", s.nlists);
     if (many) put(t, "    bool fine = false;\n");
@@ -652,6 +678,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
     const char *failure = many || o->plain ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
     put(t, "%s {\n", prototype(o));
     write_null_checks(t, o, failure, false);
+    write_checks(t, o, failure, false);
     if (o->kind == K_COMPOSE_C) {
         put(t, "    return %s(%s%s);\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "");
         return;
@@ -691,6 +718,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         put(t, "    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return r;\n}\n\n", self);
         return;
     }
+    write_checks(t, o, "NULL", true);
     put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n", self);
     char *track = differentiable(o) ? any_tracks(o) : NULL;
     text rest = {0}, build = {0};
@@ -734,6 +762,7 @@ static void write_out(text *t, const op *o) {
     if (o->kind == K_MAP) {
         kernel_inputs k;
         map_inputs(o, -1, &k);
+        write_checks(t, o, "NULL", false);
         put(t, "    if (!tpi_fit_out(out_, %d, (tp_operand[]){", k.n);
         for (int i = 0; i < k.n; i++) {
             const arg *a = &o->args[k.arg[i]];
@@ -749,17 +778,6 @@ static void write_out(text *t, const op *o) {
 static const char *ctype_enum(ctype t) {
     static const char *const names[] = {"TPI_B8", "TPI_I32", "TPI_I64", "TPI_F32", "TPI_F64", "TPI_C64", "TPI_C128", "TPI_CTYPES", "TPI_CTYPES + 1"};
     return names[t];
-}
-static char *c_string(const char *s) {
-    text t = {0};
-    put(&t, "\"");
-    for (; s && *s; s++) {
-        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
-        else if (*s == '\n') put(&t, " ");
-        else put(&t, "%c", *s);
-    }
-    put(&t, "\"");
-    return t.s;
 }
 static const char *result_enum(int r) {
     static const char *const names[] = {"TPI_RESULT_SAME", "TPI_RESULT_BOOL", "TPI_RESULT_REAL", "TPI_RESULT_INT64"};

@@ -110,6 +110,11 @@ typedef struct sample {
     char *text;
 } sample;
 
+typedef struct check { /* check EXPR : MESSAGE */
+    expr *condition;
+    char *message;
+} check;
+
 typedef struct op {
     place at;
     char *name, *cname, *family;
@@ -133,6 +138,8 @@ typedef struct op {
     bool method, inplace, out, internal;
     int ngroups;
     group groups[4];
+    int nchecks;
+    check checks[4];
     int nsamples;
     sample samples[40];
 } op;

@@ -273,6 +273,17 @@ static void parse_sample(op *o, const char *s, place at, bool error) {
     if (*rest) fail(at, "expected ',' or the end of the sample, found '%s'", rest);
 }
 
+/* What must hold before anything is computed, and what to say otherwise. */
+static void parse_check(op *o, const char *s, place at) {
+    if (o->nchecks == 4) fail(at, "more than 4 checks");
+    int n;
+    const char *rest;
+    expr **conditions = parse_args(s, at, &n, &rest);
+    if (n != 1 || *rest != ':' || !*spaces(rest + 1)) fail(at, "expected 'check CONDITION : words of the message'");
+    rest = spaces(rest + 1);
+    o->checks[o->nchecks++] = (check){conditions[0], copy_n(rest, strlen(rest))};
+}
+
 static void parse_line(op *o, const char *s, place at) {
     const char *rest = s;
     if (starts(&rest, "doc")) o->doc = copy_n(rest, strlen(rest));
@@ -323,10 +334,11 @@ static void parse_line(op *o, const char *s, place at) {
             else if (starts(&rest, "internal")) o->internal = true;
             else fail(at, "expected any of 'method inplace out internal', found '%s'", rest);
         }
-    } else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
+    } else if (starts(&rest, "check")) parse_check(o, rest, at);
+    else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
     else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, "
-                  "forms, arg, cname, internal, sample or error", s);
+                  "forms, arg, cname, check, internal, sample or error", s);
 }
 
 void read_table(const char *path) {

@@ -142,6 +142,8 @@ static char *as_bool(tvalue v, place at) {
     fail(at, "expected a plain condition; of a tensor that may be missing, ask defined()");
 }
 
+static char *as_operand(tvalue v) { return v.kind == V_OPERAND ? v.c : format("tp_operand_tensor(%s)", v.c); }
+
 static char *list_text(tensor_scope *s, const expr *e, vkind *kind) {
     text t = {0};
     *kind = V_INTS;
@@ -300,6 +302,12 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         int k = find_arg(s->o, e->arg[0]->name);
         if (k < 0) fail(e->at, "'%s' is not an argument of %s", e->arg[0]->name, s->o->name);
         *r = plain(V_BOOL, format("tpi_node_needs(node, e_%s)", e->arg[0]->name));
+        return true;
+    }
+    if (!strcmp(f, "nonzero") && e->n == 2) { /* may these be divided as integers? */
+        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
+        if (!tensorish(a) || !tensorish(b)) fail(e->at, "nonzero(dividend, divisor) takes two tensors or operands");
+        *r = plain(V_BOOL, format("tpi_can_divide(%s, %s)", as_operand(a), as_operand(b)));
         return true;
     }
     if (!strcmp(f, "len") && e->n == 1) {
