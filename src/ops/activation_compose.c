@@ -1,0 +1,17 @@
+/* Activations that arrange their arguments before a kernel. */
+#include "ops/native.h"
+#include "tpi_ops.h"
+
+/* One weight serves for all; otherwise weights lie along dim 1: (C) becomes (C, 1, ...). */
+tp_tensor *tpi_compose_prelu(tp_tensor *self, tp_tensor *weight) {
+    int64_t channels = self->ndim > 1 ? self->shape[1] : 1;
+    if (weight->ndim > 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected a tensor of 0 or 1 dimensions, got %d", weight->ndim);
+    if (weight->numel != 1 && weight->numel != channels)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected one weight, or one for each of %lld channels, got %lld", (long long)channels,
+                        (long long)weight->numel);
+    int64_t shape[TP_MAX_DIMS] = {weight->numel};
+    int ndim = weight->numel == 1 ? 0 : self->ndim - 1;
+    for (int i = 1; i < ndim; i++) shape[i] = 1;
+    tp_tensor *lined = tpo_reshape(weight, tp_ints_view(shape, ndim));
+    return lined ? tpi_after(lined, tpo_prelu_kernel(self, lined)) : NULL;
+}
