@@ -1,0 +1,126 @@
+/* interpolate, grid_sample and affine_grid in torch.nn.functional's form, and moves between channels and pixels, as calls of other
+ * operators. They differentiate themselves. */
+#include <math.h>
+#include <string.h>
+#include "ops/bag.h"
+#include "ops/native.h"
+#include "ops/real.h"
+#include "tpi_ops.h"
+
+/* ---- interpolate ---- */
+
+/* The per-axis method of a mode, which must fit the number of spatial dims; NULL and an error if it does not. */
+static const char *method_of(const char *mode, int n) {
+    static const struct { const char *mode, *method; int dims; } known[] = {
+        {"nearest", "nearest", 0}, {"nearest-exact", "nearest-exact", 0}, {"linear", "linear", 1}, {"bilinear", "linear", 2}, {"trilinear", "linear", 3}, {"bicubic", "cubic", 2}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(mode, known[i].mode) && (known[i].dims == 0 || known[i].dims == n)) return known[i].method;
+    return tpi_fail(TP_ERR_MISSING, "argument 'mode': Input Error: Only 3D, 4D and 5D input Tensors supported (got %dD) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got %s)",
+                    n + 2, mode);
+}
+
+/* To the sizes `out`; scale: what places the samples, NaN when the sizes do. */
+static tp_tensor *interpolate(tp_tensor *input, int n, const int64_t *out, double scale, const char *mode, bool align_corners, bool antialias) {
+    if (align_corners && (!strncmp(mode, "nearest", 7) || !strcmp(mode, "area")))
+        return tpi_fail(TP_ERR_VALUE, "argument 'align_corners': align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+    if (antialias && strcmp(mode, "bilinear") && strcmp(mode, "bicubic"))
+        return tpi_fail(TP_ERR_VALUE, "argument 'antialias': Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input");
+    if (!strcmp(mode, "area")) return tpo_adaptive_avg_pool(input, tp_ints_view(out, n), n);
+    const char *method = method_of(mode, n);
+    return method ? tpo_resample(input, tp_ints_view(out, n), method, align_corners, antialias, scale, scale, scale) : NULL;
+}
+
+/* How many spatial dims there are; 0 and an error if not one to three. */
+static int spatial_dims(const tp_tensor *input) {
+    if (input->ndim >= 3 && input->ndim <= 5) return input->ndim - 2;
+    tpi_fail(TP_ERR_MISSING, "argument 'input': expected 3 to 5 dims, got %s", tpi_shape_text(tpi_shape(input)));
+    return 0;
+}
+
+tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, const char *mode, bool align_corners, bool antialias) {
+    int n = spatial_dims(input);
+    int64_t out[3];
+    if (!n || !tpi_expand_ints("size", size, n, NULL, out)) return NULL;
+    return interpolate(input, n, out, TP_NO_FLOAT, mode, align_corners, antialias);
+}
+
+tp_tensor *tpi_compose_interpolate_scale(tp_tensor *input, double scale_factor, const char *mode, bool align_corners, bool recompute_scale_factor, bool antialias) {
+    int n = spatial_dims(input);
+    int64_t out[3];
+    for (int i = 0; i < n; i++) out[i] = (int64_t)floor((double)input->shape[2 + i] * scale_factor);
+    return n ? interpolate(input, n, out, recompute_scale_factor ? TP_NO_FLOAT : scale_factor, mode, align_corners, antialias) : NULL;
+}
+
+/* ---- Sampling ---- */
+
+static int64_t choice_of(const char *text, const char *const *names, int n, const char *argument) {
+    for (int i = 0; i < n; i++)
+        if (!strcmp(text, names[i])) return i;
+    tpi_fail(TP_ERR_VALUE, "argument '%s': expected '%s', '%s' or '%s', but got: '%s'", argument, names[0], names[1], names[2], text);
+    return -1;
+}
+
+tp_tensor *tpi_compose_grid_sample(tp_tensor *input, tp_tensor *grid, const char *mode, const char *padding_mode, bool align_corners) {
+    static const char *const modes[] = {"bilinear", "nearest", "bicubic"}, *const paddings[] = {"zeros", "border", "reflection"};
+    int64_t m = choice_of(mode, modes, 3, "mode"), p = m < 0 ? -1 : choice_of(padding_mode, paddings, 3, "padding_mode");
+    return p < 0 ? NULL : tpo_grid_sampler(input, grid, m, p, align_corners);
+}
+
+tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_corners) {
+    int n = (int)size.n - 2;
+    if ((n != 2 && n != 3) || theta->ndim != 3 || theta->shape[1] != n || theta->shape[2] != n + 1 || theta->shape[0] != size.v[0])
+        return tpi_fail(TP_ERR_VALUE, "argument 'theta': Expected a batch of %dx%d affine matrices for output size %s, got %s", n, n + 1, tpi_shape_text(size), tpi_shape_text(tpi_shape(theta)));
+    int64_t shape[5] = {size.v[0]};
+    for (int i = 0; i < n; i++) shape[1 + i] = size.v[2 + i];
+    shape[1 + n] = n;
+    tpi_bag bag = {0};
+    tp_tensor *base = tpi_put(&bag, tpo_base_grid(size, align_corners, (tp_dtype)theta->dtype)), *turned = tpi_put(&bag, tpo_transpose(theta, 1, 2));
+    tp_tensor *places = tpi_put(&bag, base && turned ? tpo_matmul(base, turned) : NULL);
+    return tpi_empty_bag(&bag, places ? tpo_reshape(places, tp_ints_view(shape, n + 2)) : NULL);
+}
+
+/* ---- Channels and pixels: (..., C r r, H, W) and (..., C, H r, W r) ---- */
+
+/* reshape, permute, reshape: `middle` and `order` describe the six or fewer last dims, `last` how many dims the result ends in. */
+static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, const int64_t *order, int n, const int64_t *last, int last_n) {
+    int64_t shape[TP_MAX_DIMS], dims[TP_MAX_DIMS];
+    for (int i = 0; i < lead; i++) shape[i] = self->shape[i], dims[i] = i;
+    for (int i = 0; i < n; i++) shape[lead + i] = middle[i], dims[lead + i] = lead + order[i];
+    tpi_bag bag = {0};
+    tp_tensor *wide = tpi_put(&bag, tpo_reshape(self, tp_ints_view(shape, lead + n)));
+    tp_tensor *turned = tpi_put(&bag, wide ? tpo_permute(wide, tp_ints_view(dims, lead + n)) : NULL);
+    for (int i = 0; i < last_n; i++) shape[lead + i] = last[i];
+    return tpi_empty_bag(&bag, turned ? tpo_reshape(turned, tp_ints_view(shape, lead + last_n)) : NULL);
+}
+
+tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {
+    int n = self->ndim;
+    if (n < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
+    if (r < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'upscale_factor': pixel_shuffle expects a positive upscale_factor, but got %lld", (long long)r);
+    int64_t c = self->shape[n - 3], h = self->shape[n - 2], w = self->shape[n - 1];
+    if (c % (r * r) != 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%lld is not divisible by %lld",
+                        (long long)c, (long long)(r * r));
+    return rearrange(self, n - 3, (int64_t[]){c / (r * r), r, r, h, w}, (int64_t[]){0, 3, 1, 4, 2}, 5, (int64_t[]){c / (r * r), h * r, w * r}, 3);
+}
+
+tp_tensor *tpi_compose_pixel_unshuffle(tp_tensor *self, int64_t r) {
+    int n = self->ndim;
+    if (n < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
+    if (r < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'downscale_factor': pixel_unshuffle expects a positive downscale_factor, but got %lld", (long long)r);
+    int64_t c = self->shape[n - 3], h = self->shape[n - 2], w = self->shape[n - 1];
+    if (h % r != 0 || w % r != 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects height and width to be divisible by downscale_factor, but %lld and %lld are not both divisible by %lld", (long long)h,
+                        (long long)w, (long long)r);
+    return rearrange(self, n - 3, (int64_t[]){c, h / r, r, w / r, r}, (int64_t[]){0, 2, 4, 1, 3}, 5, (int64_t[]){c * r * r, h / r, w / r}, 3);
+}
+
+tp_tensor *tpi_compose_channel_shuffle(tp_tensor *self, int64_t groups) {
+    if (self->ndim < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': channel_shuffle expects input with > 2 dims, but got input with sizes %s", tpi_shape_text(tpi_shape(self)));
+    if (groups < 1 || self->shape[1] % groups != 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'groups': Number of groups to divide channels in must be positive and divide the channels. Value of groups:%lld, channels: %lld", (long long)groups,
+                        (long long)self->shape[1]);
+    int64_t rest = 1;
+    for (int i = 2; i < self->ndim; i++) rest *= self->shape[i];
+    return rearrange(self, 1, (int64_t[]){groups, self->shape[1] / groups, rest}, (int64_t[]){1, 0, 2}, 3, self->shape + 1, self->ndim - 1);
+}
