@@ -1,0 +1,172 @@
+/* The Fourier family composed of three transforms (complex, real to half, half to real): sizes, norms, several dims, and the short-time
+ * transform. They differentiate themselves. */
+#include "ops/bag.h"
+#include "ops/native.h"
+#include "tpi_ops.h"
+#include <math.h>
+
+/* ---- Arguments ------------------------------------------------------------------------------------------------------------ */
+
+/* Which dims are transformed, and to what sizes. */
+typedef struct request {
+    int ndim;
+    int64_t dim[TP_MAX_DIMS], size[TP_MAX_DIMS];
+    double scale;
+} request;
+
+/* norm: where 1 / n goes. "backward" (the default): to the inverse; "forward": to the forward transform; "ortho": half of it to each. */
+static bool read_norm(const char *norm, bool forward, int64_t n, double *scale) {
+    const char *name = norm ? norm : "backward";
+    if (!strcmp(name, "ortho")) *scale = 1 / sqrt((double)n);
+    else if (!strcmp(name, "backward")) *scale = forward ? 1 : 1 / (double)n;
+    else if (!strcmp(name, "forward")) *scale = forward ? 1 / (double)n : 1;
+    else return tpi_refuse(TP_ERR_VALUE, "argument 'norm': expected \"forward\", \"backward\" or \"ortho\", got \"%s\"", name);
+    return true;
+}
+
+/* s and dim as PyTorch reads them: dim not given means the last dims that s names, or all. halved: self holds the non-redundant half along
+ * the last dim, whose size is then 2 (size - 1) unless given. */
+static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward, bool halved) {
+    bool mask[TP_MAX_DIMS];
+    if (s.v && dim.v && s.n != dim.n)
+        return tpi_refuse(TP_ERR_VALUE, "arguments 's' and 'dim': expected lists of the same length, got %lld and %lld", (long long)s.n, (long long)dim.n);
+    if (s.v && s.n > self->ndim) return tpi_refuse(TP_ERR_VALUE, "argument 's': got %lld sizes for %d dimensions", (long long)s.n, self->ndim);
+    if (dim.v && dim.n && !tpi_wrap_dims(dim, self->ndim, mask)) return false;
+    r->ndim = (int)(dim.v ? dim.n : s.v ? s.n : self->ndim);
+    int64_t total = 1;
+    for (int i = 0; i < r->ndim; i++) {
+        int d = dim.v ? TPI_DIM(self, dim.v[i]) : self->ndim - r->ndim + i;
+        if (d < 0) return false;
+        bool half = halved && i == r->ndim - 1;
+        int64_t given = s.v ? s.v[i] : -1;
+        r->dim[i] = d;
+        r->size[i] = given != -1 ? given : half ? 2 * (self->shape[d] - 1) : self->shape[d];
+        if (r->size[i] < 1) return tpi_refuse(TP_ERR_VALUE, "argument '%s': invalid number of data points (%lld) along dim %d", s.v ? "s" : "self", (long long)r->size[i], d);
+        total *= r->size[i];
+    }
+    return read_norm(norm, forward, total, &r->scale);
+}
+
+/* One dim: n and dim as lists. */
+static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward, bool halved) {
+    if (!self->ndim) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at least one dimension, got none");
+    if (n != TP_NONE && n < 1) return tpi_refuse(TP_ERR_VALUE, "argument 'n': invalid number of data points (%lld)", (long long)n);
+    return read_request(r, self, n == TP_NONE ? tp_no_ints() : TP_INTS(n), TP_INTS(dim), norm, forward, halved);
+}
+
+static bool check_precision(const tp_tensor *t) {
+    return (t->dtype != TP_FLOAT16 && t->dtype != TP_BFLOAT16) ||
+           tpi_refuse(TP_ERR_MISSING, "argument 'self': not implemented for %s on the CPU", tp_dtype_name((tp_dtype)t->dtype));
+}
+
+static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) {
+    return (tp_dtype)t->dtype == dtype ? t : tpi_put(bag, tpo_to_dtype(t, dtype));
+}
+static tp_tensor *as_complex(tpi_bag *bag, tp_tensor *t) {
+    return in_dtype(bag, t, tpi_dtype_to_complex(tpi_dtype_to_float((tp_dtype)t->dtype)));
+}
+
+/* Cut to n elements along a dim, or filled up with zeros. */
+static tp_tensor *resized(tpi_bag *bag, tp_tensor *t, int64_t dim, int64_t n) {
+    if (!t || t->shape[dim] == n) return t;
+    if (t->shape[dim] > n) return tpi_put(bag, tpo_narrow(t, dim, 0, n));
+    int64_t pad[2 * TP_MAX_DIMS] = {0}, last = t->ndim - 1 - dim; /* pads are listed from the last dim on */
+    pad[2 * last + 1] = n - t->shape[dim];
+    return tpi_put(bag, tpo_constant_pad_nd(t, tp_ints_view(pad, 2 * last + 2), tp_int(0)));
+}
+
+/* ---- Transforms ------------------------------------------------------------------------------------------------------------ */
+
+static tp_tensor *complex_to_complex(tp_tensor *self, const request *r, bool forward) {
+    if (!check_precision(self)) return NULL;
+    tpi_bag bag = {0};
+    tp_tensor *x = as_complex(&bag, self);
+    for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
+    return tpi_empty_bag(&bag, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim), r->scale, forward));
+}
+
+/* The last dim by the real transform, the others by the complex one. Backward: the conjugate, for ihfft. */
+static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forward) {
+    if (!check_precision(self)) return NULL;
+    if (tp_dtype_is_complex((tp_dtype)self->dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a real tensor, got %s", tp_dtype_name((tp_dtype)self->dtype));
+    if (r->ndim < 1) return tpi_fail(TP_ERR_VALUE, "argument 'dim': expected at least one dim");
+    tpi_bag bag = {0};
+    tp_tensor *x = in_dtype(&bag, self, tpi_dtype_to_float((tp_dtype)self->dtype));
+    for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
+    x = tpi_put(&bag, tpo_fft_r2c(x, r->dim[r->ndim - 1], r->scale));
+    if (!forward) x = tpi_put(&bag, tpo_conj(x));
+    if (r->ndim > 1) x = tpi_put(&bag, tpo_fft_c2c(x, tp_ints_view(r->dim, r->ndim - 1), 1, forward));
+    return tpi_empty_bag(&bag, tpi_retain(x));
+}
+
+/* forward: hfft, which is the inverse of the conjugate. */
+static tp_tensor *complex_to_real(tp_tensor *self, const request *r, bool forward) {
+    if (!check_precision(self)) return NULL;
+    if (r->ndim < 1) return tpi_fail(TP_ERR_VALUE, "argument 'dim': expected at least one dim");
+    tpi_bag bag = {0};
+    int last = r->ndim - 1;
+    tp_tensor *x = as_complex(&bag, self);
+    for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], i == last ? r->size[i] / 2 + 1 : r->size[i]);
+    if (last > 0) x = tpi_put(&bag, tpo_fft_c2c(x, tp_ints_view(r->dim, last), 1, forward));
+    if (forward) x = tpi_put(&bag, tpo_conj(x));
+    return tpi_empty_bag(&bag, tpo_fft_c2r(x, r->dim[last], r->size[last], r->scale));
+}
+
+tp_tensor *tpi_compose_fft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
+    request r;
+    return read_single(&r, self, n, dim, norm, forward, false) ? complex_to_complex(self, &r, forward) : NULL;
+}
+tp_tensor *tpi_compose_rfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
+    request r;
+    return read_single(&r, self, n, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
+}
+tp_tensor *tpi_compose_irfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
+    request r;
+    return read_single(&r, self, n, dim, norm, forward, true) ? complex_to_real(self, &r, forward) : NULL;
+}
+tp_tensor *tpi_compose_fftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
+    request r;
+    return read_request(&r, self, s, dim, norm, forward, false) ? complex_to_complex(self, &r, forward) : NULL;
+}
+tp_tensor *tpi_compose_rfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
+    request r;
+    return read_request(&r, self, s, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
+}
+tp_tensor *tpi_compose_irfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
+    request r;
+    return read_request(&r, self, s, dim, norm, forward, true) ? complex_to_real(self, &r, forward) : NULL;
+}
+
+/* The half's inner elements stand for two each: what the gradient of half-to-real needs. */
+tp_tensor *tpi_compose_double_inner(tp_tensor *self, int64_t dim, int64_t n) {
+    int d = TPI_DIM(self, dim);
+    int64_t inner = (n - 1) / 2;
+    if (d < 0) return NULL;
+    if (inner < 1) return tpi_retain(self);
+    tpi_bag bag = {0};
+    tp_tensor *first = tpi_put(&bag, tpo_narrow(self, d, 0, 1)), *middle = tpi_put(&bag, tpo_narrow(self, d, 1, inner));
+    tp_tensor *twice = tpi_put(&bag, tpo_add(TP_OPERAND(middle), TP_OPERAND(middle), tp_int(1)));
+    tp_tensor *parts[3] = {first, twice, NULL};
+    int64_t count = 2;
+    if (n % 2 == 0) parts[count++] = tpi_put(&bag, tpo_narrow(self, d, inner + 1, 1));
+    if (!first || !twice || (n % 2 == 0 && !parts[2])) return tpi_empty_bag(&bag, NULL);
+    return tpi_empty_bag(&bag, tpo_cat((tp_tensors){parts, count}, d));
+}
+
+tp_tensor *tpi_compose_fill_up(tp_tensor *self, int64_t dim, int64_t n) {
+    tpi_bag bag = {0};
+    int d = TPI_DIM(self, dim);
+    return d < 0 ? NULL : tpi_empty_bag(&bag, tpi_retain(resized(&bag, self, d, n)));
+}
+
+/* inverse: undoes the shift of odd sizes too. */
+tp_tensor *tpi_compose_fftshift(tp_tensor *self, tp_ints dim, bool inverse) {
+    bool mask[TP_MAX_DIMS];
+    int64_t dims[TP_MAX_DIMS], shifts[TP_MAX_DIMS];
+    int n = 0;
+    if (!self->ndim) return tpi_retain(self);
+    if (!tpi_wrap_dims(dim, self->ndim, mask)) return NULL;
+    for (int d = 0; d < self->ndim; d++)
+        if (mask[d]) dims[n] = d, shifts[n++] = inverse ? (self->shape[d] + 1) / 2 : self->shape[d] / 2;
+    return tpo_roll(self, tp_ints_view(shifts, n), tp_ints_view(dims, n));
+}
