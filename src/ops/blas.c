@@ -199,7 +199,10 @@ static void dot_chunk(int64_t chunk, void *context) {
 
 static double _Complex number(tp_scalar s) {
     tpi_c128 v = tpi_param_of(s, TPI_C128).c128;
-    return CMPLX(v.re, v.im);
+    double _Complex z;
+    __real__ z = v.re;
+    __imag__ z = v.im;
+    return z;
 }
 
 /* One row times one column: chunks of k, added in order. */

@@ -102,21 +102,30 @@ static void F(radix5)(const F(pass) *c) {
     CLOSE_PASS
 }
 
+/* Multiplies element k of all lanes by w[k]. */
+static void F(multiply_lines)(int64_t n, int64_t lanes, T *restrict re, T *restrict im, const F(complex_) *w) {
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t l = k * lanes; l < (k + 1) * lanes; l++) {
+            T r = re[l] * w[k].re - im[l] * w[k].im;
+            im[l] = re[l] * w[k].im + im[l] * w[k].re, re[l] = r;
+        }
+}
+
 /* Radixes 7, 11 and 13, by the definition; `roots` holds exp(-2 pi i j / radix). */
 static void F(radix_any)(const F(pass) *c, int radix, const F(complex_) *roots) {
     OPEN_PASS(radix)
     for (int k = 0; k < radix; k++) {
         const F(complex_) one = {1, 0}, turn = k ? w[k - 1] : one;
-        INDEPENDENT
-        for (int64_t q = 0; q < s; q++) {
-            T re = xr[q], im = xi[q];
-            for (int j = 1; j < radix; j++) {
-                const F(complex_) root = roots[j * k % radix];
-                T vr = xr[q + j * step], vi = xi[q + j * step];
-                re += vr * root.re - vi * root.im, im += vr * root.im + vi * root.re;
-            }
-            STORE(k, re, im, turn);
+        T *re = yr + k * s, *im = yi + k * s;
+        memcpy(re, xr, (size_t)s * sizeof(T));
+        memcpy(im, xi, (size_t)s * sizeof(T));
+        for (int j = 1; j < radix; j++) {
+            const F(complex_) root = roots[j * k % radix];
+            const T *vr = xr + j * step, *vi = xi + j * step;
+            INDEPENDENT
+            for (int64_t q = 0; q < s; q++) re[q] += vr[q] * root.re - vi[q] * root.im, im[q] += vr[q] * root.im + vi[q] * root.re;
         }
+        F(multiply_lines)(1, s, re, im, &turn);
     }
     CLOSE_PASS
 }
@@ -143,15 +152,6 @@ static void F(run_stages)(const tpi_fft_plan *plan, int64_t lanes, T **work) {
         F(exchange)(&work[1], &work[3]);
         n /= stage->radix, s *= stage->radix;
     }
-}
-
-/* Multiplies element k of all lanes by w[k]. */
-static void F(multiply_lines)(int64_t n, int64_t lanes, T *restrict re, T *restrict im, const F(complex_) *w) {
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t l = k * lanes; l < (k + 1) * lanes; l++) {
-            T r = re[l] * w[k].re - im[l] * w[k].im;
-            im[l] = re[l] * w[k].im + im[l] * w[k].re, re[l] = r;
-        }
 }
 
 /* Bluestein: with c[k] = exp(-i pi k^2 / n), X[k] = c[k] sum_j (x[j] c[j]) conj(c[k - j]): a convolution, done by transforms of a power of two. */

@@ -74,11 +74,11 @@ bool tpi_native_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_ten
 
 /* LAPACK's row exchanges as the permutation they make: P (m, m) with A = P L U, one matrix per row of pivots (from 1). */
 tp_tensor *tpi_native_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) {
-    if (pivots->dtype != TP_INT32 || pivots->ndim < 1)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'LU_pivots': expected int32 with at least one dimension, got %s of shape %s",
+    if (!tp_dtype_is_integral((tp_dtype)pivots->dtype) || pivots->ndim < 1)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'LU_pivots': expected integers with at least one dimension, got %s of shape %s",
                         tp_dtype_name((tp_dtype)pivots->dtype), tpi_shape_text(tpi_shape(pivots)));
     int64_t k = pivots->shape[pivots->ndim - 1], batches = tpi_batches_of(pivots, 1);
-    tp_tensor *ready = tpi_contiguous_data(pivots), *p = ready ? tpi_columns_new(pivots, 1, m, m, dtype) : NULL;
+    tp_tensor *whole = tpi_as_dtype_data(pivots, TP_INT32), *ready = whole ? tpi_after(whole, tpi_contiguous_data(whole)) : NULL, *p = ready ? tpi_columns_new(pivots, 1, m, m, dtype) : NULL;
     int64_t *row = p ? tpi_malloc(sizeof *row * (size_t)(m + 1)) : NULL;
     bool ok = row && tpi_fill_data(p, tp_int(0));
     for (int64_t b = 0; ok && b < batches; b++) {
