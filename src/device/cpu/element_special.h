@@ -1,16 +1,27 @@
-/* Special functions of the element language. Included by element.h. */
+/* Special functions of the element language: by series where they converge fast, by asymptotic expansions where those are exact to double
+ * precision, and between the two by an integral (trapezoidal sums of smooth, fast decaying functions are exact to double precision) or
+ * by Newton's method on a function above. Everything is computed in double; float results are rounded once. Included by element.h. */
 #ifndef TPI_ELEMENT_SPECIAL_H
 #define TPI_ELEMENT_SPECIAL_H
+#define EL_HEAVY static __attribute__((unused, noinline)) /* too long to put in line: no loop over it vectorises anyway */
+#define EL_PI 3.14159265358979323846
+#define EL_SQRT_PI 1.77245385090551602730
+#define EL_SQRT2 1.41421356237309504880
+#define EL_EULER 0.57721566490153286061
+#define EL_FLOAT1(name) EL float el_##name##_f32(float x) { return (float)el_##name##_f64((double)x); }
+#define EL_FLOAT2(name) EL float el_##name##_f32(float x, float y) { return (float)el_##name##_f64((double)x, (double)y); }
+
+/* ---- Gamma and zeta ---- */
 EL float el_lgamma_f32(float x) { int sign; return lgammaf_r(x, &sign); }
 EL double el_lgamma_f64(double x) { int sign; return lgamma_r(x, &sign); }
 
 /* Upwards by the recurrence until the asymptotic series holds. */
-EL double el_digamma_f64(double x) {
+EL_HEAVY double el_digamma_f64(double x) {
     double r = 0;
     if (x == 0) return copysign(INFINITY, -x);
     if (x < 0) {
         if (x == floor(x)) return NAN;
-        r = -3.14159265358979323846 / tan(3.14159265358979323846 * x); /* reflection */
+        r = -EL_PI / tan(EL_PI * (x - floor(x))); /* reflection */
         x = 1 - x;
     }
     for (; x < 10; x += 1) r -= 1 / x;
@@ -18,12 +29,12 @@ EL double el_digamma_f64(double x) {
     double series = y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
     return r + log(x) - 0.5 / x - series;
 }
-EL float el_digamma_f32(float x) { return (float)el_digamma_f64((double)x); }
+EL_FLOAT1(digamma)
 
-/* The Hurwitz zeta function for s > 1, q > 0: a direct sum, then Euler and Maclaurin. */
-EL double el_zeta_f64(double s, double q) {
-    static const double b[12] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
-        -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0, -174611.0 / 802857662698291200000.0, 0, 0};
+/* The Hurwitz zeta function for s > 1: a direct sum, then Euler and Maclaurin. */
+EL_HEAVY double el_zeta_f64(double s, double q) {
+    static const double b[10] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
+        -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0, -174611.0 / 802857662698291200000.0};
     if (s == 1) return INFINITY;
     if (s < 1) return NAN;
     if (q <= 0) {
@@ -40,7 +51,7 @@ EL double el_zeta_f64(double s, double q) {
     }
     return sum;
 }
-EL float el_zeta_f32(float s, float q) { return (float)el_zeta_f64((double)s, (double)q); }
+EL_FLOAT2(zeta)
 
 /* (-1)^(n+1) n! zeta(n + 1, x) */
 EL double el_polygamma_f64(double n, double x) {
@@ -48,5 +59,236 @@ EL double el_polygamma_f64(double n, double x) {
     double sign = fmod(n, 2) == 0 ? -1 : 1;
     return sign * tgamma(n + 1) * el_zeta_f64(n + 1, x);
 }
-EL float el_polygamma_f32(float n, float x) { return (float)el_polygamma_f64((double)n, (double)x); }
+EL_FLOAT2(polygamma)
+
+/* The incomplete gamma functions: P by its series up to x = a + 1, Q by its continued fraction beyond. */
+EL double el_gamma_front(double a, double x) { return exp(a * log(x) - x - el_lgamma_f64(a)); }
+EL double el_gamma_series(double a, double x) {
+    double term = 1 / a, sum = term;
+    for (double k = a + 1; fabs(term) > 1e-17 * fabs(sum) && k < a + 100000; k += 1) sum += term *= x / k;
+    return sum * el_gamma_front(a, x);
+}
+EL double el_gamma_fraction(double a, double x) { /* Lentz */
+    const double tiny = 1e-300;
+    double b = x + 1 - a, c = 1 / tiny, d = 1 / b, f = d;
+    for (int i = 1; i < 100000; i++) {
+        double n = -i * (i - a);
+        b += 2;
+        d = n * d + b, d = fabs(d) < tiny ? tiny : d;
+        c = b + n / c, c = fabs(c) < tiny ? tiny : c;
+        d = 1 / d;
+        f *= d * c;
+        if (fabs(d * c - 1) < 1e-16) break;
+    }
+    return f * el_gamma_front(a, x);
+}
+EL_HEAVY double el_igamma_f64(double a, double x) {
+    if (!(x >= 0) || !(a >= 0)) return NAN;
+    if (a == 0) return x > 0 ? 1 : NAN;
+    if (x == 0) return 0;
+    if (isinf(a)) return isinf(x) ? NAN : 0;
+    if (isinf(x)) return 1;
+    return x < a + 1 ? el_gamma_series(a, x) : 1 - el_gamma_fraction(a, x);
+}
+EL_HEAVY double el_igammac_f64(double a, double x) {
+    if (!(x >= 0) || !(a >= 0)) return NAN;
+    if (a == 0) return x > 0 ? 0 : NAN;
+    if (x == 0) return 1;
+    if (isinf(a)) return isinf(x) ? NAN : 1;
+    if (isinf(x)) return 0;
+    return x < a + 1 ? 1 - el_gamma_series(a, x) : el_gamma_fraction(a, x);
+}
+EL_FLOAT2(igamma) EL_FLOAT2(igammac)
+
+/* ---- The error function's relatives ---- */
+/* exp(x^2) erfc(x): the square is kept in two parts so that its exponential loses nothing; far out the asymptotic series. */
+EL_HEAVY double el_erfcx_f64(double x) {
+    double s = x * x, rest = fma(x, x, -s);
+    if (x < 25) return x < -26.7 ? INFINITY : exp(s) * (1 + rest) * erfc(x);
+    double y = 1 / s;
+    return (1 - y * 0.5 * (1 - y * 1.5 * (1 - y * 2.5 * (1 - y * 3.5)))) / (x * EL_SQRT_PI);
+}
+EL double el_log_ndtr_f64(double x) {
+    double y = x / EL_SQRT2;
+    return x < -1 ? log(el_erfcx_f64(-y) / 2) - y * y : log1p(-erfc(y) / 2);
+}
+EL double el_ndtr_f64(double x) { return 0.5 * erfc(-x / EL_SQRT2); }
+
+/* Newton's method for log_ndtr(x) = log(p), p up to 1/2: the function is concave and increasing, so from the left every step stays left. */
+EL double el_ndtri_lower(double p) {
+    double want = log(p), x = -sqrt(-2 * want);
+    for (int i = 0; i < 60; i++) {
+        double at = el_log_ndtr_f64(x), step = (want - at) * exp(at + 0.5 * x * x) * 2.50662827463100050242;
+        x += step;
+        if (fabs(step) <= 4e-16 * fabs(x) || !(fabs(step) > 1e-17)) break;
+    }
+    return x;
+}
+EL_HEAVY double el_ndtri_f64(double p) {
+    if (!(p >= 0 && p <= 1)) return NAN;
+    if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
+    return p <= 0.5 ? el_ndtri_lower(p) : -el_ndtri_lower(1 - p);
+}
+EL_HEAVY double el_erfinv_f64(double y) {
+    double a = fabs(y);
+    if (!(a <= 1)) return NAN;
+    if (a == 1) return copysign(INFINITY, y);
+    if (a >= 0.5) return copysign(el_ndtri_lower((1 - a) / 2) / EL_SQRT2, y);
+    double x = y * (EL_SQRT_PI / 2) * (1 + y * y * (EL_PI / 12));
+    for (int i = 0; i < 4; i++) x -= (erf(x) - y) * (EL_SQRT_PI / 2) * exp(x * x);
+    return x;
+}
+EL_FLOAT1(erfcx) EL_FLOAT1(log_ndtr) EL_FLOAT1(ndtr) EL_FLOAT1(ndtri) EL_FLOAT1(erfinv)
+
+/* ---- Bessel functions ---- */
+EL double el_bessel_j0_f64(double x) { return j0(x); }
+EL double el_bessel_j1_f64(double x) { return j1(x); }
+EL double el_bessel_y0_f64(double x) { return x < 0 ? NAN : y0(x); }
+EL double el_bessel_y1_f64(double x) { return x < 0 ? NAN : y1(x); }
+EL_FLOAT1(bessel_j0) EL_FLOAT1(bessel_j1) EL_FLOAT1(bessel_y0) EL_FLOAT1(bessel_y1)
+
+/* 1 + sign (4 v^2 - 1) / (8 x) + (4 v^2 - 1)(4 v^2 - 9) / (2! (8 x)^2) + ..., exact to double precision from x = 18 on; sign -1 for I, 1 for K. */
+EL double el_bessel_tail(double order, double x, double sign) {
+    double term = 1, sum = 1;
+    for (int k = 1; k < 30; k++) {
+        double odd = 2 * k - 1, next = term * sign * (4 * order * order - odd * odd) / (8 * k * x);
+        if (fabs(next) >= fabs(term) || fabs(next) < 1e-17) break;
+        sum += term = next;
+    }
+    return sum;
+}
+/* exp(-x) I_order(x) for x >= 0, order 0 or 1. */
+EL_HEAVY double el_bessel_ie(int order, double x) {
+    if (x > 20) return isinf(x) ? 0 : el_bessel_tail(order, x, -1) / sqrt(2 * EL_PI * x);
+    double q = x * x / 4, term = order ? x / 2 : 1, sum = term;
+    for (int k = 1; term > 1e-17 * sum; k++) sum += term *= q / ((double)k * (k + order));
+    return sum * exp(-x);
+}
+EL double el_i0e_f64(double x) { return el_bessel_ie(0, fabs(x)); }
+EL double el_i1e_f64(double x) { return x < 0 ? -el_bessel_ie(1, -x) : el_bessel_ie(1, x); }
+EL double el_i0_f64(double x) { return el_bessel_ie(0, fabs(x)) * exp(fabs(x)); }
+EL double el_i1_f64(double x) { return el_i1e_f64(x) * exp(fabs(x)); }
+EL_FLOAT1(i0) EL_FLOAT1(i0e) EL_FLOAT1(i1) EL_FLOAT1(i1e)
+
+/* exp(x) K_order(x) = the integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, for 0.1 < x < 18: a trapezoidal sum. */
+EL double el_bessel_k_integral(double order, double x) {
+    const double h = 0.125;
+    double sum = 0.5;
+    for (int k = 1; k < 80; k++) {
+        double s = sinh(0.5 * h * k), part = exp(-2 * x * s * s) * cosh(order * h * k);
+        sum += part;
+        if (part < 1e-18 * sum) break;
+    }
+    return sum * h;
+}
+EL_HEAVY double el_bessel_ke(int order, double x) {
+    if (x != x || x < 0) return NAN;
+    if (x == 0) return INFINITY;
+    if (x >= 18) return isinf(x) ? 0 : el_bessel_tail(order, x, 1) * sqrt(EL_PI / (2 * x));
+    if (x > 2) return el_bessel_k_integral(order, x);
+    /* K0 = -(log(x / 2) + euler) I0 + sum H_k q^k / k!^2; K1 = 1 / x + log(x / 2) I1 - sum (H_k + H_(k+1) - 2 euler) (x / 4) q^k / (k! (k+1)!) */
+    double q = x * x / 4, l = log(x / 2), harmonic = 0, term = order ? x / 2 : 1, sum = 0;
+    for (int k = 0; k < 40; k++) {
+        if (k) term *= q / ((double)k * (k + order)), harmonic += 1.0 / k;
+        double psi = harmonic - EL_EULER;
+        sum += order ? term * (l - 0.5 * (2 * psi + 1.0 / (k + 1))) : term * (psi - l);
+        if (term < 1e-19) break;
+    }
+    return ((order ? 1 / x : 0) + sum) * exp(x);
+}
+EL double el_bessel_k0e_f64(double x) { return el_bessel_ke(0, x); }
+EL double el_bessel_k1e_f64(double x) { return el_bessel_ke(1, x); }
+EL double el_bessel_k0_f64(double x) { return el_bessel_ke(0, x) * exp(-x); }
+EL double el_bessel_k1_f64(double x) { return el_bessel_ke(1, x) * exp(-x); }
+EL_FLOAT1(bessel_k0) EL_FLOAT1(bessel_k1) EL_FLOAT1(bessel_k0e) EL_FLOAT1(bessel_k1e)
+
+/* The Airy function: Maclaurin's series about zero, K of order 1/3 on the right, the oscillating asymptotic expansion on the left. */
+EL_HEAVY double el_airy_ai_f64(double x) {
+    if (x != x || isinf(x)) return isinf(x) ? (x > 0 ? 0 : NAN) : NAN;
+    double z = 2.0 / 3 * fabs(x) * sqrt(fabs(x));
+    if (x > 2) return sqrt(x / 3) / EL_PI * exp(-z) * (z >= 18 ? el_bessel_tail(1.0 / 3, z, 1) * sqrt(EL_PI / (2 * z)) : el_bessel_k_integral(1.0 / 3, z));
+    if (x > -7) {
+        double c = x * x * x, f = 1, g = x, fs = 1, gs = x;
+        for (int k = 1; k < 80; k++) {
+            f *= c / ((3.0 * k - 1) * (3 * k)), g *= c / ((3.0 * k) * (3 * k + 1));
+            fs += f, gs += g;
+            if (fabs(f) + fabs(g) < 1e-18 * (fabs(fs) + fabs(gs))) break;
+        }
+        return 0.35502805388781723926 * fs - 0.25881940379280679841 * gs;
+    }
+    double u = 1, even = 1, odd = 0; /* u_k / z^k, u_k = u_(k-1) (6k-5)(6k-1) / (72 k) */
+    for (int k = 1; k < 40; k++) {
+        double next = u * (6.0 * k - 5) * (6 * k - 1) / (72 * k * z);
+        if (next >= u || next < 1e-17) break;
+        u = next;
+        double signed_u = k / 2 % 2 ? -u : u;
+        if (k % 2) odd += signed_u;
+        else even += signed_u;
+    }
+    return (cos(z - EL_PI / 4) * even + sin(z - EL_PI / 4) * odd) / (EL_SQRT_PI * sqrt(sqrt(-x)));
+}
+EL_FLOAT1(airy_ai)
+EL double el_spherical_j0_f64(double x) { /* sin(x) / x */
+    if (isinf(x)) return 0;
+    double s = x * x;
+    return fabs(x) < 0.5 ? 1 - s / 6 * (1 - s / 20 * (1 - s / 42 * (1 - s / 72 * (1 - s / 110 * (1 - s / 156))))) : sin(x) / x;
+}
+EL_FLOAT1(spherical_j0)
+
+/* ---- Orthogonal polynomials of degree n, a whole number in floating clothes ---- */
+/* All four kinds of Chebyshev's share the recurrence and differ in the polynomial of degree one: x, 2x, 2x - 1, 2x + 1. Within (-1, 1)
+ * high degrees go through the angle. */
+EL double el_chebyshev_recur(double x, int64_t n, double first) {
+    double p = 1, q = first;
+    if (n == 0) return 1;
+    for (int64_t k = 1; k < n && !isnan(q); k++) {
+        double r = 2 * x * q - p;
+        p = q, q = r;
+    }
+    return q;
+}
+EL double el_sign_of(int64_t n) { return n % 2 ? -1 : 1; }
+EL_HEAVY double el_chebyshev_t_f64(double x, double degree) {
+    int64_t n = (int64_t)degree;
+    if (n < 0) return 0;
+    if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n);
+    return n > 6 && fabs(x) < 1 ? cos((double)n * acos(x)) : el_chebyshev_recur(x, n, x);
+}
+EL_HEAVY double el_chebyshev_u_f64(double x, double degree) {
+    int64_t n = (int64_t)degree;
+    if (n < 0) return 0;
+    if (fabs(x) == 1) return (double)(n + 1) * (x > 0 ? 1 : el_sign_of(n));
+    return n > 8 && fabs(x) < 1 ? sin((double)(n + 1) * acos(x)) / sin(acos(x)) : el_chebyshev_recur(x, n, 2 * x);
+}
+EL_HEAVY double el_chebyshev_v_f64(double x, double degree) {
+    int64_t n = (int64_t)degree;
+    if (n < 0) return 0;
+    if (fabs(x) == 1) return x > 0 ? 1 : (double)(2 * n + 1) * el_sign_of(n);
+    return n > 8 && fabs(x) < 1 ? cos(((double)n + 0.5) * acos(x)) / cos(acos(x) / 2) : el_chebyshev_recur(x, n, 2 * x - 1);
+}
+EL_HEAVY double el_chebyshev_w_f64(double x, double degree) {
+    int64_t n = (int64_t)degree;
+    if (n < 0) return 0;
+    if (fabs(x) == 1) return x > 0 ? (double)(2 * n + 1) : el_sign_of(n);
+    return n > 8 && fabs(x) < 1 ? sin(((double)n + 0.5) * acos(x)) / sin(acos(x) / 2) : el_chebyshev_recur(x, n, 2 * x + 1);
+}
+#define EL_RECUR(name, first, early, next)                              \
+    EL_HEAVY double el_##name##_f64(double x, double degree) {          \
+        int64_t n = (int64_t)degree;                                    \
+        if (n < 0) return 0;                                            \
+        early;                                                          \
+        if (n == 0) return 1;                                           \
+        double p = 1, q = first;                                        \
+        for (int64_t i = 1; i < n && !isnan(q); i++) {                  \
+            const double k = (double)i, r = next;                       \
+            p = q, q = r;                                               \
+        }                                                               \
+        return q;                                                       \
+    }
+EL_RECUR(hermite_h, 2 * x, if (n > 128) return NAN, 2 * x * q - 2 * k * p)
+EL_RECUR(hermite_he, x, if (n > 128) return NAN, x * q - k * p)
+EL_RECUR(laguerre_l, 1 - x, if (x == 0) return 1, ((2 * k + (1 - x)) * q - k * p) / (k + 1))
+EL_RECUR(legendre_p, x, if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n), ((2 * k + 1) * x * q - k * p) / (k + 1))
+EL_FLOAT2(chebyshev_t) EL_FLOAT2(chebyshev_u) EL_FLOAT2(chebyshev_v) EL_FLOAT2(chebyshev_w)
+EL_FLOAT2(hermite_h) EL_FLOAT2(hermite_he) EL_FLOAT2(laguerre_l) EL_FLOAT2(legendre_p)
 #endif

@@ -1,0 +1,119 @@
+/* Pointwise operators that look at their arguments before they choose a kernel. */
+#include "ops/bag.h"
+#include "ops/native.h"
+#include "tpi_ops.h"
+#include <float.h>
+#include <math.h>
+
+/* Powers that need no logarithm: 2, 3, 1/2, -1/2, -1, -2 of tensors whose dtype the exponent does not raise. */
+static tp_tensor *easy_power(tp_tensor *self, tp_scalar exponent, bool *taken) {
+    bool whole = tp_dtype_is_integral((tp_dtype)self->dtype), any = !whole && self->dtype != TP_BOOL;
+    double e = exponent.kind == TP_SCALAR_FLOAT || exponent.kind == TP_SCALAR_INT ? tp_scalar_to_double(exponent) : 0;
+    *taken = true;
+    if (any || (whole && exponent.kind == TP_SCALAR_INT)) {
+        if (e == 2) return tpo_times_itself(self);
+        if (e == 3) return tpo_cube(self);
+    }
+    if (any && e == 0.5) return tpo_sqrt(self);
+    if (any && e == -0.5) return tpo_rsqrt(self);
+    if (any && e == -1) return tpo_reciprocal(self);
+    if (any && e == -2) {
+        tp_tensor *square = tpo_times_itself(self);
+        return square ? tpi_after(square, tpo_reciprocal(square)) : NULL;
+    }
+    *taken = false;
+    return NULL;
+}
+
+tp_tensor *tpi_compose_pow(tp_operand self, tp_operand other) {
+    if (self.tensor && !other.tensor) {
+        bool taken, whole = tp_dtype_is_integral((tp_dtype)self.tensor->dtype) || self.tensor->dtype == TP_BOOL;
+        if (whole && other.scalar.kind == TP_SCALAR_INT && other.scalar.as.i < 0)
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'other': Integers to negative integer powers are not allowed.");
+        tp_tensor *out = easy_power(self.tensor, other.scalar, &taken);
+        if (taken) return out;
+    }
+    return tpo_power(self, other);
+}
+
+static bool is_complex(tp_operand a) { return a.tensor ? tp_dtype_is_complex((tp_dtype)a.tensor->dtype) : a.scalar.kind == TP_SCALAR_COMPLEX; }
+
+tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
+    if (!self.tensor && !exponent.tensor) return tpi_fail(TP_ERR_TYPE, "argument 'self': expected a tensor as one of the two, got two numbers");
+    tp_dtype dtype = is_complex(self) || is_complex(exponent) ? TP_COMPLEX128 : TP_FLOAT64;
+    tpi_bag bag = {0};
+    if (self.tensor && !(self.tensor = tpi_put(&bag, tpo_to_dtype(self.tensor, dtype)))) return tpi_empty_bag(&bag, NULL);
+    if (exponent.tensor && !(exponent.tensor = tpi_put(&bag, tpo_to_dtype(exponent.tensor, dtype)))) return tpi_empty_bag(&bag, NULL);
+    return tpi_empty_bag(&bag, tpi_compose_pow(self, exponent));
+}
+
+static double largest(tp_dtype dtype) {
+    switch (dtype) {
+    case TP_FLOAT16: return 65504;
+    case TP_BFLOAT16: return 3.38953138925153547590e38;
+    case TP_FLOAT32: case TP_COMPLEX64: return FLT_MAX;
+    default: return DBL_MAX;
+    }
+}
+
+tp_tensor *tpi_compose_nan_to_num(tp_tensor *self, double nan_value, double posinf, double neginf) {
+    tp_dtype dtype = (tp_dtype)self->dtype;
+    if (!tp_dtype_is_floating(dtype) && !tp_dtype_is_complex(dtype)) return tpo_clone(self, TP_PRESERVE);
+    if (isnan(nan_value)) nan_value = 0; /* not given */
+    if (isnan(posinf)) posinf = largest(dtype);
+    if (isnan(neginf)) neginf = -largest(dtype);
+    if (tp_dtype_is_floating(dtype)) return tpo_replace_nonfinite(self, nan_value, posinf, neginf);
+    tpi_bag bag = {0};
+    tp_tensor *parts = tpi_put(&bag, tpo_view_as_real(self)), *done = parts ? tpi_put(&bag, tpo_replace_nonfinite(parts, nan_value, posinf, neginf)) : NULL;
+    return tpi_empty_bag(&bag, done ? tpo_view_as_complex(done) : NULL);
+}
+
+/* ---- Plain answers ---- */
+bool tpi_native_pow_ten(int64_t n, double *out) {
+    *out = pow(10, (double)n);
+    return true;
+}
+
+/* One element of a bool tensor that says whether all of another are true. */
+static bool all_true(tp_tensor *t, bool *out) {
+    tp_tensor *all = t ? tpo_all(t, tp_no_ints(), false) : NULL;
+    if (all) *out = *(const bool *)all->data;
+    tpi_release(all);
+    return all != NULL;
+}
+
+bool tpi_compose_allclose(tp_tensor *self, tp_tensor *other, double rtol, double atol, bool equal_nan, bool *out) {
+    tp_tensor *close = tpo_isclose(self, other, rtol, atol, equal_nan);
+    bool fine = all_true(close, out);
+    tpi_release(close);
+    return fine;
+}
+
+bool tpi_native_equal(tp_tensor *self, tp_tensor *other, bool *out) {
+    *out = false;
+    if (!tpi_same_shape(self, other)) return true;
+    tp_tensor *same = tpo_eq(tp_operand_tensor(self), tp_operand_tensor(other));
+    bool fine = all_true(same, out);
+    tpi_release(same);
+    return fine;
+}
+
+bool tpi_native_frexp(tp_tensor *self, tp_tensor **out) {
+    tp_dtype dtype = (tp_dtype)self->dtype;
+    if (!tp_dtype_is_floating(dtype)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': frexp only supports floating-point dtypes, got %s", tp_dtype_name(dtype));
+    tp_tensor *x = tpi_as_dtype_data(self, TP_FLOAT64), *plain = x ? tpi_contiguous_data(x) : NULL;
+    tp_tensor *mantissa = plain ? tpi_empty(tpi_shape(self), TP_FLOAT64, tpi_device(self)) : NULL;
+    tp_tensor *exponent = mantissa ? tpi_empty(tpi_shape(self), TP_INT32, tpi_device(self)) : NULL;
+    for (int64_t i = 0; exponent && i < self->numel; i++) {
+        int e = 0;
+        ((double *)mantissa->data)[i] = frexp(((const double *)plain->data)[i], &e);
+        ((int32_t *)exponent->data)[i] = e;
+    }
+    out[0] = exponent ? tpi_as_dtype_data(mantissa, dtype) : NULL;
+    out[1] = exponent;
+    tpi_release(x), tpi_release(plain), tpi_release(mantissa);
+    if (out[0]) return true;
+    tpi_release(exponent);
+    out[1] = NULL;
+    return false;
+}
