@@ -164,8 +164,8 @@ static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_
         bad |= __builtin_mul_overflow(product, size, &product);
     }
     bad |= __builtin_add_overflow(last, 1, &last) || __builtin_mul_overflow(last, (int64_t)tpi_dtype_bytes[dtype], &last);
-    if (empty) last = 0;
-    if (bad || (uint64_t)last + (uint64_t)byte_offset > s->bytes) {
+    /* Nothing of an empty tensor is ever read: it may point anywhere, as slices of empty tensors do. */
+    if (bad || (!empty && (uint64_t)last + (uint64_t)byte_offset > s->bytes)) {
         explain(s, dtype, shape, strides, byte_offset);
         header_free(t);
         return NULL;

@@ -704,11 +704,30 @@ static void write_functional(text *t, const op *o, const needs *n) {
     put(t, "}\n\n");
 }
 
+/* A view in place gives the tensor itself the new geometry; its history then goes through the view. */
+static void write_view_inplace(text *t, const op *o, const needs *n) {
+    const char *self = o->args[0].name;
+    char *track = differentiable(o) ? any_tracks(o) : NULL;
+    put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n", self, o->function, arguments(o));
+    if (track) put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s) && !(node = %s_node(%s))) return NULL;\n", track, o->cname, arguments(o));
+    put(t, "    if (!tpi_set_geometry(%s, &g)) %s\n    tpi_touch(%s);\n", self, track ? "goto unrecorded;" : "return NULL;", self);
+    if (track) {
+        const char *outs[1] = {self};
+        put(t, "    if (node) {\n");
+        write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
+        put(t, "    }\n    return %s;\nunrecorded:\n    tpi_node_done(node);\n    return NULL;\n}\n\n", self);
+    } else put(t, "    return %s;\n}\n\n", self);
+}
+
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
     put(t, "tp_tensor *tpo_%s_(%s) {\n", o->cname, parameters(o, true));
     write_null_checks(t, o, "NULL", true);
+    if (o->kind == K_VIEW) {
+        write_view_inplace(t, o, n);
+        return;
+    }
     bool direct = o->kind == K_MAP || o->kind == K_NATIVE_INPLACE;
     if (!direct) {
         text args = {0};
