@@ -23,8 +23,9 @@ bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y,
  * yrow read inside of x, at xrow + stride * w. xrow may lie before the row's start. False when no output of the row does. */
 static inline bool tpi_conv_tap_row(const tpi_conv *c, int64_t row, int64_t kd, int64_t kh, int64_t kw, int64_t *xrow, int64_t *yrow,
                                     int64_t *lo, int64_t *hi) {
-    int64_t d = row / c->y[1] * c->stride[0] - c->pad[0] + kd * c->dilation[0];
-    int64_t h = row % c->y[1] * c->stride[1] - c->pad[1] + kh * c->dilation[1];
+    int64_t above = c->y[0] == 1 ? 0 : row / c->y[1]; /* a division is dear next to a short row */
+    int64_t d = above * c->stride[0] - c->pad[0] + kd * c->dilation[0];
+    int64_t h = (row - above * c->y[1]) * c->stride[1] - c->pad[1] + kh * c->dilation[1];
     if (d < 0 || d >= c->x[0] || h < 0 || h >= c->x[1]) return false;
     int64_t s = c->stride[2], at = kw * c->dilation[2] - c->pad[2], left = c->x[2] - at;
     *lo = at >= 0 ? 0 : s == 1 ? -at : (-at + s - 1) / s;

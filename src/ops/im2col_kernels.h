@@ -1,42 +1,44 @@
 /* The bodies of im2col.isa.c, included once per element type with REAL and K(name) defined. */
 
-void TPI_ISA(K(tpi_im2col))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *x, REAL *cols) {
+void TPI_ISA(K(tpi_im2col))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *x, REAL *cols, int64_t ld) {
     int64_t width = c->y[2], plane = tpi_conv_xsize(c), s = c->stride[2];
     for (int64_t ch = 0; ch < channels; ch++, x += plane)
         for (int64_t kd = 0; kd < c->k[0]; kd++)
             for (int64_t kh = 0; kh < c->k[1]; kh++)
-                for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                for (int64_t kw = 0; kw < c->k[2]; kw++, cols += ld) {
                     int64_t lo, hi, xrow, yrow;
-                    for (int64_t r = row0; r < row0 + rows; r++, cols += width) {
-                        if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) {
-                            memset(cols, 0, (size_t)width * sizeof(REAL));
+                    for (int64_t r = 0; r < rows; r++) {
+                        if (!tpi_conv_tap_row(c, row0 + r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) {
+                            memset(cols + r * width, 0, (size_t)width * sizeof(REAL));
                             continue;
                         }
                         const REAL *from = x + xrow;
-                        for (int64_t w = 0; w < lo; w++) cols[w] = 0;
+                        REAL *to = cols + r * width;
+                        for (int64_t w = 0; w < lo; w++) to[w] = 0;
                         if (s == 1)
-                            for (int64_t w = lo; w < hi; w++) cols[w] = from[w];
+                            for (int64_t w = lo; w < hi; w++) to[w] = from[w];
                         else
-                            for (int64_t w = lo; w < hi; w++) cols[w] = from[w * s];
-                        for (int64_t w = hi; w < width; w++) cols[w] = 0;
+                            for (int64_t w = lo; w < hi; w++) to[w] = from[w * s];
+                        for (int64_t w = hi; w < width; w++) to[w] = 0;
                     }
                 }
 }
 
-void TPI_ISA(K(tpi_col2im))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *cols, REAL *x) {
+void TPI_ISA(K(tpi_col2im))(const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const REAL *cols, int64_t ld, REAL *x) {
     int64_t width = c->y[2], plane = tpi_conv_xsize(c), s = c->stride[2];
     for (int64_t ch = 0; ch < channels; ch++, x += plane)
         for (int64_t kd = 0; kd < c->k[0]; kd++)
             for (int64_t kh = 0; kh < c->k[1]; kh++)
-                for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                for (int64_t kw = 0; kw < c->k[2]; kw++, cols += ld) {
                     int64_t lo, hi, xrow, yrow;
-                    for (int64_t r = row0; r < row0 + rows; r++, cols += width) {
-                        if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
+                    for (int64_t r = 0; r < rows; r++) {
+                        if (!tpi_conv_tap_row(c, row0 + r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
                         REAL *to = x + xrow;
+                        const REAL *from = cols + r * width;
                         if (s == 1)
-                            for (int64_t w = lo; w < hi; w++) to[w] += cols[w];
+                            for (int64_t w = lo; w < hi; w++) to[w] += from[w];
                         else
-                            for (int64_t w = lo; w < hi; w++) to[w * s] += cols[w];
+                            for (int64_t w = lo; w < hi; w++) to[w * s] += from[w];
                     }
                 }
 }

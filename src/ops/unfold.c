@@ -14,25 +14,25 @@ typedef struct job {
 
 static void image_task(int64_t task, void *context) { /* one channel of one image */
     job *j = context;
-    int64_t item = tpi_dtype_bytes[j->dtype], rows = j->c.y[1], image = tpi_conv_xsize(&j->c), columns = tpi_conv_taps(&j->c) * tpi_conv_ysize(&j->c);
+    int64_t item = tpi_dtype_bytes[j->dtype], rows = j->c.y[1], ld = tpi_conv_ysize(&j->c), image = tpi_conv_xsize(&j->c), columns = tpi_conv_taps(&j->c) * tpi_conv_ysize(&j->c);
     const void *from = j->from + task * (j->back ? columns : image) * item;
     void *to = j->to + task * (j->back ? image : columns) * item;
     if (j->back) memset(to, 0, (size_t)(image * item));
     if (j->dtype == TP_FLOAT32) {
         if (j->back)
-            TPI_ISA_PICK(tpi_col2im_f32)(&j->c, 1, 0, rows, from, to);
+            TPI_ISA_PICK(tpi_col2im_f32)(&j->c, 1, 0, rows, from, ld, to);
         else
-            TPI_ISA_PICK(tpi_im2col_f32)(&j->c, 1, 0, rows, from, to);
+            TPI_ISA_PICK(tpi_im2col_f32)(&j->c, 1, 0, rows, from, to, ld);
     } else if (j->dtype == TP_FLOAT64) {
         if (j->back)
-            TPI_ISA_PICK(tpi_col2im_f64)(&j->c, 1, 0, rows, from, to);
+            TPI_ISA_PICK(tpi_col2im_f64)(&j->c, 1, 0, rows, from, ld, to);
         else
-            TPI_ISA_PICK(tpi_im2col_f64)(&j->c, 1, 0, rows, from, to);
+            TPI_ISA_PICK(tpi_im2col_f64)(&j->c, 1, 0, rows, from, to, ld);
     } else {
         if (j->back)
-            TPI_ISA_PICK(tpi_col2im_i64)(&j->c, 1, 0, rows, from, to);
+            TPI_ISA_PICK(tpi_col2im_i64)(&j->c, 1, 0, rows, from, ld, to);
         else
-            TPI_ISA_PICK(tpi_im2col_i64)(&j->c, 1, 0, rows, from, to);
+            TPI_ISA_PICK(tpi_im2col_i64)(&j->c, 1, 0, rows, from, to, ld);
     }
 }
 
