@@ -184,3 +184,29 @@ tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_ten
     tp_tensor *log_p = tpi_put(&bag, tpo_log_softmax(input, input->ndim > 1, TP_NO_DTYPE));
     return tpi_empty_bag(&bag, log_p ? tpo_nll_loss(log_p, target, weight, ignore_index, reduction) : NULL);
 }
+
+tp_tensor *tpi_compose_linear_cross_entropy(tp_tensor *input, tp_tensor *linear_weight, tp_tensor *target, tp_tensor *linear_bias, tp_tensor *weight,
+                                            const char *reduction, int64_t ignore_index, double label_smoothing) {
+    if (input->ndim < 1 || input->ndim > 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected input with dimensionality 1 or 2, got %d", input->ndim);
+    int last = linear_weight->ndim - 1;
+    if (last < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_weight': expected dimensionality at least 2, got %d", linear_weight->ndim);
+    int64_t features = input->shape[input->ndim - 1], outputs = 1, shape[TP_MAX_DIMS], batch = input->ndim - 1;
+    if (linear_weight->shape[last] != features)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_weight': expected last dimension %lld as of the input, got %lld", (long long)features,
+                        (long long)linear_weight->shape[last]);
+    if (last > 1 && !batch) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': a loss of several dimensions requires batched input, got %s", tpi_shape_text(tpi_shape(input)));
+    for (int i = 0; i < last; i++) outputs *= shape[batch + i] = linear_weight->shape[i];
+    if (linear_bias && (linear_bias->ndim != last || memcmp(linear_bias->shape, linear_weight->shape, sizeof *shape * (size_t)last)))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'linear_bias': expected shape %s, got %s", tpi_shape_text(tp_ints_view(linear_weight->shape, last)),
+                        tpi_shape_text(tpi_shape(linear_bias)));
+    if (batch) shape[0] = input->shape[0];
+    tpi_bag bag = {0};
+    tp_tensor *w = tpi_put(&bag, tpo_reshape(linear_weight, TP_INTS(outputs, features)));
+    tp_tensor *b = linear_bias ? tpi_put(&bag, tpo_reshape(linear_bias, TP_INTS(outputs))) : NULL;
+    tp_tensor *flat = w && (b || !linear_bias) ? tpi_put(&bag, tpo_linear(input, w, b)) : NULL;
+    tp_tensor *scores = flat ? tpi_put(&bag, tpo_reshape(flat, tp_ints_view(shape, batch + last))) : NULL;
+    if (!scores) return tpi_empty_bag(&bag, NULL);
+    if (ignore_index != TP_NONE && tpi_same_shape(scores, target))
+        return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "argument 'ignore_index': ignore_index cannot be specified when target contains probabilities"));
+    return tpi_empty_bag(&bag, tpi_compose_cross_entropy(scores, target, weight, ignore_index == TP_NONE ? -100 : ignore_index, reduction, label_smoothing));
+}
