@@ -112,7 +112,7 @@ static void indices_apart_come_first(void **state) {
 
 static void masks_pick_where_they_are_true(void **state) {
     (void)state;
-    tp_tensor *x = counting(TP_INTS(2, 3)), *mask = tpo_gt(tp_operand_tensor(x), tp_operand_double(3.5)), *rows = tpi_empty(TP_INTS(2), TP_BOOL, cpu);
+    tp_tensor *x = counting(TP_INTS(2, 3)), *mask = tpo_gt(x, tp_operand_double(3.5)), *rows = tpi_empty(TP_INTS(2), TP_BOOL, cpu);
     ((uint8_t *)rows->data)[0] = 0, ((uint8_t *)rows->data)[1] = 1;
     EXPECT(tpo_index(x, TP_LIST(mask)), TP_INTS(2), 4, 5);
     EXPECT(tpo_index(x, TP_LIST(rows)), TP_INTS(1, 3), 3, 4, 5);
@@ -286,7 +286,7 @@ static bool call_one(int which, tp_tensor *x, tp_tensor *index, tp_tensor *mask)
 static void failing_allocations_leave_nothing_behind(void **state) {
     (void)state;
     tp_tensor *x = FLOATS(TP_INTS(2, 3), 3, 1, 2, 3, 0, -1), *index = LONGS(TP_INTS(2), 1, 0), *mask = NULL;
-    mask = tpo_gt(tp_operand_tensor(x), tp_operand_double(-5));
+    mask = tpo_gt(x, tp_operand_double(-5));
     for (int which = 0; which <= LAST_CALL; which++) {
         assert_true(call_one(which, x, index, mask));
         int64_t live = tpi_alloc_live();

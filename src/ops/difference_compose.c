@@ -14,7 +14,7 @@ static tp_tensor *difference(tp_tensor *t, int64_t dim) {
     if (n < 1) return tpi_retain(t);
     tp_tensor *after = part(&bag, t, dim, 1, n - 1), *before = part(&bag, t, dim, 0, n - 1);
     if (!before || !after) return tpi_empty_bag(&bag, NULL);
-    return tpi_empty_bag(&bag, t->dtype == TP_BOOL ? tpo_ne(tp_operand_tensor(after), tp_operand_tensor(before)) : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
+    return tpi_empty_bag(&bag, t->dtype == TP_BOOL ? tpo_ne(after, tp_operand_tensor(before)) : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
 }
 
 tp_tensor *tpi_compose_diff(tp_tensor *self, int64_t n, int64_t dim, tp_tensor *prepend, tp_tensor *append) {
@@ -209,7 +209,7 @@ tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweig
             if (!less) return tpi_empty_bag(&bag, NULL);
         }
         tp_tensor *f = tpi_put(&bag, tpo_sub(count, less ? tp_operand_tensor(less) : tp_operand_int(1), tp_int(correction)));
-        if (!f || !(f = tpi_put(&bag, tpo_clamp_min(tp_operand_tensor(f), tp_operand_int(0))))) return tpi_empty_bag(&bag, NULL);
+        if (!f || !(f = tpi_put(&bag, tpo_clamp_min(f, tp_operand_int(0))))) return tpi_empty_bag(&bag, NULL);
         factor = tp_operand_tensor(f);
     }
     tp_tensor *result = tpi_put(&bag, tpo_div(tp_operand_tensor(c), factor));

@@ -71,7 +71,7 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
 
 /* x / y, and 0 where y is 0. */
 static tp_tensor *divide_or_zero(tpi_bag *bag, tp_tensor *x, tp_tensor *y) {
-    tp_tensor *zero = tpi_put(bag, tpo_eq(TP_OPERAND(y), TP_OPERAND(0)));
+    tp_tensor *zero = tpi_put(bag, tpo_eq(y, TP_OPERAND(0)));
     tp_tensor *safe = tpi_put(bag, tpo_masked_fill(y, zero, tp_int(1)));
     return tpi_put(bag, tpo_masked_fill(tpi_put(bag, tpo_div(TP_OPERAND(x), TP_OPERAND(safe))), zero, tp_int(0)));
 }
@@ -95,12 +95,12 @@ static tp_tensor *slope(tpi_bag *bag, tp_tensor *d, tp_tensor *dist, double p) {
     if (p == 1) return sign;
     tp_tensor *size = tpi_put(bag, tpo_abs(d)), *far = tpi_put(bag, tpo_unsqueeze(dist, -1));
     if (isinf(p)) { /* every largest difference gets the whole gradient */
-        tp_tensor *largest = tpi_put(bag, tpo_eq(TP_OPERAND(size), TP_OPERAND(far)));
+        tp_tensor *largest = tpi_put(bag, tpo_eq(size, TP_OPERAND(far)));
         return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(largest)));
     }
     tp_tensor *ratio = divide_or_zero(bag, size, far);
     /* below p = 1 the power of a zero difference is infinite; sign is zero there */
-    tp_tensor *still = tpi_put(bag, tpo_eq(TP_OPERAND(ratio), TP_OPERAND(0)));
+    tp_tensor *still = tpi_put(bag, tpo_eq(ratio, TP_OPERAND(0)));
     tp_tensor *power = tpi_put(bag, tpo_pow(TP_OPERAND(tpi_put(bag, tpo_masked_fill(ratio, still, tp_int(1)))), TP_OPERAND(p - 1)));
     return tpi_put(bag, tpo_mul(TP_OPERAND(sign), TP_OPERAND(power)));
 }

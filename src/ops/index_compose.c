@@ -58,7 +58,7 @@ static bool mean_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *counts = tpo_full(tpi_shape(c->self), tp_int(c->include_self), dtype, tpi_device(c->self));
     tp_tensor *ones = tpo_full(tpi_shape(c->index), tp_int(1), dtype, tpi_device(c->self));
     counts = tpi_after(counts, counts && ones ? tpo_scatter_add(counts, c->dim, c->index, ones) : NULL);
-    tp_tensor *none = counts ? tpo_eq(tp_operand_tensor(counts), number(0)) : NULL;
+    tp_tensor *none = counts ? tpo_eq(counts, number(0)) : NULL;
     counts = tpi_after(counts, none ? tpo_masked_fill(counts, none, tp_int(1)) : NULL);
     tp_tensor *share = divide(c->grad, counts);
     if (share) out[0] = self_part(c, tpi_retain(share)), out[1] = tpo_gather(share, c->dim, c->index, false);
@@ -72,11 +72,11 @@ static bool mean_backward(const reduce_call *c, tp_tensor **out) {
 /* The gradient goes evenly to all elements that equal the result. */
 static bool extreme_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *there = tpo_gather(c->result, c->dim, c->index, false);
-    tp_tensor *self_is = tpo_eq(tp_operand_tensor(c->self), tp_operand_tensor(c->result)), *src_is = there ? tpo_eq(tp_operand_tensor(c->src), tp_operand_tensor(there)) : NULL;
+    tp_tensor *self_is = tpo_eq(c->self, tp_operand_tensor(c->result)), *src_is = there ? tpo_eq(c->src, tp_operand_tensor(there)) : NULL;
     self_is = self_part(c, tpi_after(self_is, self_is ? tpo_to_dtype(self_is, c->grad->dtype) : NULL));
     src_is = tpi_after(src_is, src_is ? tpo_to_dtype(src_is, c->grad->dtype) : NULL);
     tp_tensor *count = self_is && src_is ? tpo_scatter_add(self_is, c->dim, c->index, src_is) : NULL;
-    tp_tensor *none = count ? tpo_eq(tp_operand_tensor(count), number(0)) : NULL;
+    tp_tensor *none = count ? tpo_eq(count, number(0)) : NULL;
     count = tpi_after(count, none ? tpo_masked_fill(count, none, tp_int(1)) : NULL);
     tp_tensor *share = divide(c->grad, count), *picked = share ? tpo_gather(share, c->dim, c->index, false) : NULL;
     out[0] = mul(self_is, share), out[1] = mul(src_is, picked);
@@ -90,7 +90,7 @@ static bool prod_backward(const reduce_call *c, tp_tensor **out) {
     tp_dtype dtype = c->grad->dtype;
     tp_tensor *one = tpo_full(tpi_shape(c->self), tp_int(1), dtype, tpi_device(c->self));
     tp_tensor *own = c->include_self ? tpi_retain(c->self) : one ? tpo_scatter_value(c->self, c->dim, c->index, tp_int(1)) : NULL;
-    tp_tensor *own_zero = own ? tpo_eq(tp_operand_tensor(own), number(0)) : NULL, *src_zero = tpo_eq(tp_operand_tensor(c->src), number(0));
+    tp_tensor *own_zero = own ? tpo_eq(own, number(0)) : NULL, *src_zero = tpo_eq(c->src, number(0));
     tp_tensor *own_safe = own_zero ? tpo_masked_fill(own, own_zero, tp_int(1)) : NULL, *src_safe = src_zero ? tpo_masked_fill(c->src, src_zero, tp_int(1)) : NULL;
     tp_tensor *own_count = own_zero ? tpo_to_dtype(own_zero, dtype) : NULL, *src_count = src_zero ? tpo_to_dtype(src_zero, dtype) : NULL;
     /* zeros among the factors of each result, and the product of the factors that are not zero */
@@ -99,8 +99,8 @@ static bool prod_backward(const reduce_call *c, tp_tensor **out) {
     /* a factor's others: rest / factor, if none of the others is zero */
     tp_tensor *zeros_there = zeros ? tpo_gather(zeros, c->dim, c->index, false) : NULL, *rest_there = rest ? tpo_gather(rest, c->dim, c->index, false) : NULL;
     tp_tensor *grad_there = tpo_gather(c->grad, c->dim, c->index, false);
-    tp_tensor *own_alone = zeros && own_count ? tpo_eq(tp_operand_tensor(zeros), tp_operand_tensor(own_count)) : NULL;
-    tp_tensor *src_alone = zeros_there && src_count ? tpo_eq(tp_operand_tensor(zeros_there), tp_operand_tensor(src_count)) : NULL;
+    tp_tensor *own_alone = zeros && own_count ? tpo_eq(zeros, tp_operand_tensor(own_count)) : NULL;
+    tp_tensor *src_alone = zeros_there && src_count ? tpo_eq(zeros_there, tp_operand_tensor(src_count)) : NULL;
     tp_tensor *own_others = divide(rest, own_safe), *src_others = divide(rest_there, src_safe);
     tp_tensor *own_grad = mul(c->grad, own_others), *src_grad = mul(grad_there, src_others);
     tp_tensor *own_flag = own_alone ? tpo_to_dtype(own_alone, dtype) : NULL, *src_flag = src_alone ? tpo_to_dtype(src_alone, dtype) : NULL;

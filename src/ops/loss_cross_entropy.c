@@ -150,7 +150,7 @@ static tp_tensor *smoothed(tpi_bag *bag, tp_tensor *input, tp_tensor *target, tp
     tp_tensor *each = log_p;
     if (weight) each = tpi_put(bag, tpo_mul(tp_operand_tensor(log_p), tp_operand_tensor(tpi_put(bag, along_classes(weight, input->ndim, dim)))));
     tp_tensor *all = each ? tpi_put(bag, tpo_sum(each, tp_ints_view(dims, 1), false, TP_NO_DTYPE)) : NULL;
-    tp_tensor *ignored = tpi_put(bag, tpo_eq(tp_operand_tensor(target), tp_operand_scalar(tp_int(ignore_index))));
+    tp_tensor *ignored = tpi_put(bag, tpo_eq(target, tp_operand_scalar(tp_int(ignore_index))));
     tp_tensor *kept = all && ignored ? tpi_put(bag, tpo_masked_fill(all, ignored, tp_int(0))) : NULL;
     if (how != TPI_REDUCE_NONE && kept) kept = tpi_put(bag, tpo_sum(kept, tp_no_ints(), false, TP_NO_DTYPE));
     if (how == TPI_REDUCE_MEAN && kept) kept = tpi_put(bag, tpo_div(tp_operand_tensor(kept), tp_operand_tensor(plain[1])));

@@ -92,7 +92,7 @@ bool tpi_compose_allclose(tp_tensor *self, tp_tensor *other, double rtol, double
 bool tpi_native_equal(tp_tensor *self, tp_tensor *other, bool *out) {
     *out = false;
     if (!tpi_same_shape(self, other)) return true;
-    tp_tensor *same = tpo_eq(tp_operand_tensor(self), tp_operand_tensor(other));
+    tp_tensor *same = tpo_eq(self, tp_operand_tensor(other));
     bool fine = all_true(same, out);
     tpi_release(same);
     return fine;
