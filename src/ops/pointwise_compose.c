@@ -39,7 +39,6 @@ tp_tensor *tpi_compose_pow(tp_operand self, tp_operand other) {
 static bool is_complex(tp_operand a) { return a.tensor ? tp_dtype_is_complex((tp_dtype)a.tensor->dtype) : a.scalar.kind == TP_SCALAR_COMPLEX; }
 
 tp_tensor *tpi_compose_float_power(tp_operand self, tp_operand exponent) {
-    if (!self.tensor && !exponent.tensor) return tpi_fail(TP_ERR_TYPE, "argument 'self': expected a tensor as one of the two, got two numbers");
     tp_dtype dtype = is_complex(self) || is_complex(exponent) ? TP_COMPLEX128 : TP_FLOAT64;
     tpi_bag bag = {0};
     if (self.tensor && !(self.tensor = tpi_put(&bag, tpo_to_dtype(self.tensor, dtype)))) return tpi_empty_bag(&bag, NULL);

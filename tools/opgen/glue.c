@@ -591,7 +591,7 @@ static void write_checks(text *t, const op *o, const char *failure, bool inplace
         put(t, "    {\n");
         tvalue v = tensor_expr(&s, o->checks[i].condition);
         if (v.kind != V_BOOL || s.nlists) fail(o->checks[i].condition->at, "%s: a check asks for a plain truth value", o->name);
-        put(t, "        if (!%s) return tpi_fail(TP_ERR_RUNTIME, \"%%s\", %s), %s;\n    }\n", v.c, c_string(o->checks[i].message), failure);
+        put(t, "        if (!%s) return tpi_fail(%s, \"%%s\", %s), %s;\n    }\n", v.c, o->checks[i].code, c_string(o->checks[i].message), failure);
     }
 }
 

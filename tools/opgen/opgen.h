@@ -112,6 +112,7 @@ typedef struct sample {
 
 typedef struct check { /* check EXPR : MESSAGE */
     expr *condition;
+    const char *code; /* "TP_ERR_RUNTIME" unless the message begins with another error's name */
     char *message;
 } check;
 

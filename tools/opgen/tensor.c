@@ -304,6 +304,11 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         *r = plain(V_BOOL, format("tpi_node_needs(node, e_%s)", e->arg[0]->name));
         return true;
     }
+    if (!strcmp(f, "any_tensor") && e->n == 2) { /* is one of two operands a tensor? */
+        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
+        *r = plain(V_BOOL, format("(%s.tensor || %s.tensor)", as_operand(a), as_operand(b)));
+        return true;
+    }
     if (!strcmp(f, "nonzero") && e->n == 2) { /* may these be divided as integers? */
         tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
         if (!tensorish(a) || !tensorish(b)) fail(e->at, "nonzero(dividend, divisor) takes two tensors or operands");
