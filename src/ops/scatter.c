@@ -22,10 +22,10 @@ typedef struct lines { /* how the index tensor, the indexed tensor and the plain
 
 static void set_lines(lines *l, const tp_tensor *indexed, const tp_tensor *plain, const tp_tensor *index, int dim) {
     int64_t size = (int64_t)tpi_itemsize(indexed);
-    *l = (lines){.outer = {.nargs = 3}, .rows = 1, .cols = 1, .indexed = indexed->data, .plain = plain ? plain->data : NULL, .index = index->data, .outers = 1,
+    *l = (lines){.outer = {.nargs = 3}, .rows = 1, .cols = 1, .indexed = indexed->data, .plain = plain->data, .index = index->data, .outers = 1,
                  .dtype = indexed->dtype};
     for (int d = 0; d < index->ndim; d++) {
-        int64_t strides[3] = {indexed->strides[d] * size, plain && plain->ndim ? plain->strides[d] * size : 0, index->strides[d] * (int64_t)sizeof(int64_t)};
+        int64_t strides[3] = {indexed->strides[d] * size, plain->ndim == index->ndim ? plain->strides[d] * size : 0, index->strides[d] * (int64_t)sizeof(int64_t)};
         if (d == dim) l->rows = index->shape[d], memcpy(l->row, strides, sizeof strides);
         else if (d == index->ndim - 1) l->cols = index->shape[d], memcpy(l->col, strides, sizeof strides);
         else tpi_walk_dim(&l->outer, index->shape[d], strides), l->outers *= index->shape[d];
