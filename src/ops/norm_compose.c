@@ -122,3 +122,17 @@ tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, doubl
     tp_tensor *power = tpi_put(&bag, tpo_pow(tp_operand_tensor(sum), tp_operand_double(beta)));
     return tpi_empty_bag(&bag, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
 }
+
+tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, int64_t dim) {
+    tpi_bag bag = {0};
+    tp_tensor *plain = tpi_put(&bag, tpi_detached(logits));
+    tp_tensor *noise = tpi_put(&bag, plain ? tpo_exponential(plain, 1.0, NULL) : NULL);
+    tp_tensor *gumbel = tpi_put(&bag, noise ? tpo_log(noise) : NULL);
+    tp_tensor *noisy = tpi_put(&bag, tpo_div(tp_operand_tensor(tpi_put(&bag, sub(logits, gumbel))), tp_operand_double(tau)));
+    tp_tensor *soft = tpi_put(&bag, noisy ? tpo_softmax(noisy, dim, TP_NO_DTYPE) : NULL);
+    if (!soft || !hard) return tpi_empty_bag(&bag, tpi_retain(soft));
+    tp_tensor *values = tpi_put(&bag, tpi_detached(soft)), *zeros = tpi_put(&bag, tpo_zeros_like(soft, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *place = tpi_put(&bag, values ? tpo_argmax(values, dim, true) : NULL);
+    tp_tensor *one = tpi_put(&bag, place && zeros ? tpo_scatter_value(zeros, dim, place, tp_float(1)) : NULL);
+    return tpi_empty_bag(&bag, add(tpi_put(&bag, sub(one, values)), soft));
+}

@@ -57,3 +57,18 @@ tp_tensor *tpi_compose_lp_pool2d(tp_tensor *input, double norm_type, tp_ints ker
 tp_tensor *tpi_compose_lp_pool3d(tp_tensor *input, double norm_type, tp_ints kernel, tp_ints stride, bool ceil_mode) {
     return lp_pool(3, input, norm_type, kernel, stride, ceil_mode);
 }
+
+/* Windows at random places: one uniform sample per plane and dim, drawn here unless given. */
+static tp_tensor *fractional(int n, tp_tensor *input, tp_ints kernel, tp_ints output_size, tp_tensor *samples) {
+    if (input->ndim != n + 1 && input->ndim != n + 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", n + 1, n + 2, tpi_shape_text(tpi_shape(input)));
+    bool batched = input->ndim == n + 2;
+    tp_tensor *drawn = samples ? NULL : tpo_rand(TP_INTS(batched ? input->shape[0] : 1, input->shape[batched], n), NULL, (tp_dtype)input->dtype, tpi_device(input));
+    tp_tensor *out[2] = {NULL};
+    if ((samples || drawn) && tpo_fractional_max_pool(input, kernel, output_size, samples ? samples : drawn, n, out)) tpi_release(out[1]);
+    tpi_release(drawn);
+    return out[0];
+}
+
+tp_tensor *tpi_compose_fractional_max_pool2d(tp_tensor *input, tp_ints kernel, tp_ints output_size, tp_tensor *samples) { return fractional(2, input, kernel, output_size, samples); }
+tp_tensor *tpi_compose_fractional_max_pool3d(tp_tensor *input, tp_ints kernel, tp_ints output_size, tp_tensor *samples) { return fractional(3, input, kernel, output_size, samples); }
