@@ -135,6 +135,7 @@ typedef struct op {
     bool rule_float, rule_sum;
     int result_kind[6];   /* RESULT_* per result */
     int types;            /* CAT_* mask, -1 unset */
+    bool no_half; /* floating types without the 16-bit ones */
     bool nondiff, todo;
     bool method, inplace, out, internal;
     int ngroups;

@@ -23,12 +23,15 @@ static const char *unboxer(type t) {
 }
 static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
+/* May the argument be None without having a default? */
+static bool optional(type t) { return types[t].name[strlen(types[t].name) - 1] == '?' || t == T_TENSORS_OPT; }
+
 static void unbox(text *t, const op *o, bool inplace) {
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
         type y = inplace && i == 0 ? T_TENSOR : a->type;
         put(t, "    %s%s%s = %s;\n", types[y].c, space(y), a->name, a->fallback ? c_default(a) : types[y].none);
-        put(t, "    if (!tpi_unbox_%s(&args[%d], \"%s\", %s, &%s)) return false;\n", unboxer(y), i, a->name, a->fallback || y == T_TENSOR_OPT ? "false" : "true", a->name);
+        put(t, "    if (!tpi_unbox_%s(&args[%d], \"%s\", %s, &%s)) return false;\n", unboxer(y), i, a->name, a->fallback || optional(y) ? "false" : "true", a->name);
     }
 }
 
@@ -119,7 +122,7 @@ text write_docs(void) {
 }
 
 /* ---- samples ---- */
-static const char *const makers[] = {"t", "pos", "unit", "prob", "big", "away", "distinct", "spd", "wellcond", "ints", "bools", "complex"};
+static const char *const makers[] = {"t", "pos", "unit", "prob", "big", "away", "distinct", "spd", "wellcond", "ints", "int32s", "bools", "complex"};
 
 static bool constant(const expr *e, double *v) {
     if (e->kind == E_INT || e->kind == E_FLOAT) return *v = e->f, true;
@@ -137,9 +140,10 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
         int m = -1;
         for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
             if (!strcmp(makers[i], e->name)) m = (int)i;
-        if (m < 0) fail(s->at, "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, ints, bools or complex, not '%s'", e->name);
-        int dims = e->n - (!strcmp(e->name, "ints") ? 2 : 0);
-        if (dims < 0 || dims > 6) fail(s->at, "%s() takes up to 6 sizes%s", e->name, !strcmp(e->name, "ints") ? ", then the lowest value and the one past the highest" : "");
+        if (m < 0) fail(s->at, "a sample's tensor is made by t, pos, unit, prob, big, away, distinct, spd, wellcond, ints, int32s, bools or complex, not '%s'", e->name);
+        bool ranged = !strcmp(e->name, "ints") || !strcmp(e->name, "int32s");
+        int dims = e->n - (ranged ? 2 : 0);
+        if (dims < 0 || dims > 6) fail(s->at, "%s() takes up to 6 sizes%s", e->name, ranged ? ", then the lowest value and the one past the highest" : "");
         text t = {0};
         put(&t, "{.kind = SAMPLE_TENSOR, .name = %s, .maker = MAKE_%s, .ndim = %d, .shape = {", n, upper(e->name), dims);
         for (int i = 0; i < e->n; i++) {
@@ -186,6 +190,12 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
     fail(s->at, "not something a sample can hold: %s", print_expr(e));
 }
 
+static unsigned nondiff_args(const op *o) {
+    unsigned bits = 0;
+    for (int i = 0; i < o->nargs && i < 32; i++) bits |= (unsigned)o->args[i].nondiff << i;
+    return bits;
+}
+
 text write_samples(void) {
     text t = {0};
     put(&t, "/* The samples of every operator, for the tests that loop over the tables. Written by opgen: do not edit. */\n#include \"samples.h\"\n\nconst operator_sample operator_samples[] = {\n");
@@ -193,9 +203,9 @@ text write_samples(void) {
     for (int i = 0; i < nops; i++)
         for (int k = 0; k < ops[i]->nsamples; k++) {
             const sample *s = &ops[i]->samples[k];
-            put(&t, "    {.op = \"%s\", .file = \"%s\", .line = %d, .text = %s, .types = %d, .dtypes = %s, .nograd = %s, .nograd2 = %s, .error = %s, .nargs = %d,\n     .args = (const sample_value[]){", ops[i]->name,
-                strrchr(s->at.file, '/') ? strrchr(s->at.file, '/') + 1 : s->at.file, s->at.line, quoted(s->text), ops[i]->types, s->dtypes ? quoted(s->dtypes) : "NULL",
-                s->nograd ? "true" : "false", s->nograd2 ? "true" : "false", s->error ? quoted(s->error) : "NULL", s->n);
+            put(&t, "    {.op = \"%s\", .file = \"%s\", .line = %d, .text = %s, .types = %d, .no_half = %s, .dtypes = %s, .nograd = %s, .nograd2 = %s, .nondiff = %u, .error = %s, .nargs = %d,\n     .args = (const sample_value[]){", ops[i]->name,
+                strrchr(s->at.file, '/') ? strrchr(s->at.file, '/') + 1 : s->at.file, s->at.line, quoted(s->text), ops[i]->types, ops[i]->no_half ? "true" : "false", s->dtypes ? quoted(s->dtypes) : "NULL",
+                s->nograd ? "true" : "false", s->nograd2 ? "true" : "false", nondiff_args(ops[i]), s->error ? quoted(s->error) : "NULL", s->n);
             for (int a = 0; a < s->n; a++) {
                 const expr *e = s->args[a];
                 put(&t, "%s, ", sample_value(e->kind == E_NAMED ? e->arg[0] : e, e->kind == E_NAMED ? e->name : NULL, s));

@@ -207,9 +207,10 @@ static void parse_types(op *o, const char *s, place at) {
         if (starts(&s, "bool")) o->types |= CAT_BOOL;
         else if (starts(&s, "int")) o->types |= CAT_INT;
         else if (starts(&s, "float")) o->types |= CAT_FLOAT;
+        else if (starts(&s, "single")) o->types |= CAT_FLOAT, o->no_half = true;
         else if (starts(&s, "complex")) o->types |= CAT_COMPLEX;
         else if (starts(&s, "all")) o->types |= 15;
-        else fail(at, "expected any of 'bool int float complex', found '%s'", s);
+        else fail(at, "expected any of 'bool int float single complex', found '%s'", s);
     }
 }
 
