@@ -719,6 +719,31 @@ static void write_view_inplace(text *t, const op *o, const needs *n) {
     } else put(t, "    return %s;\n}\n\n", self);
 }
 
+/* Might the call be recorded? In an in-place form, where self is a plain tensor. */
+static char *inplace_tracks(const op *o) {
+    text t = {0};
+    put(&t, "tpi_tracks(%s)", o->args[0].name);
+    for (int i = 1; i < o->nargs; i++)
+        if (is_tensor(o->args[i].type)) put(&t, " || tpi_tracks(%s%s)", o->args[i].name, o->args[i].type == T_OPERAND ? ".tensor" : "");
+    return t.s;
+}
+
+/* Computes and copies. The backward of what was computed may want self as it was, so that it gets a copy when there will be one. */
+static void write_inplace_by_copy(text *t, const op *o, const needs *n) {
+    const char *self = o->args[0].name, *from = self;
+    put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n", self);
+    if (!o->nondiff && (o->kind == K_COMPOSE || o->kind == K_COMPOSE_C || inplace_saves_copy(o, n))) {
+        from = "before";
+        put(t, "    tp_tensor *before = !tpi_grad_off && (%s) ? tpi_copy_for_backward(%s) : tpi_retain(%s);\n    if (!before) return NULL;\n", inplace_tracks(o), self, self);
+    }
+    text args = {0};
+    put(&args, "%s", o->args[0].type == T_OPERAND ? format("tp_operand_tensor(%s)", from) : from);
+    for (int i = 1; i < o->nargs; i++) put(&args, ", %s", o->args[i].name);
+    put(t, "    tp_tensor *out = tpo_%s(%s);\n", o->cname, args.s);
+    if (from != self) put(t, "    tp_release(before);\n");
+    put(t, "    if (!out) return NULL;\n    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return r;\n}\n\n", self);
+}
+
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
@@ -730,11 +755,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
     }
     bool direct = o->kind == K_MAP || o->kind == K_NATIVE_INPLACE;
     if (!direct) {
-        text args = {0};
-        put(&args, "%s", o->args[0].type == T_OPERAND ? format("tp_operand_tensor(%s)", self) : self);
-        for (int i = 1; i < o->nargs; i++) put(&args, ", %s", o->args[i].name);
-        put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n", self, o->cname, args.s);
-        put(t, "    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return r;\n}\n\n", self);
+        write_inplace_by_copy(t, o, n);
         return;
     }
     write_checks(t, o, "NULL", true);
