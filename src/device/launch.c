@@ -56,11 +56,11 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
     for (int i = 0; i < op->nin; i++) {
         const tp_tensor *t = in[i].tensor;
         int fixed = op->in_type[i];
-        if (!t && in[i].scalar.kind == TP_SCALAR_NONE) return tpi_refuse(TP_ERR_VALUE, "argument %d of %s: expected a tensor, got NULL", i + 1, op->name);
+        if (!t && in[i].scalar.kind == TP_SCALAR_NONE) return tpi_refuse(TP_ERR_VALUE, "argument '%s' of %s: expected a tensor, got NULL", op->in_name[i], op->name);
         if (fixed != TPI_CTYPES) {
             tp_dtype wanted = tpi_ctype_dtype((tpi_ctype)fixed);
             if (t && t->dtype != wanted)
-                return tpi_refuse(TP_ERR_RUNTIME, "argument %d of %s: expected a tensor of dtype %s, got %s", i + 1, op->name, tp_dtype_name(wanted),
+                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s' of %s: expected a tensor of dtype %s, got %s", op->in_name[i], op->name, tp_dtype_name(wanted),
                                   tp_dtype_name(t->dtype));
         } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
         else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype));

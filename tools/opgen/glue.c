@@ -836,6 +836,8 @@ static void map_descriptor(text *t, const op *o, int grad) {
         k.n, k.nparam, o->rule_float || grad >= 0 ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", grad < 0 ? result_enum(o->result_kind[0]) : "TPI_RESULT_SAME",
         grad < 0 ? o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0) : 15, op_ctypes(o) >> C_B8 & 1);
     for (int i = 0; i < k.n; i++) put(t, "%s, ", ctype_enum(k.arg[i] >= 0 ? o->args[k.arg[i]].fixed : C_TYPES));
+    put(t, "}, .in_name = {");
+    for (int i = 0; i < k.n; i++) put(t, "\"%s\", ", k.arg[i] >= 0 ? o->args[k.arg[i]].name : "grad");
     put(t, "}, .param_type = {");
     for (int i = 0; i < k.nparam; i++) {
         vkind v = kind_of_type(o->args[k.param[i]].type);
