@@ -17,8 +17,6 @@
 /* gradcheck's figures */
 static const double step = 1e-6, absolute = 1e-5, relative = 1e-3;
 
-static bool weighted(const tp_tensor *t) { return tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX); }
-
 /* Re(sum(conj(w) * t)) with w = weights_like(t, seed). */
 static double weigh(const tp_tensor *t, uint64_t seed) {
     tp_tensor *w = weights_like(t, seed);
@@ -28,15 +26,7 @@ static double weigh(const tp_tensor *t, uint64_t seed) {
     return sum;
 }
 
-/* ---- One evaluation: arguments with one number moved, the loss, its gradients ---------------------------------------------- */
-
-typedef struct evaluation {
-    arguments args;
-    results results;
-    int n, which[MAX_TENSORS];       /* the tensors that get gradients */
-    tp_tensor *weights[32];          /* of the results, NULL where not weighted */
-    tp_tensor *grads[MAX_TENSORS];   /* one per `which`, owned, NULL where none flows */
-} evaluation;
+/* ---- One evaluation: arguments with one number moved ------------------------------------------------------------------------ */
 
 typedef struct nudge {
     int tensor;
@@ -49,44 +39,16 @@ static void move(tp_tensor *t, int64_t i, double by) {
     ((double *)t->data)[complex ? i : i / 2] += by;
 }
 
-static void drop(evaluation *e) {
-    for (int i = 0; i < e->results.n; i++) tp_release(e->weights[i]);
-    for (int i = 0; i < e->n; i++) tp_release(e->grads[i]);
-    drop_results(&e->results);
-    drop_arguments(&e->args);
-}
-
 static bool evaluate(const operator_sample *sample, tp_dtype dtype, variant how, const nudge *nudge, evaluation *e) {
-    *e = (evaluation){0};
-    if (!make_arguments(sample, dtype, how, NULL, &e->args)) return false;
+    if (!prepare(sample, dtype, how, e)) return false;
     if (nudge) move(e->args.tensors[nudge->tensor], nudge->at, nudge->by);
-    e->n = want_gradients(sample, &e->args, e->which);
     if (call(&e->args, &e->results)) return true;
     report_error("failed");
-    return drop(e), false;
+    return drop_evaluation(e), false;
 }
 
-/* The gradients of the weighted loss. `expand`: weights of one value, with stride 0 everywhere when 2. */
-static bool differentiate(evaluation *e, bool create_graph, int expand) {
-    tp_tensor *outputs[32], *weights[32], *inputs[MAX_TENSORS];
-    int n = 0;
-    for (int i = 0; i < e->results.n; i++) {
-        tp_tensor *t = e->results.tensors[i];
-        if (!weighted(t) || !tp_requires_grad(t)) continue;
-        e->weights[i] = weights_like(t, (uint64_t)i + 1);
-        if (expand && e->weights[i]) {
-            int64_t zeros[TP_MAX_DIMS] = {0};
-            tp_tensor *w = e->weights[i], *one = w->numel ? tpi_alias(w, w->ndim, w->shape, zeros, 0) : tpi_retain(w);
-            e->weights[i] = one ? expand == 2 ? tpi_detached(one) : tpi_contiguous_data(one) : NULL;
-            tp_release(w), tp_release(one);
-        }
-        if (!e->weights[i] || (create_graph && !tp_set_requires_grad(e->weights[i], true))) return report_error("weights"), false;
-        outputs[n] = t, weights[n++] = e->weights[i];
-    }
-    if (!n) return true;
-    for (int i = 0; i < e->n; i++) inputs[i] = e->args.tensors[e->which[i]];
-    tp_grad_options options = {.size = sizeof options, .create_graph = create_graph, .allow_unused = true};
-    if (tp_gradients((tp_tensors){outputs, n}, (tp_tensors){inputs, e->n}, weights, e->grads, &options)) return true;
+static bool differentiate_or_report(evaluation *e, bool create_graph, weighting how) {
+    if (differentiate(e, create_graph, how)) return true;
     report_error(create_graph ? "backward with create_graph failed" : "backward failed");
     return false;
 }
@@ -94,7 +56,7 @@ static bool differentiate(evaluation *e, bool create_graph, int expand) {
 static double loss_of(const evaluation *e) {
     double sum = 0;
     for (int i = 0; i < e->results.n; i++)
-        if (weighted(e->results.tensors[i])) sum += weigh(e->results.tensors[i], (uint64_t)i + 1);
+        if (is_weighted(e->results.tensors[i])) sum += weigh(e->results.tensors[i], (uint64_t)i + 1);
     return sum;
 }
 
@@ -106,7 +68,7 @@ static bool loss_at(const operator_sample *sample, tp_dtype dtype, nudge where, 
     TP_NO_GRAD fine = evaluate(sample, dtype, PLAIN, &where, &e);
     if (!fine) return false;
     *loss = loss_of(&e);
-    return drop(&e), true;
+    return drop_evaluation(&e), true;
 }
 
 static bool close_enough(double got, double want) { return fabs(got - want) <= absolute + relative * fabs(want) || (isnan(got) && isnan(want)); }
@@ -134,13 +96,13 @@ static bool check_tensor(const operator_sample *sample, tp_dtype dtype, const ar
 static bool check_first(const operator_sample *sample, tp_dtype dtype) {
     evaluation e;
     if (!evaluate(sample, dtype, PLAIN, NULL, &e)) return false;
-    bool fine = differentiate(&e, false, 0);
+    bool fine = differentiate_or_report(&e, false, WEIGHTS_ALL);
     for (int i = 0; fine && i < e.n; i++) {
         const tp_tensor *t = e.args.tensors[e.which[i]], *g = e.grads[i];
         if (g && !same_kind(g, t)) report("the gradient of %s: %s", e.args.op->args[e.args.argument[e.which[i]]].name, difference()), fine = false;
         else fine = check_tensor(sample, dtype, &e.args, e.which[i], g, loss_at, "first");
     }
-    return drop(&e), fine;
+    return drop_evaluation(&e), fine;
 }
 
 /* ---- Second derivatives: of the first gradients, weighted in turn -------------------------------------------------------------- */
@@ -150,11 +112,11 @@ enum { SECOND_SEED = 1000 };
 static bool gradient_at(const operator_sample *sample, tp_dtype dtype, nudge where, double *value) {
     evaluation e;
     if (!evaluate(sample, dtype, PLAIN, &where, &e)) return false;
-    bool fine = differentiate(&e, false, 0);
+    bool fine = differentiate_or_report(&e, false, WEIGHTS_ALL);
     *value = 0;
     for (int i = 0; fine && i < e.n; i++)
         if (e.grads[i]) *value += weigh(e.grads[i], SECOND_SEED + (uint64_t)i);
-    return drop(&e), fine;
+    return drop_evaluation(&e), fine;
 }
 
 static void check_second(const operator_sample *sample, tp_dtype dtype) {
@@ -162,7 +124,7 @@ static void check_second(const operator_sample *sample, tp_dtype dtype) {
     tp_tensor *outputs[MAX_TENSORS], *weights[MAX_TENSORS], *inputs[MAX_TENSORS], *seconds[MAX_TENSORS] = {NULL};
     int n = 0;
     if (!evaluate(sample, dtype, PLAIN, NULL, &e)) return;
-    bool fine = differentiate(&e, true, 0);
+    bool fine = differentiate_or_report(&e, true, WEIGHTS_ALL);
     for (int i = 0; fine && i < e.n; i++) {
         inputs[i] = e.args.tensors[e.which[i]];
         if (e.grads[i] && tp_requires_grad(e.grads[i])) outputs[n] = e.grads[i], weights[n++] = weights_like(e.grads[i], SECOND_SEED + (uint64_t)i);
@@ -172,7 +134,7 @@ static void check_second(const operator_sample *sample, tp_dtype dtype) {
     for (int i = 0; fine && i < e.n; i++) fine = check_tensor(sample, dtype, &e.args, e.which[i], seconds[i], gradient_at, "second");
     for (int i = 0; i < n; i++) tp_release(weights[i]);
     for (int i = 0; i < e.n; i++) tp_release(seconds[i]);
-    drop(&e);
+    drop_evaluation(&e);
 }
 
 /* ---- Other layouts ------------------------------------------------------------------------------------------------------------- */
@@ -191,20 +153,23 @@ static void check_layouts(const operator_sample *sample, tp_dtype dtype) {
     static const struct {
         const char *name;
         variant how, plain;
-        int expand, plain_expand;
-    } cases[] = {{"transposed", TRANSPOSED, PLAIN, 0, 0}, {"stepped", STEPPED, PLAIN, 0, 0}, {"expanded", EXPANDED, REPEATED, 0, 0}, {"expanded gradient", PLAIN, PLAIN, 2, 1}};
+        weighting weights, plain_weights;
+    } cases[] = {{"transposed", TRANSPOSED, PLAIN, WEIGHTS_ALL, WEIGHTS_ALL},
+                 {"stepped", STEPPED, PLAIN, WEIGHTS_ALL, WEIGHTS_ALL},
+                 {"expanded", EXPANDED, REPEATED, WEIGHTS_ALL, WEIGHTS_ALL},
+                 {"expanded gradient", PLAIN, PLAIN, WEIGHTS_EXPANDED, WEIGHTS_REPEATED}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         evaluation got, want;
         at(sample, dtype, cases[c].name);
         if (depends_on_strides(sample->op) || !suits(sample, dtype, cases[c].plain)) continue;
         if (!evaluate(sample, dtype, cases[c].how, NULL, &got)) continue;
         if (evaluate(sample, dtype, cases[c].plain, NULL, &want)) {
-            bool fine = differentiate(&want, false, cases[c].plain_expand) && differentiate(&got, false, cases[c].expand);
+            bool fine = differentiate_or_report(&want, false, cases[c].plain_weights) && differentiate_or_report(&got, false, cases[c].weights);
             for (int i = 0; fine && i < want.n; i++)
                 if (!near(got.grads[i], want.grads[i], 1e-10)) report("the gradient of %s: %s", got.args.op->args[got.args.argument[got.which[i]]].name, difference());
-            drop(&want);
+            drop_evaluation(&want);
         }
-        drop(&got);
+        drop_evaluation(&got);
     }
 }
 

@@ -336,6 +336,7 @@ bool depends_on_strides(const char *op) {
     return among(op, names);
 }
 
+/* ---- Gradients ------------------------------------------------------------------------------------------------------------------- */
 tp_tensor *weights_like(const tp_tensor *t, uint64_t seed) {
     tp_tensor *w = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, cpu);
     for (int64_t i = 0; w && i < w->numel; i++) {
@@ -343,4 +344,46 @@ tp_tensor *weights_like(const tp_tensor *t, uint64_t seed) {
         store(w, i, re, normal(&seed));
     }
     return w;
+}
+
+bool is_weighted(const tp_tensor *t) { return tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX); }
+
+bool prepare(const operator_sample *sample, tp_dtype dtype, variant how, evaluation *e) {
+    *e = (evaluation){0};
+    if (!make_arguments(sample, dtype, how, NULL, &e->args)) return false;
+    e->n = want_gradients(sample, &e->args, e->which);
+    return true;
+}
+
+static tp_tensor *make_weights(const tp_tensor *result, int number, weighting how) {
+    tp_tensor *w = weights_like(result, (uint64_t)number + 1);
+    if (!w || how == WEIGHTS_ALL || !w->numel) return w;
+    int64_t zeros[TP_MAX_DIMS] = {0};
+    tp_tensor *view = tpi_alias(w, w->ndim, w->shape, zeros, 0);
+    tp_tensor *out = view ? how == WEIGHTS_EXPANDED ? tpi_detached(view) : tpi_contiguous_data(view) : NULL;
+    tp_release(view), tp_release(w);
+    return out;
+}
+
+bool differentiate(evaluation *e, bool create_graph, weighting how) {
+    tp_tensor *outputs[32], *weights[32], *inputs[MAX_TENSORS];
+    int n = 0;
+    for (int i = 0; i < e->results.n; i++) {
+        tp_tensor *t = e->results.tensors[i];
+        if (!is_weighted(t) || !tp_requires_grad(t)) continue;
+        e->weights[i] = make_weights(t, i, how);
+        if (!e->weights[i] || (create_graph && !tp_set_requires_grad(e->weights[i], true))) return false;
+        outputs[n] = t, weights[n++] = e->weights[i];
+    }
+    for (int i = 0; i < e->n; i++) inputs[i] = e->args.tensors[e->which[i]];
+    tp_grad_options options = {.size = sizeof options, .create_graph = create_graph, .allow_unused = true};
+    return !n || tp_gradients((tp_tensors){outputs, n}, (tp_tensors){inputs, e->n}, weights, e->grads, &options);
+}
+
+void drop_evaluation(evaluation *e) {
+    for (int i = 0; i < e->results.n; i++) tp_release(e->weights[i]);
+    for (int i = 0; i < e->n; i++) tp_release(e->grads[i]);
+    drop_results(&e->results);
+    drop_arguments(&e->args);
+    *e = (evaluation){0};
 }

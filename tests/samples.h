@@ -97,7 +97,7 @@ bool make_arguments(const operator_sample *sample, tp_dtype dtype, variant how, 
 /* The same tensors converted to float64, complex128 or int64, whichever holds the values of all of them. */
 bool widen_arguments(const arguments *from, arguments *out);
 void drop_arguments(arguments *args);
-/* Those of the tensors that derivatives are asked for now require grad; returns how many (positions in `which`). */
+/* The tensors that have derivatives now require grad; returns how many (their positions in `which`). */
 int want_gradients(const operator_sample *sample, arguments *args, int *which);
 
 bool sample_allows(const operator_sample *sample, tp_dtype dtype);
@@ -116,6 +116,26 @@ bool call_was_random(void);                 /* did the last call draw random num
 bool leaves_memory_unset(const char *op);   /* empty and its kin: values mean nothing */
 bool depends_on_strides(const char *op);    /* as_strided, view: their meaning, or whether they work, hangs on the memory layout */
 
+/* ---- Calls with gradients: of one real loss, Re(sum(conj(w) * result)) over all floating results -------------------------------- */
+typedef struct evaluation {
+    arguments args;
+    results results;
+    int n, which[MAX_TENSORS];     /* the tensors that get gradients */
+    tp_tensor *weights[32];        /* of the results, NULL where not weighted; owned */
+    tp_tensor *grads[MAX_TENSORS]; /* one per `which`, NULL where none flows; owned */
+} evaluation;
+typedef enum weighting {
+    WEIGHTS_ALL,      /* normal values, weights_like(result, its number + 1) */
+    WEIGHTS_EXPANDED, /* one value, with stride 0 in every dim */
+    WEIGHTS_REPEATED  /* the same, laid out plainly */
+} weighting;
+/* Makes the arguments, and asks for gradients; e->results is for call() to fill. */
+bool prepare(const operator_sample *sample, tp_dtype dtype, variant how, evaluation *e);
+bool differentiate(evaluation *e, bool create_graph, weighting how); /* false: an error is pending */
+void drop_evaluation(evaluation *e);
+bool is_weighted(const tp_tensor *result);
+tp_tensor *weights_like(const tp_tensor *t, uint64_t seed); /* the same for the same seed; owned */
+
 /* ---- Comparing; the difference is described in difference() ------------------------------------------------------------ */
 bool same_kind(const tp_tensor *got, const tp_tensor *want); /* shape and dtype */
 bool same_bits(const tp_tensor *got, const tp_tensor *want); /* shape, dtype, and every bit of the elements (all NaNs are one) */
@@ -126,7 +146,6 @@ const char *difference(void);
 
 /* Elements as pairs of doubles (real, imaginary), row-major, in a block for free(). NULL and a failure on error. */
 double *numbers_of(const tp_tensor *t);
-tp_tensor *weights_like(const tp_tensor *t, uint64_t seed); /* normal values, same for the same seed; owned */
 
 /* ---- Failures --------------------------------------------------------------------------------------------------------------- */
 /* What the loop is at: it stands before each failure's message. */
