@@ -1,0 +1,60 @@
+/* The demo's own training, compiled in from examples/digits.c: a few steps on 1, 2, 3 and 7 threads give the same losses and weights to the
+ * last bit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+/* Only main may end without a return. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wreturn-type"
+#define main digits_main
+#include "../examples/digits.c"
+#undef main
+#pragma GCC diagnostic pop
+
+enum { STEPS = 6, WEIGHTS = 10 * 784 };
+
+typedef struct run {
+    double losses[STEPS];
+    float weights[WEIGHTS]; /* of the last layer */
+} run;
+
+static void train_on(int threads, run *out) {
+    const char *source = getenv("TAPER_SOURCE_DIR");
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s/examples/data", source ? source : "..");
+    tp_set_num_threads(threads);
+    tp_manual_seed(0);
+    TP_SCOPE {
+        tp_tensor *images, *labels, *p[PARAMS], *momentum[PARAMS];
+        load(folder, "train", STEPS * BATCH, &images, &labels);
+        make_parameters(p);
+        for (int i = 0; i < PARAMS; i++) momentum[i] = tp_zeros_like(p[i]);
+        for (int step = 0; step < STEPS; step++) TP_SCOPE {
+            tp_tensor *x = tp_narrow(images, 0, step * BATCH, BATCH), *y = tp_narrow(labels, 0, step * BATCH, BATCH);
+            out->losses[step] = train_step(p, momentum, x, y, 0.05);
+        }
+        assert_true(tp_copy_out(p[4], out->weights, sizeof out->weights));
+    }
+    assert_true(tp_ok());
+    tp_set_num_threads(0);
+}
+
+static void training_gives_the_same_bits_on_any_number_of_threads(void **state) {
+    (void)state;
+    static const int counts[] = {2, 3, 7};
+    static run alone, together;
+    train_on(1, &alone);
+    assert_true(alone.losses[STEPS - 1] < alone.losses[0]);
+    for (int i = 0; i < 3; i++) {
+        train_on(counts[i], &together);
+        if (memcmp(&alone, &together, sizeof alone)) fail_msg("%d threads: the last loss is %.17g, alone %.17g", counts[i], together.losses[STEPS - 1], alone.losses[STEPS - 1]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(training_gives_the_same_bits_on_any_number_of_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
