@@ -27,9 +27,10 @@ bool tpi_list_given(tp_tensors list) {
 
 tp_tensor *tpi_operand_peek(const tp_operand *a) {
     static _Thread_local tp_tensor *number[5];
+    static const tp_dtype widest[5] = {TP_NO_DTYPE, TP_BOOL, TP_INT64, TP_FLOAT64, TP_COMPLEX128};
     if (a->tensor) return a->tensor;
     int kind = (int)a->scalar.kind;
-    if (!number[kind]) number[kind] = tpi_of_scalar(a->scalar, TP_NO_DTYPE, (tp_device){TP_CPU, 0});
+    if (!number[kind]) number[kind] = tpi_of_scalar(a->scalar, widest[kind], (tp_device){TP_CPU, 0});
     if (number[kind] && !tpi_fill_data(number[kind], a->scalar)) return NULL;
     return number[kind];
 }

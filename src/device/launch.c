@@ -15,6 +15,7 @@ typedef struct map_call {
     tp_tensor *copy[MAX_IN];   /* owned stand-ins for inputs that overlap the result */
     tp_dtype dtype, result;
     tpi_ctype compute;
+    bool number_result;        /* numbers in tensors' clothes gave a number */
     tp_device device;
     int ndim;
     int64_t shape[TP_MAX_DIMS];
@@ -50,9 +51,13 @@ static tp_scalar number_like(tp_dtype dtype) {
     }
 }
 
+/* Numbers among themselves keep all their digits: what they give is a number too. */
+static tp_dtype widest(tp_dtype dtype) { return tp_dtype_is_floating(dtype) ? TP_FLOAT64 : tp_dtype_is_complex(dtype) ? TP_COMPLEX128 : dtype; }
+
 static bool settle_dtypes(map_call *c, const tp_operand *in) {
     const tpi_map_op *op = c->op;
     tpi_promotion p = {TP_NO_DTYPE, TP_NO_DTYPE, TP_NO_DTYPE};
+    bool wrapped = false;
     for (int i = 0; i < op->nin; i++) {
         const tp_tensor *t = in[i].tensor;
         int fixed = op->in_type[i];
@@ -63,12 +68,14 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
                 return tpi_refuse(TP_ERR_RUNTIME, "argument '%s' of %s: expected a tensor of dtype %s, got %s", op->in_name[i], op->name, tp_dtype_name(wanted),
                                   tp_dtype_name(t->dtype));
         } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
-        else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype));
+        else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
         else tpi_promote_tensor(&p, t->dtype, t->ndim);
     }
     c->dtype = tpi_promoted(&p);
+    c->number_result = wrapped && p.dim == TP_NO_DTYPE && p.zero == TP_NO_DTYPE;
     if (c->dtype == TP_NO_DTYPE) c->dtype = tpi_ctype_dtype((tpi_ctype)op->in_type[0]);
     if (op->rule == TPI_RULE_FLOAT) c->dtype = tpi_dtype_to_float(c->dtype);
+    if (c->number_result) c->dtype = widest(c->dtype);
     if (!tpi_check_types(op->name, op->types, c->dtype)) return false;
     c->compute = c->dtype == TP_BOOL && op->has_b8 ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[c->dtype];
     c->result = tpi_result_dtype(op->result, c->dtype);
@@ -297,6 +304,7 @@ tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *i
     bool ok = result && (!out || part_from(&c, out)) && launch(&c, result, params);
     for (int i = 0; i < op->nin; i++)
         if (c.copy[i]) tpi_release(c.copy[i]);
+    if (ok && c.number_result && !out) result->flags |= TPI_WRAPPED;
     if (ok) return result;
     if (result) tpi_release(result);
     return NULL;

@@ -221,9 +221,17 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
     }
     text args = {0};
     put(&args, "%s", "");
+    int weak = -1; /* in derivatives: an operand beside numbers only, which may be a number itself */
+    for (int k = 0; k < o->nargs && s->fields; k++) {
+        if (have[k] && given[k].kind == V_TENSOR) {
+            weak = -1;
+            break;
+        }
+        if (have[k] && given[k].kind == V_OPERAND && o->args[k].type == T_OPERAND && weak < 0) weak = k;
+    }
     for (int k = 0; k < o->nargs; k++) {
         if (!have[k] && !o->args[k].fallback) fail(e->at, "%s: '%s' is missing; its signature is %s", o->name, o->args[k].name, o->signature);
-        put(&args, "%s%s", k ? ", " : "", have[k] ? to_type(given[k], &o->args[k], o, e->at) : c_default(&o->args[k]));
+        put(&args, "%s%s", k ? ", " : "", !have[k] ? c_default(&o->args[k]) : k == weak ? format("tpi_operand_weak(&%s)", given[k].c) : to_type(given[k], &o->args[k], o, e->at));
     }
     tvalue r = plain(V_TENSOR, NULL);
     const char *comma = o->nargs ? ", " : "";
