@@ -15,7 +15,7 @@ typedef enum tpi_isa { TPI_ISA_BASE, TPI_ISA_AVX2, TPI_ISA_AVX512, TPI_ISAS } tp
 extern tpi_isa tpi_cpu_isa; /* the best this CPU has; TAPER_ISA=base|avx2|avx512 lowers it */
 
 enum { TPI_RULE_PROMOTE, TPI_RULE_FLOAT }; /* how the compute dtype comes from the operands: as promoted, or raised to floating */
-enum { TPI_RESULT_SAME, TPI_RESULT_BOOL, TPI_RESULT_REAL, TPI_RESULT_INT64 };
+enum { TPI_RESULT_SAME, TPI_RESULT_BOOL, TPI_RESULT_REAL, TPI_RESULT_INT64, TPI_RESULT_TRUTH /* bool, but uint8 for uint8 */ };
 
 typedef struct tpi_map_op {
     const char *name;
@@ -47,7 +47,7 @@ typedef struct tpi_fold_op {
     uint8_t sum_like;           /* bool and integers accumulate in and give int64 (sum, prod) */
     uint8_t has_empty;          /* defined over no elements; otherwise an error */
     uint8_t uses_index;         /* the step reads the element's index: one dim, or all of them flattened */
-    uint8_t state_type[4];      /* TPI_CTYPES = the compute type, else fixed; the real type of a complex one: TPI_CTYPES + 1 */
+    uint8_t state_type[4];      /* TPI_CTYPES = the compute type, + 1 = its real type, + 2 = the type with more digits (double for float), else fixed */
     uint8_t out_type[4];        /* TPI_RESULT_* */
     uint8_t param_type[4];
     const tpi_fold_kernel *fn[TPI_ISAS]; /* [isa][compute type] */

@@ -24,6 +24,7 @@ typedef struct map_call {
 tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
     switch (result) {
     case TPI_RESULT_BOOL: return TP_BOOL;
+    case TPI_RESULT_TRUTH: return dtype == TP_UINT8 ? TP_UINT8 : TP_BOOL;
     case TPI_RESULT_INT64: return TP_INT64;
     case TPI_RESULT_REAL: return tpi_dtype_to_real(dtype);
     default: return dtype;
@@ -32,7 +33,11 @@ tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
 
 bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
     if (types & tpi_dtype_category[dtype]) return true;
-    return tpi_refuse(TP_ERR_RUNTIME, "%s does not take %s tensors", op, tp_dtype_name(dtype));
+    static const char *const names[] = {"bool", "integer", "floating point", "complex"};
+    char wanted[64] = "";
+    for (int i = 0; i < 4; i++)
+        if (types >> i & 1) strcat(strcat(wanted, *wanted ? " or " : ""), names[i]);
+    return tpi_refuse(TP_ERR_RUNTIME, "%s does not take %s tensors: expected %s", op, tp_dtype_name(dtype), wanted);
 }
 
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {

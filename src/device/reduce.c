@@ -56,7 +56,7 @@ bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints
     if (d == TP_NO_DTYPE || !device) return false;
     if (!device->fold) return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", op->name, device->name);
     tpi_ctype compute = (tpi_ctype)tpi_dtype_ctype[d];
-    if (d == TP_BOOL && op->fn[TPI_ISA_BASE] && op->fn[TPI_ISA_BASE][TPI_B8].start) compute = TPI_B8;
+    if (op->sum_like && (tpi_dtype_category[d] & (TPI_CAT_BOOL | TPI_CAT_INT))) compute = TPI_I64;
     int64_t shape[TP_MAX_DIMS];
     int ndim = 0;
     for (int i = 0; i < x->ndim; i++)
@@ -80,6 +80,7 @@ bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t
     if (d == TP_NO_DTYPE || !device) return false;
     if (!device->scan) return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", op->name, device->name);
     tpi_ctype compute = (tpi_ctype)tpi_dtype_ctype[d];
+    if (op->sum_like && (tpi_dtype_category[d] & (TPI_CAT_BOOL | TPI_CAT_INT))) compute = TPI_I64;
     if (!make_outs(outs, op->nout, tpi_shape(x), op->out_type, d, tpi_device(x))) return false;
     tpi_param values[4];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);

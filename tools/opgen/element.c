@@ -184,6 +184,17 @@ static value call_map(element_out *out, const op *o, const expr *e, const scope 
     return element_block(out, o->body, &inner);
 }
 
+/* The smallest or largest value of the compute type. */
+static value limit(ctype t, bool least) {
+    const char *infinite = least ? "-INFINITY" : "INFINITY";
+    switch (t) {
+    case C_B8: return (value){least ? "0" : "1", t, false};
+    case C_I32: return (value){least ? "INT32_MIN" : "INT32_MAX", t, false};
+    case C_I64: return (value){least ? "INT64_MIN" : "INT64_MAX", t, false};
+    default: return (value){(char *)infinite, C_F64, true};
+    }
+}
+
 value element_expr(element_out *out, const expr *e, const scope *names) {
     switch (e->kind) {
     case E_INT: return (value){e->name, C_I64, true};
@@ -194,9 +205,10 @@ value element_expr(element_out *out, const expr *e, const scope *names) {
         if (!strcmp(e->name, "inf")) return (value){"INFINITY", C_F64, true};
         if (!strcmp(e->name, "nan")) return (value){"NAN", C_F64, true};
         if (!strcmp(e->name, "pi")) return (value){"3.14159265358979323846", C_F64, true};
+        if (!strcmp(e->name, "least") || !strcmp(e->name, "most")) return limit(out->compute, e->name[0] == 'l');
         if (!strcmp(e->name, "true")) return (value){"1", C_I64, true};
         if (!strcmp(e->name, "false")) return (value){"0", C_I64, true};
-        fail(e->at, "'%s' is not a name here; expected an argument, a local, inf, nan or pi", e->name);
+        fail(e->at, "'%s' is not a name here; expected an argument, a local, inf, nan, pi, least or most", e->name);
     case E_UNARY: {
         value v = element_expr(out, e->arg[0], names);
         char o = e->name[0];

@@ -820,7 +820,7 @@ static const char *ctype_enum(ctype t) {
     return names[t];
 }
 static const char *result_enum(int r) {
-    static const char *const names[] = {"TPI_RESULT_SAME", "TPI_RESULT_BOOL", "TPI_RESULT_REAL", "TPI_RESULT_INT64"};
+    static const char *const names[] = {"TPI_RESULT_SAME", "TPI_RESULT_BOOL", "TPI_RESULT_REAL", "TPI_RESULT_INT64", "TPI_RESULT_TRUTH"};
     return names[r];
 }
 
@@ -868,7 +868,7 @@ static void fold_descriptor(text *t, const op *o) {
     put(t, "    .state_type = {");
     for (int i = 0; i < o->start->n; i++) {
         const char *s = o->start->type[i];
-        put(t, "%s, ", !s ? "TPI_CTYPES" : !strcmp(s, "int64") ? "TPI_I64" : !strcmp(s, "bool") ? "TPI_B8" : "TPI_CTYPES + 1");
+        put(t, "%s, ", !s ? "TPI_CTYPES" : !strcmp(s, "int64") ? "TPI_I64" : !strcmp(s, "bool") ? "TPI_B8" : !strcmp(s, "real") ? "TPI_CTYPES + 1" : "TPI_CTYPES + 2");
     }
     put(t, "}, .out_type = {");
     for (int r = 0; r < o->nresults; r++) put(t, "%s, ", result_enum(o->result_kind[r]));

@@ -5,10 +5,11 @@
 static ctype resolve(ctype t, ctype compute) {
     if (t == C_TYPES) return compute;
     if (t == C_REAL) return compute == C_C64 ? C_F32 : compute == C_C128 ? C_F64 : compute;
+    if (t == C_WIDE) return compute == C_F32 ? C_F64 : compute == C_C64 ? C_C128 : compute == C_I32 ? C_I64 : compute;
     return t;
 }
 static ctype result_ctype(int result, ctype compute) {
-    return result == RESULT_BOOL ? C_B8 : result == RESULT_INT64 ? C_I64 : result == RESULT_REAL ? resolve(C_REAL, compute) : compute;
+    return result == RESULT_BOOL || result == RESULT_TRUTH ? C_B8 : result == RESULT_INT64 ? C_I64 : result == RESULT_REAL ? resolve(C_REAL, compute) : compute;
 }
 static bool whole_number(type t) { return t == T_INT || t == T_INT_OPT || t == T_BOOL; }
 
@@ -60,8 +61,9 @@ static void map_table(text *t, const op *o, int grad, int ctypes) {
 /* ---- folds and scans ---- */
 static ctype state_type(const op *o, int i, ctype c) {
     const char *s = o->start->type[i];
-    ctype t = !s ? C_TYPES : !strcmp(s, "int64") ? C_I64 : !strcmp(s, "bool") ? C_B8 : !strcmp(s, "real") ? C_REAL : C_TYPES + 9;
-    if (t > C_REAL) fail(o->at, "%s: a state variable is of type int64, real or bool, not '%s'", o->name, s);
+    ctype t = !s ? C_TYPES : !strcmp(s, "int64") ? C_I64 : !strcmp(s, "bool") ? C_B8 : !strcmp(s, "real") ? C_REAL
+            : !strcmp(s, "wide") ? C_WIDE : C_WIDE + 1;
+    if (t > C_WIDE) fail(o->at, "%s: a state variable is of type int64, real, wide or bool, not '%s'", o->name, s);
     return resolve(t, c);
 }
 

@@ -75,7 +75,7 @@ extern const type_info types[T_COUNT];
 typedef enum { K_MAP, K_FOLD, K_SCAN, K_VIEW, K_COMPOSE, K_COMPOSE_C, K_NATIVE, K_NATIVE_INPLACE, K_NONE } kind;
 extern const char *kind_names[];
 
-typedef enum { C_B8, C_I32, C_I64, C_F32, C_F64, C_C64, C_C128, C_TYPES, C_REAL } ctype; /* C_TYPES: "the compute type"; C_REAL: its real type */
+typedef enum { C_B8, C_I32, C_I64, C_F32, C_F64, C_C64, C_C128, C_TYPES, C_REAL, C_WIDE } ctype; /* C_TYPES: "the compute type"; C_REAL: its real type; C_WIDE: with more digits */
 
 typedef struct arg {
     char *name;
@@ -146,7 +146,7 @@ typedef struct op {
     sample samples[40];
 } op;
 enum { CAT_BOOL = 1, CAT_INT = 2, CAT_FLOAT = 4, CAT_COMPLEX = 8 };
-enum { RESULT_SAME, RESULT_BOOL, RESULT_REAL, RESULT_INT64 };
+enum { RESULT_SAME, RESULT_BOOL, RESULT_REAL, RESULT_INT64, RESULT_TRUTH };
 
 extern op **ops;
 extern int nops;

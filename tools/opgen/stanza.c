@@ -193,7 +193,8 @@ static void parse_dtype(op *o, const char *s, place at) {
         else if (starts(&s, "bool")) o->result_kind[i] = RESULT_BOOL;
         else if (starts(&s, "real")) o->result_kind[i] = RESULT_REAL;
         else if (starts(&s, "int64")) o->result_kind[i] = RESULT_INT64;
-        else fail(at, "expected 'same', 'bool', 'real' or 'int64', found '%s'", s);
+        else if (starts(&s, "truth")) o->result_kind[i] = RESULT_TRUTH;
+        else fail(at, "expected 'same', 'bool', 'truth', 'real' or 'int64', found '%s'", s);
         s = spaces(s);
         if (*s != ',') break;
         s++;

@@ -179,6 +179,7 @@ static char *to_type(tvalue v, const arg *a, const op *o, place at) {
     case T_BOOL: if (numberish(v)) return as_bool(v, at); break;
     case T_INTS: case T_INTS_OPT:
         if (v.kind == V_INTS) return v.c;
+        if (v.kind == V_INT && t == T_INTS_OPT) return format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){(const int64_t[]){%s}, 1})", v.c, v.c);
         if (v.kind == V_INT) return format("(tp_ints){(const int64_t[]){%s}, 1}", v.c);
         break;
     default: if (v.kind == kind_of_type(t)) return v.c; break;
