@@ -1,5 +1,7 @@
 /* Reductions put together from other operators. */
-#include "tpi_ops.h"
+#include <math.h>
+#include <string.h>
+#include "ops/formula.h"
 
 /* What the derivative of a reduction starts with: grad, given back the dims it lost and spread over the shape that was reduced. */
 tp_tensor *tpi_compose_unreduce(tp_tensor *grad, tp_ints size, tp_ints dim, bool keepdim) {
@@ -55,33 +57,95 @@ tp_tensor *tpi_compose_prod_dim_backward(tp_tensor *grad, tp_tensor *self, int64
     return r;
 }
 
-/* d out[j] / d x[k] = (product of x[0..j] without x[k]) for j >= k. By the shifted running products: with no zeros it is the reversed
- * running sum of grad * result over x; the general form sums, for each k, over the tail. */
-tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_t dim, tp_tensor *result) {
+/* The forerunner of each element along dim, zero for the first; in reverse order, the follower. */
+tp_tensor *tpi_compose_recurrence_before(tp_tensor *self, int64_t dim, bool reverse) {
     int d = tpi_wrap_dim(dim, self->ndim);
     if (d < 0) return NULL;
-    if (self->ndim == 0) return tpi_retain(grad);
-    if (self->numel == 0) return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
-    (void)result;
-    int64_t n = self->shape[d], one[TP_MAX_DIMS];
-    for (int i = 0; i < self->ndim; i++) one[i] = i == d ? 1 : self->shape[i];
-    tp_tensor **parts = tpi_malloc(sizeof(tp_tensor *) * (size_t)n), *ones = tpo_ones(tp_ints_view(one, self->ndim), (tp_dtype)self->dtype, tpi_device(self));
-    tp_tensor *before = tpi_retain(ones), *r = NULL; /* the product of x[0..k-1] */
-    int64_t made = 0;
-    for (int64_t k = 0; parts && before && k < n; k++) {
-        tp_tensor *rest = k + 1 < n ? tpo_narrow(self, d, k + 1, n - k - 1) : NULL;
-        tp_tensor *tail = rest ? tpo_cat((tp_tensors){(tp_tensor *[]){before, rest}, 2}, d) : tpi_retain(before);
-        tp_tensor *without = tail ? tpo_cumprod(tail, d, TP_NO_DTYPE) : NULL, *conj = without ? tpo_conj(without) : NULL;
-        tp_tensor *g = conj ? tpo_narrow(grad, d, k, n - k) : NULL, *weighted = with(tpo_mul, g, tp_operand_tensor(conj));
-        parts[made] = weighted ? tpo_sum(weighted, tp_ints_view((const int64_t[]){d}, 1), true, TP_NO_DTYPE) : NULL;
-        tp_tensor *x = parts[made] ? tpo_narrow(self, d, k, 1) : NULL, *next = with(tpo_mul, x, tp_operand_tensor(before));
-        tp_release(rest), tp_release(tail), tp_release(without), tp_release(conj), tp_release(g), tp_release(weighted), tp_release(x), tp_release(before);
-        made += parts[made] != NULL;
-        before = next;
+    if (self->ndim == 0 || self->shape[d] == 0) return tpo_zeros_like(self, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE);
+    tpi_bag bag = {0};
+    int64_t n = self->shape[d];
+    tp_tensor *zero = tpi_put(&bag, tpo_zeros_like(tpi_put(&bag, tpo_narrow(self, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *rest = tpi_put(&bag, tpo_narrow(self, d, reverse, n - 1));
+    return tpi_empty_bag(&bag, tpi_retain(reverse ? joined(&bag, rest, zero, d) : joined(&bag, zero, rest, d)));
+}
+
+/* d out[j] / d x[k] for j >= k is the product of x[0..j] without x[k]. So the gradient at k is the product of what stands before it, times
+ * grad[k] + x[k+1] * (grad[k+1] + x[k+2] * (...)): a running product and a recurrence from the end. */
+tp_tensor *tpi_compose_cumprod_backward(tp_tensor *grad, tp_tensor *self, int64_t dim) {
+    int d = tpi_wrap_dim(dim, self->ndim);
+    if (d < 0) return NULL;
+    if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
+    tpi_bag bag = {0};
+    tp_tensor *x = tpi_put(&bag, tpo_conj(self));
+    tp_tensor *after = tpi_put(&bag, tpo_recurrence_next(x, d, false));
+    tp_tensor *tail = tpi_put(&bag, tpo_linear_recurrence(after, grad, d, true));
+    tp_tensor *one = tpi_put(&bag, tpo_ones_like(tpi_put(&bag, tpo_narrow(x, d, 0, 1)), TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
+    tp_tensor *lead = joined(&bag, one, tpi_put(&bag, tpo_narrow(x, d, 0, self->shape[d] - 1)), d);
+    tp_tensor *before = tpi_put(&bag, tpo_cumprod(lead, d, TP_NO_DTYPE));
+    return tpi_empty_bag(&bag, tpi_retain(times(&bag, before, tail)));
+}
+
+/* d result[j] / d x[k] for j >= k is exp(x[k] - result[j]). With s[k] = grad[k] + exp(result[k] - result[k+1]) * s[k+1], the gradient is
+ * s[k] * exp(x[k] - result[k]): no exponent is above zero. Where nothing but -inf came so far, both factors are zero. */
+tp_tensor *tpi_compose_logcumsumexp_backward(tp_tensor *grad, tp_tensor *self, tp_tensor *result, int64_t dim) {
+    int d = tpi_wrap_dim(dim, self->ndim);
+    if (d < 0) return NULL;
+    if (self->ndim == 0 || self->numel == 0) return tpi_retain(grad);
+    tpi_bag bag = {0};
+    int64_t n = self->shape[d];
+    tp_tensor *none = tpi_put(&bag, tpo_isneginf(tp_dtype_is_complex(self->dtype) ? tpi_put(&bag, tpo_real(result)) : result));
+    tp_tensor *follower = joined(&bag, tpi_put(&bag, tpo_narrow(result, d, 1, n - 1)), tpi_put(&bag, tpo_narrow(result, d, n - 1, 1)), d);
+    tp_tensor *shrink = tpi_put(&bag, tpo_masked_fill(minus(&bag, result, follower), none, tp_float(-INFINITY)));
+    tp_tensor *share = tpi_put(&bag, tpo_masked_fill(minus(&bag, self, result), none, tp_float(-INFINITY)));
+    tp_tensor *decay = tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_exp(shrink))));
+    tp_tensor *sum = tpi_put(&bag, tpo_linear_recurrence(decay, grad, d, true));
+    return tpi_empty_bag(&bag, tpi_retain(times(&bag, sum, tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_exp(share)))))));
+}
+
+/* Over all elements, nothing left to divide by makes the derivative infinite, and NaN where an element is the mean. */
+tp_tensor *tpi_compose_var_backward(tp_tensor *grad, tp_tensor *self, tp_ints dim, tp_scalar correction, bool keepdim) {
+    bool reduced[TP_MAX_DIMS];
+    if (!tpi_wrap_dims(dim, self->ndim, reduced)) return NULL;
+    double count = 1, less = correction.kind == TP_SCALAR_NONE ? 1 : tp_scalar_to_double(correction);
+    for (int i = 0; i < self->ndim; i++)
+        if (reduced[i]) count *= (double)self->shape[i];
+    tpi_bag bag = {0};
+    tp_tensor *off = minus(&bag, self, tpi_put(&bag, tpo_mean(self, dim, true, TP_NO_DTYPE)));
+    tp_tensor *wide = tpi_put(&bag, tpo_unreduce(grad, tpi_shape(self), dim, keepdim));
+    bool all = !dim.v || dim.n == 0;
+    if (all && count <= less) {
+        tp_tensor *still = tpi_put(&bag, tpo_eq(off, TP_OPERAND(0)));
+        tp_tensor *slope = tpi_put(&bag, tpo_where(still, TP_OPERAND((double)NAN), TP_OPERAND((double)INFINITY)));
+        return tpi_empty_bag(&bag, tpi_retain(times(&bag, wide, slope)));
     }
-    if (before && made == n) r = tpo_cat((tp_tensors){parts, n}, d);
-    tp_release(before), tp_release(ones);
-    for (int64_t i = 0; i < made; i++) tp_release(parts[i]);
-    tpi_mfree(parts);
-    return r;
+    tp_tensor *scaled = tpi_put(&bag, tpo_mul(TP_OPERAND(wide), TP_OPERAND(2.0 / (count - less))));
+    return tpi_empty_bag(&bag, tpi_retain(times(&bag, scaled, off)));
+}
+
+/* ---- Norms ---- */
+tp_tensor *tpi_compose_norm_str(tp_tensor *self, const char *p, tp_ints dim, bool keepdim, tp_dtype dtype) {
+    if (!strcmp(p, "fro")) return tpo_linalg_vector_norm(self, tp_int(2), dim, keepdim, dtype);
+    if (strcmp(p, "nuc")) return tpi_fail(TP_ERR_VALUE, "argument 'p': expected \"fro\" or \"nuc\", or a number, got \"%s\"", p);
+    if (!dim.v && self->ndim != 2)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected two dims for the nuclear norm of a tensor of shape %s, got none", tpi_shape_text(tpi_shape(self)));
+    return tpo_linalg_matrix_norm_str_ord(self, "nuc", dim.v ? dim : TP_INTS(0, 1), keepdim, dtype);
+}
+
+tp_tensor *tpi_compose_renorm(tp_tensor *self, tp_scalar p, int64_t dim, tp_scalar maxnorm) {
+    if (!(tp_scalar_to_double(p) > 0)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': expected a positive number, got %g", tp_scalar_to_double(p));
+    double most = tp_scalar_to_double(maxnorm);
+    if (!(most >= 0)) return tpi_fail(TP_ERR_RUNTIME, "argument 'maxnorm': expected zero or a positive number, got %g", most);
+    if (self->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    int d = tpi_wrap_dim(dim, self->ndim);
+    if (d < 0) return NULL;
+    int64_t others[TP_MAX_DIMS], n = 0;
+    for (int i = 0; i < self->ndim; i++)
+        if (i != d) others[n++] = i;
+    tpi_bag bag = {0};
+    tp_tensor *size = tpi_put(&bag, tpo_linalg_vector_norm(self, p, tp_ints_view(others, n), true, TP_NO_DTYPE));
+    tp_tensor *room = tpi_put(&bag, tpo_add(TP_OPERAND(size), TP_OPERAND(1e-7), tp_int(1)));
+    tp_tensor *scale = tpi_put(&bag, tpo_div(TP_OPERAND(most), TP_OPERAND(room)));
+    tp_tensor *large = tpi_put(&bag, tpo_gt(size, TP_OPERAND(most)));
+    tp_tensor *factor = tpi_put(&bag, tpo_where(large, TP_OPERAND(scale), TP_OPERAND(1.0)));
+    return tpi_empty_bag(&bag, tpi_retain(times(&bag, self, factor)));
 }
