@@ -1,0 +1,99 @@
+/* Fourier transforms against the definition, for lengths with every radix and for primes; halves against whole transforms; the same bits on any
+ * number of threads. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <complex.h>
+#include <math.h>
+#include <string.h>
+#include <taper/taper.h>
+#include "tensor/tensor.h"
+
+static const double PI = 3.14159265358979323846;
+
+static double _Complex at(const tp_tensor *t, int64_t i) { /* of a contiguous tensor */
+    tpi_c128 v = tpi_param_of(tpi_load_scalar(t->data + i * (int64_t)tpi_itemsize(t), (tp_dtype)t->dtype), TPI_C128).c128;
+    return v.re + v.im * I;
+}
+
+static void check_line(int64_t n, tp_dtype dtype) {
+    double epsilon = dtype == TP_COMPLEX64 ? 1.2e-7 : 2.3e-16, allowed = 4 * epsilon * sqrt((double)n) * (1 + log2((double)n));
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(3, n), .dtype = dtype), *y = tp_fft_fft(x), *back = tp_fft_ifft(y);
+        assert_true(tp_ok());
+        for (int64_t k = 0; k < n; k++) {
+            double _Complex sum = 0;
+            for (int64_t j = 0; j < n; j++) sum += at(x, n + j) * cexp(-2 * PI * I * (double)(j * k % n) / (double)n);
+            if (cabs(sum - at(y, n + k)) > allowed) fail_msg("n = %d, element %d: off by %g", (int)n, (int)k, cabs(sum - at(y, n + k)));
+            assert_true(cabs(at(back, n + k) - at(x, n + k)) <= allowed);
+        }
+    }
+}
+
+static void lengths_against_the_definition(void **state) {
+    (void)state;
+    static const int64_t large[] = {97, 100, 121, 128, 143, 169, 210, 243, 256, 343, 360, 509, 512};
+    for (int64_t n = 1; n <= 64; n++) check_line(n, TP_COMPLEX128), check_line(n, TP_COMPLEX64);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) check_line(large[i], TP_COMPLEX128), check_line(large[i], TP_COMPLEX64);
+}
+
+static void halves_against_whole_transforms(void **state) {
+    (void)state;
+    for (int64_t n = 1; n <= 40; n++)
+        TP_SCOPE {
+            tp_tensor *x = tp_randn(TP_INTS(2, n), .dtype = TP_FLOAT64), *whole = tp_fft_fft(x), *half = tp_fft_rfft(x);
+            assert_int_equal(tp_size(half, 1), n / 2 + 1);
+            tp_tensor *same = tp_sub(half, tp_narrow(whole, 1, 0, n / 2 + 1));
+            assert_true(tp_item(tp_amax(tp_abs(same))) < 1e-13 * (double)(n + 1));
+            tp_tensor *back = tp_fft_irfft(half, .n = n);
+            assert_true(tp_item(tp_amax(tp_abs(tp_sub(back, x)))) < 1e-13);
+        }
+}
+
+/* Lines along any dim of a strided tensor, in groups that do not come out even. */
+static void dims_and_strides(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(19, 6, 5), .dtype = TP_COMPLEX128), *turned = tp_permute(x, TP_INTS(2, 0, 1));
+        tp_tensor *a = tp_fft_fft(turned, .dim = 2), *b = tp_permute(tp_fft_fft(x, .dim = 1), TP_INTS(2, 0, 1));
+        assert_true(tp_item(tp_amax(tp_abs(tp_sub(a, b)))) == 0);
+    }
+}
+
+static void same_bits_on_any_number_of_threads(void **state) {
+    (void)state;
+    static const int threads[] = {2, 3, 7};
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(101, 1000), .dtype = TP_COMPLEX64), *r = tp_randn(TP_INTS(101, 1009));
+        tp_set_num_threads(1);
+        tp_tensor *y = tp_fft_fft(x), *h = tp_fft_rfft(r);
+        for (int i = 0; i < 3; i++) {
+            tp_set_num_threads(threads[i]);
+            assert_memory_equal(y->data, tp_fft_fft(x)->data, (size_t)y->numel * 8);
+            assert_memory_equal(h->data, tp_fft_rfft(r)->data, (size_t)h->numel * 8);
+        }
+        tp_set_num_threads(0);
+    }
+}
+
+static void short_time_transforms_turn_back(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(2, 64), .dtype = TP_FLOAT64), *window = tp_hann_window(16, .dtype = TP_FLOAT64);
+        tp_tensor *s = tp_stft(x, 16, .hop_length = 4, .window = window, .return_complex = 1);
+        assert_int_equal(tp_size(s, 1), 9);
+        assert_int_equal(tp_size(s, 2), 17);
+        tp_tensor *back = tp_istft(s, 16, .hop_length = 4, .window = window, .length = 64);
+        assert_true(tp_item(tp_amax(tp_abs(tp_sub(back, x)))) < 1e-13);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths_against_the_definition), cmocka_unit_test(halves_against_whole_transforms), cmocka_unit_test(dims_and_strides),
+        cmocka_unit_test(same_bits_on_any_number_of_threads), cmocka_unit_test(short_time_transforms_turn_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
