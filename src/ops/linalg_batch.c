@@ -75,6 +75,11 @@ int64_t tpi_batches_of(const tp_tensor *t, int drop) {
     return n;
 }
 
+bool tpi_no_results(tp_tensor **out, int n) {
+    for (int i = 0; i < n; i++) tpi_release(out[i]), out[i] = NULL;
+    return false;
+}
+
 bool tpi_check_matrices(const tp_tensor *t, const char *name) {
     if (t->dtype != TP_FLOAT32 && t->dtype != TP_FLOAT64 && !tp_dtype_is_complex((tp_dtype)t->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected float32, float64, complex64 or complex128, got %s", name, tp_dtype_name((tp_dtype)t->dtype));

@@ -40,6 +40,9 @@ tp_tensor *tpi_batch_new(const tp_tensor *like, int drop, tp_dtype dtype);
 tpi_part tpi_rows_part(const tp_tensor *t);     /* steps by the last dim */
 int64_t tpi_batches_of(const tp_tensor *t, int drop);
 
+/* A native that fails leaves no results: releases and clears them; returns false. */
+bool tpi_no_results(tp_tensor **out, int n);
+
 /* ---- Checks: false with an error that names the argument ---- */
 bool tpi_check_matrices(const tp_tensor *t, const char *name); /* float32, float64 or complex, two dims or more, sizes LAPACK can count */
 bool tpi_check_square(const tp_tensor *t, const char *name);

@@ -39,10 +39,7 @@ static bool eigh(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **va
 }
 
 bool tpi_native_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) {
-    if (eigh(self, UPLO, true, &out[0], &out[1])) return true;
-    tpi_release(out[0]);
-    tpi_release(out[1]);
-    return false;
+    return eigh(self, UPLO, true, &out[0], &out[1]) || tpi_no_results(out, 2);
 }
 
 tp_tensor *tpi_native_eigvalsh(tp_tensor *self, const char *UPLO) {
@@ -82,10 +79,7 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
 }
 
 bool tpi_native_eig(tp_tensor *self, tp_tensor **out) {
-    if (eig(self, &out[0], &out[1])) return true;
-    tpi_release(out[0]);
-    tpi_release(out[1]);
-    return false;
+    return eig(self, &out[0], &out[1]) || tpi_no_results(out, 2);
 }
 
 tp_tensor *tpi_native_eigvals(tp_tensor *self) {
@@ -136,9 +130,7 @@ static bool svd(tp_tensor *A, bool full, tp_tensor **u, tp_tensor **sv, tp_tenso
 }
 
 bool tpi_native_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
-    if (svd(A, full_matrices, &out[0], &out[1], &out[2])) return true;
-    for (int i = 0; i < 3; i++) tpi_release(out[i]);
-    return false;
+    return svd(A, full_matrices, &out[0], &out[1], &out[2]) || tpi_no_results(out, 3);
 }
 
 tp_tensor *tpi_native_svdvals(tp_tensor *A) {

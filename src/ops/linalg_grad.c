@@ -201,6 +201,7 @@ static tp_tensor *svd_turn(tpi_bag *bag, tp_tensor *gU, tp_tensor *gVh, tp_tenso
 tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh, tp_tensor *U, tp_tensor *S, tp_tensor *Vh) {
     tpi_bag bag = {0};
     int64_t k = column_count(S), m = row_count(U), n = column_count(Vh);
+    bool turns_u = gU != NULL, turns_v = gVh != NULL;
     if (column_count(U) > k) { /* full matrices: only the first k vectors are determined by A */
         U = columns(&bag, U, 0, k);
         if (gU) gU = columns(&bag, gU, 0, k);
@@ -209,7 +210,7 @@ tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh
         Vh = rows(&bag, Vh, 0, k);
         if (gVh) gVh = rows(&bag, gVh, 0, k);
     }
-    if (!U || !Vh) return tpi_empty_bag(&bag, NULL);
+    if (!U || !Vh || (turns_u && !gU) || (turns_v && !gVh)) return tpi_empty_bag(&bag, NULL);
     tp_tensor *left = gS ? times(&bag, U, as_row(&bag, gS)) : NULL;
     if (gU || gVh) {
         tp_tensor *turned = product(&bag, U, svd_turn(&bag, gU, gVh, U, S, Vh));

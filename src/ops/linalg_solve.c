@@ -147,11 +147,14 @@ static void ldl_solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
 }
 
 tp_tensor *tpi_native_ldl_solve(tp_tensor *LD, tp_tensor *pivots, tp_tensor *B, bool hermitian) {
-    if (!check_system(LD, B, true) || !tpi_check_dtype(pivots, "pivots", TP_INT32)) return NULL;
+    if (!check_system(LD, B, true)) return NULL;
+    if (!tp_dtype_is_integral((tp_dtype)pivots->dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'pivots': expected integers, got %s", tp_dtype_name((tp_dtype)pivots->dtype));
     if (pivots->ndim != LD->ndim - 1 || pivots->numel * (LD->numel ? cols_of(LD) : 0) != LD->numel)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'pivots': expected shape (..., n) beside LD's (..., n, n), got %s", tpi_shape_text(tpi_shape(pivots)));
     tp_ints batch = tp_ints_view(LD->shape, LD->ndim - 2);
-    tp_tensor *a = tpi_columns_copy(LD, batch), *b = a ? tpi_columns_copy(B, batch) : NULL, *p = b ? tpi_contiguous_data(pivots) : NULL;
+    tp_tensor *a = tpi_columns_copy(LD, batch), *b = a ? tpi_columns_copy(B, batch) : NULL;
+    tp_tensor *whole = b ? tpi_as_dtype_data(pivots, TP_INT32) : NULL, *p = whole ? tpi_after(whole, tpi_contiguous_data(whole)) : NULL;
     bool ok = p != NULL;
     if (ok && b->numel) {
         tpi_matrices x = {.dtype = (tp_dtype)b->dtype, .batches = tpi_batches_of(b, 2), .m = (int)rows_of(b), .n = (int)rows_of(b), .k = (int)cols_of(b),
@@ -211,10 +214,7 @@ bool tpi_native_slogdet(tp_tensor *A, tp_tensor **out) {
     if (!tpi_check_square(A, "A")) return false;
     out[0] = tpi_batch_new(A, 2, (tp_dtype)A->dtype);
     out[1] = out[0] ? tpi_batch_new(A, 2, tpi_dtype_to_real((tp_dtype)A->dtype)) : NULL;
-    if (out[1] && determinants(A, out[0], out[1], 's')) return true;
-    tpi_release(out[0]);
-    tpi_release(out[1]);
-    return false;
+    return (out[1] && determinants(A, out[0], out[1], 's')) || tpi_no_results(out, 2);
 }
 
 /* ---- Least squares ----------------------------------------------------------------------------------------------------------------- */
@@ -302,9 +302,7 @@ static bool collect_fit(fit *f, int64_t m, int64_t n, bool vector, char driver, 
     out[3] = out[2] ? (driver == 'd' || driver == 's' ? tpi_retain(f->sv) : tpi_empty(TP_INTS(0), real, device)) : NULL;
     tpi_release(rank);
     tpi_release(part);
-    if (out[3]) return true;
-    for (int i = 0; i < 3; i++) tpi_release(out[i]);
-    return false;
+    return out[3] || tpi_no_results(out, 3);
 }
 
 bool tpi_native_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driver, tp_tensor **out) {

@@ -129,7 +129,7 @@ tp_tensor *tpi_compose_inner(tp_tensor *self, tp_tensor *other) {
 
 /* ---- linear's gradients, bilinear --------------------------------------------------------------------------------------- */
 
-static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj(t)) : t; }
+static tp_tensor *conjugated(tpi_bag *bag, tp_tensor *t) { return t && tp_dtype_is_complex((tp_dtype)t->dtype) ? tpi_put(bag, tpo_conj(t)) : t; }
 
 tp_tensor *tpi_compose_linear_input_grad(tp_tensor *grad, tp_tensor *weight) {
     tpi_bag bag = {0};
