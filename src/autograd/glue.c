@@ -25,14 +25,17 @@ bool tpi_list_given(tp_tensors list) {
     return true;
 }
 
-tp_tensor *tpi_operand_peek(const tp_operand *a) {
-    static _Thread_local tp_tensor *number[5];
-    static const tp_dtype widest[5] = {TP_NO_DTYPE, TP_BOOL, TP_INT64, TP_FLOAT64, TP_COMPLEX128};
+const tp_tensor *tpi_operand_peek(const tp_operand *a) {
+    static tpi_storage nowhere = {.device = {TP_CPU, 0}};
+    static int64_t no_dims[1];
+#define LIKE(d) [d] = {.dtype = d, .numel = 1, .storage = &nowhere, .shape = no_dims, .strides = no_dims}
+    static const tp_tensor stand_in[TP_DTYPE_COUNT] = {LIKE(TP_BOOL), LIKE(TP_INT64), LIKE(TP_FLOAT16), LIKE(TP_BFLOAT16), LIKE(TP_FLOAT32), LIKE(TP_FLOAT64),
+        LIKE(TP_COMPLEX64), LIKE(TP_COMPLEX128)};
+#undef LIKE
     if (a->tensor) return a->tensor;
-    int kind = (int)a->scalar.kind;
-    if (!number[kind]) number[kind] = tpi_of_scalar(a->scalar, widest[kind], (tp_device){TP_CPU, 0});
-    if (number[kind] && !tpi_fill_data(number[kind], a->scalar)) return NULL;
-    return number[kind];
+    tpi_promotion p = {TP_NO_DTYPE, TP_NO_DTYPE, TP_NO_DTYPE};
+    tpi_promote_scalar(&p, a->scalar);
+    return &stand_in[tpi_promoted(&p)];
 }
 
 static bool is_whole(tp_operand a) {
@@ -57,7 +60,10 @@ bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
 }
 
 tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
-    return a.tensor ? tpi_retain(a.tensor) : tpi_of_scalar(a.scalar, TP_NO_DTYPE, (tp_device){TP_CPU, 0});
+    if (a.tensor) return tpi_retain(a.tensor);
+    /* As exact as the number itself: a wrapped number is weak in promotion whatever its width. */
+    tp_dtype dtype = a.scalar.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : a.scalar.kind == TP_SCALAR_COMPLEX ? TP_COMPLEX128 : TP_NO_DTYPE;
+    return tpi_of_scalar(a.scalar, dtype, (tp_device){TP_CPU, 0});
 }
 
 void tpi_take_options(void *all, size_t size, const void *given, int64_t given_size) {

@@ -29,10 +29,8 @@ bool tpi_all_to_scope(tp_tensor **t, int n);
 void *tpi_no_tensor(const char *op, const char *argument);
 static inline bool tpi_operand_given(const tp_operand *a) { return a->tensor || a->scalar.kind != TP_SCALAR_NONE; }
 bool tpi_list_given(tp_tensors list); /* no entry is NULL */
-/* The operand's tensor; for a number a thread-local zero-dimensional stand-in that answers shape and dtype. */
-tp_tensor *tpi_operand_peek(const tp_operand *a);
-/* The same as an operand: in formulas, numbers among themselves compute in full precision and stay numbers. */
-static inline tp_operand tpi_operand_weak(const tp_operand *a) { return tp_operand_tensor(tpi_operand_peek(a)); }
+/* The operand's tensor; for a number a zero-dimensional stand-in that answers shape, dtype and device, and has no data. */
+const tp_tensor *tpi_operand_peek(const tp_operand *a);
 tp_tensor *tpi_operand_tensor_owned(tp_operand a);
 static inline bool tpi_tracks_any(tp_tensors list) {
     for (int64_t i = 0; i < list.n; i++)

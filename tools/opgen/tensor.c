@@ -163,7 +163,6 @@ static char *to_type(tvalue v, const arg *a, const op *o, place at) {
     switch (t) {
     case T_TENSOR: case T_TENSOR_OPT:
         if (v.kind == V_TENSOR) return v.c;
-        if (v.kind == V_OPERAND) return format("tpi_operand_peek(&%s)", v.c);
         break;
     case T_OPERAND:
         if (v.kind == V_TENSOR) return format("tp_operand_tensor(%s)", v.c);
@@ -203,6 +202,13 @@ char *owned(tensor_scope *s, tvalue v, place at) {
 }
 
 /* ---- calls ---- */
+/* An operand where only a tensor will do: a number becomes a zero-dimensional one. */
+static tvalue as_tensor(tensor_scope *s, tvalue v) {
+    int k = s->ntemps++;
+    put(s->code, "%st[%d] = tpi_operand_tensor_owned(%s);\n%sif (!t[%d]) %s\n", s->indent, k, v.c, s->indent, k, s->failure);
+    return (tvalue){.kind = V_TENSOR, .c = format("t[%d]", k), .temp = k};
+}
+
 static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
     tvalue given[24];
     bool have[24] = {false};
@@ -218,6 +224,7 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
         if (k >= o->nargs) fail(e->at, "%s takes %d arguments; its signature is %s", o->name, o->nargs, o->signature);
         if (have[k]) fail(e->at, "%s: '%s' is given twice", o->name, o->args[k].name);
         given[k] = tensor_expr(s, a);
+        if (given[k].kind == V_OPERAND && o->args[k].type != T_OPERAND) given[k] = as_tensor(s, given[k]);
         have[k] = true;
     }
     text args = {0};
@@ -232,7 +239,8 @@ static tvalue call_op(tensor_scope *s, const op *o, const expr *e) {
     }
     for (int k = 0; k < o->nargs; k++) {
         if (!have[k] && !o->args[k].fallback) fail(e->at, "%s: '%s' is missing; its signature is %s", o->name, o->args[k].name, o->signature);
-        put(&args, "%s%s", k ? ", " : "", !have[k] ? c_default(&o->args[k]) : k == weak ? format("tpi_operand_weak(&%s)", given[k].c) : to_type(given[k], &o->args[k], o, e->at));
+        if (k == weak) given[k] = as_tensor(s, given[k]); /* so that numbers among themselves compute in full precision and stay numbers */
+        put(&args, "%s%s", k ? ", " : "", have[k] ? to_type(given[k], &o->args[k], o, e->at) : c_default(&o->args[k]));
     }
     tvalue r = plain(V_TENSOR, NULL);
     const char *comma = o->nargs ? ", " : "";
