@@ -104,8 +104,8 @@ static tp_dtype pool_dtype(const tp_tensor *t) {
     return tpi_compute_dtype(t, "input");
 }
 
-/* Runs the action from `from` into a fresh tensor of the shape; out[1] gets the indices of the two that have them. */
-static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out) {
+/* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `places` with them. */
+static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tensor **places) {
     bool back = j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK, indexed = j->act == MAX || j->act == ADAPTIVE_MAX;
     j->dtype = pool_dtype(from);
     if (!j->dtype) return false;
@@ -122,11 +122,11 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out) {
     }
     tpi_release(source);
     if (!ok) return tpi_release(to), tpi_release(index), false;
-    out[0] = tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
-    if (indexed) out[1] = tpi_real_finish_like(index, TP_INT64, from);
-    if (out[0] && (!indexed || out[1])) return true;
-    tpi_release(out[0]);
-    if (indexed) tpi_release(out[1]);
+    *out = tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
+    if (indexed) *places = tpi_real_finish_like(index, TP_INT64, from);
+    if (*out && (!indexed || *places)) return true;
+    tpi_release(*out);
+    if (indexed) tpi_release(*places);
     return false;
 }
 
@@ -141,7 +141,7 @@ static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *ro
 static bool max_pool(int n, const char *name, tp_tensor *self, windows w, tp_tensor **out) {
     job j = {.act = MAX};
     int64_t room[5];
-    return geometry(&j.c, tpi_shape(self), n, &w, name) && run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), out);
+    return geometry(&j.c, tpi_shape(self), n, &w, name) && run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), &out[0], &out[1]);
 }
 
 bool tpi_native_max_pool1d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
@@ -169,7 +169,7 @@ tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp
     int64_t room[5];
     tp_tensor *out = NULL;
     if (!geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
-    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out) ? out : NULL;
+    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
 }
 
 /* The gradient of an average pool's input; `dims` spatial dims. */
@@ -179,7 +179,7 @@ tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, in
     windows w = {kernel, stride, padding, {0}, ceil_mode};
     tp_tensor *out = NULL;
     if (!geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
-    return run(&j, grad, input_shape, &out) ? out : NULL;
+    return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }
 
 /* ---- Adaptive pooling ---- */
@@ -200,19 +200,19 @@ tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, in
     int64_t room[5];
     tp_tensor *out = NULL;
     if (!adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_avg_pool")) return NULL;
-    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out) ? out : NULL;
+    return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
 }
 
 tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
     job j = {.act = ADAPTIVE_AVERAGE_BACK};
     tp_tensor *out = NULL;
     if (!adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward")) return NULL;
-    return run(&j, grad, input_shape, &out) ? out : NULL;
+    return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }
 
 bool tpi_native_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
     job j = {.act = ADAPTIVE_MAX};
     int64_t room[5];
     return adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_max_pool") &&
-           run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), out);
+           run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out[0], &out[1]);
 }
