@@ -21,6 +21,11 @@ static inline void tpi_drop_all(tp_tensor **t, int n) {
     for (int i = 0; i < n; i++)
         if (t[i]) tpi_drop(&t[i]);
 }
+/* What a function with several results has left in them when it failed is not to be looked at. */
+static inline bool tpi_no_results(tp_tensor **t, int n) {
+    for (int i = 0; i < n; i++) t[i] = NULL;
+    return false;
+}
 /* Hands n fresh results to the innermost scope; releases all of them if one cannot be. */
 bool tpi_all_to_scope(tp_tensor **t, int n);
 

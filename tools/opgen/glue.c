@@ -647,7 +647,7 @@ static void write_forward_into(text *t, const op *o) {
     switch (o->kind) {
     case K_MAP: put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", map_call(o, "NULL", false)); break;
     case K_FOLD: case K_SCAN:
-        if (many) put(t, "    if (!%s) return false;\n", fold_call(o, "out"));
+        if (many) put(t, "    if (!%s) return tpi_no_results(out, %d);\n", fold_call(o, "out"), o->nresults);
         else put(t, "    tp_tensor *out = NULL;\n    if (!%s) return NULL;\n", fold_call(o, "&out"));
         break;
     case K_VIEW:
@@ -657,7 +657,7 @@ static void write_forward_into(text *t, const op *o) {
         if (first_tensor(o)) put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) return %s;\n", first_tensor(o), first_tensor(o), o->name,
                                  o->plain || many ? "false" : o->results[0].type == T_TENSORS ? "(tp_tensors){NULL, 0}" : "NULL");
         if (o->plain) put(t, "    return %s;\n", native_call(o, format("%s%sout", args, o->nargs ? ", " : "")));
-        else if (many) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return false;\n", o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : "")));
+        else if (many) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return tpi_no_results(out, %d);\n", o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : "")), o->nresults);
         else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors out = %s;\n    if (!out.v) return out;\n", native_call(o, args));
         else put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", native_call(o, args));
         break;
@@ -680,7 +680,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
     write_null_checks(t, o, failure, false);
     write_checks(t, o, failure, false);
     if (o->kind == K_COMPOSE_C) {
-        put(t, "    return %s(%s%s);\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "");
+        put(t, "    return %s(%s%s)%s;\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "", many ? format(" || tpi_no_results(out, %d)", o->nresults) : "");
         return;
     }
     write_forward_into(t, o);
