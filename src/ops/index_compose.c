@@ -88,8 +88,7 @@ static bool extreme_backward(const reduce_call *c, tp_tensor **out) {
 /* Each factor's derivative is the product of the others: by division where no factor is zero, and with zeros counted where some are. */
 static bool prod_backward(const reduce_call *c, tp_tensor **out) {
     tp_dtype dtype = c->grad->dtype;
-    tp_tensor *one = tpo_full(tpi_shape(c->self), tp_int(1), dtype, tpi_device(c->self));
-    tp_tensor *own = c->include_self ? tpi_retain(c->self) : one ? tpo_scatter_value(c->self, c->dim, c->index, tp_int(1)) : NULL;
+    tp_tensor *own = c->include_self ? tpi_retain(c->self) : tpo_scatter_value(c->self, c->dim, c->index, tp_int(1));
     tp_tensor *own_zero = own ? tpo_eq(own, number(0)) : NULL, *src_zero = tpo_eq(c->src, number(0));
     tp_tensor *own_safe = own_zero ? tpo_masked_fill(own, own_zero, tp_int(1)) : NULL, *src_safe = src_zero ? tpo_masked_fill(c->src, src_zero, tp_int(1)) : NULL;
     tp_tensor *own_count = own_zero ? tpo_to_dtype(own_zero, dtype) : NULL, *src_count = src_zero ? tpo_to_dtype(src_zero, dtype) : NULL;
@@ -105,7 +104,7 @@ static bool prod_backward(const reduce_call *c, tp_tensor **out) {
     tp_tensor *own_grad = mul(c->grad, own_others), *src_grad = mul(grad_there, src_others);
     tp_tensor *own_flag = own_alone ? tpo_to_dtype(own_alone, dtype) : NULL, *src_flag = src_alone ? tpo_to_dtype(src_alone, dtype) : NULL;
     out[0] = self_part(c, mul(own_grad, own_flag)), out[1] = mul(src_grad, src_flag);
-    tp_tensor *all[] = {one, own, own_zero, src_zero, own_safe, src_safe, own_count, src_count, zeros, rest, zeros_there, rest_there, grad_there,
+    tp_tensor *all[] = {own, own_zero, src_zero, own_safe, src_safe, own_count, src_count, zeros, rest, zeros_there, rest_there, grad_there,
                         own_alone, src_alone, own_others, src_others, own_grad, src_grad, own_flag, src_flag};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) tpi_release(all[i]);
     return out[0] && out[1];
