@@ -158,7 +158,7 @@ void for_each_sample(bool errors, void (*body)(const operator_sample *sample, co
         if (!sample->error == errors || (only && strcmp(only, sample->op))) continue;
         at(sample, first_dtype(sample), "");
         int number = sigsetjmp(crashed, 1);
-        if (number) report("crashed with signal %d", number);
+        if (number) tpi_alloc_fail_at(0, false), report("crashed with signal %d", number);
         else body(sample, tp_find_operator(sample->op));
         if (!tp_ok()) report_error("an error was left");
         tp_grad_mode_leave(&(tp_grad_mode){false, false});
