@@ -100,8 +100,9 @@ bool tpi_native_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool a
     if (!tpi_check_same_dtype(source, "source", self, "self")) return false;
     if (source->numel != index->numel)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'source': expected %lld elements, one per index, got %lld", (long long)index->numel, (long long)source->numel);
-    tp_tensor *flat = tpi_contiguous_data(source), *line = flat ? tpi_alias(flat, index->ndim, index->shape, index->strides, tpi_offset(flat)) : NULL;
-    if (line) tpi_contiguous_strides(tpi_shape(line), line->strides);
+    int64_t strides[TP_MAX_DIMS];
+    tpi_contiguous_strides(tpi_shape(index), strides);
+    tp_tensor *flat = tpi_contiguous_data(source), *line = flat ? tpi_alias(flat, index->ndim, index->shape, strides, tpi_offset(flat)) : NULL;
     tpi_picks p;
     bool ok = line && write_and_free(tpi_picks_flat(&p, self, index), &p, accumulate ? TPI_ADD : TPI_PUT, line);
     tpi_release(line);

@@ -6,29 +6,32 @@
 
 /* ---- quantile ---------------------------------------------------------------------------------------------------------------- */
 
-/* Where in a sorted row (NaN last) each q falls: (rows, Q). A row with NaN answers NaN, its last element, unless they are ignored:
- * then only the others count. */
-tp_tensor *tpi_native_quantile_ranks(tp_tensor *sorted, tp_tensor *q, bool ignore_nan) {
+/* Per sorted row (NaN last) the rank of its last element that counts: (rows, 1). A row with NaN answers -1 unless they are ignored
+ * and others are left. */
+tp_tensor *tpi_native_quantile_last(tp_tensor *sorted, bool ignore_nan) {
     tp_tensor *wide = tpi_as_dtype_data(sorted, TP_FLOAT64), *rows = wide ? tpi_contiguous_data(wide) : NULL;
     tpi_release(wide);
-    tp_tensor *narrow = rows ? tpi_as_dtype_data(q, TP_FLOAT64) : NULL, *at = narrow ? tpi_contiguous_data(narrow) : NULL;
-    tpi_release(narrow);
-    int64_t n = sorted->shape[sorted->ndim - 1], count = n ? sorted->numel / n : 0, nq = q->numel, shape[TP_MAX_DIMS];
+    int64_t n = sorted->shape[sorted->ndim - 1], count = n ? sorted->numel / n : 0, shape[TP_MAX_DIMS];
     memcpy(shape, sorted->shape, sizeof(int64_t) * sorted->ndim);
-    shape[sorted->ndim - 1] = nq;
-    tp_tensor *out = at ? tpi_empty((tp_ints){shape, sorted->ndim}, TP_FLOAT64, tpi_device(sorted)) : NULL;
+    shape[sorted->ndim - 1] = 1;
+    tp_tensor *out = rows ? tpi_empty((tp_ints){shape, sorted->ndim}, TP_FLOAT64, tpi_device(sorted)) : NULL;
     for (int64_t r = 0; out && r < count; r++) {
         const double *row = (const double *)(const void *)rows->data + r * n;
         int64_t have = n;
         while (have > 0 && row[have - 1] != row[have - 1]) have--;
-        for (int64_t i = 0; i < nq; i++) {
-            double v = ((const double *)(const void *)at->data)[i], *to = (double *)(void *)out->data + r * nq + i;
-            if (have == n || (ignore_nan && have > 0)) *to = v * (double)(have - 1);
-            else *to = (double)(n - 1);
-        }
+        ((double *)(void *)out->data)[r] = have == n || (ignore_nan && have > 0) ? (double)(have - 1) : -1;
     }
-    tpi_release(rows);
-    tpi_release(at);
+    return tpi_after(rows, out);
+}
+
+/* Where in each sorted row each q falls: (rows, Q). In a row that answers NaN, at the end, where one stands. */
+static tp_tensor *ranks_of(tp_tensor *sorted, tp_tensor *q, bool ignore_nan) {
+    int64_t n = sorted->shape[sorted->ndim - 1];
+    tp_tensor *last = tpo_quantile_last(sorted, ignore_nan), *line = tpo_reshape(q, TP_INTS(-1)), *wide = line ? tpo_to_dtype(line, TP_FLOAT64) : NULL;
+    tp_tensor *ranks = last && wide ? tpo_mul(tp_operand_tensor(wide), tp_operand_tensor(last)) : NULL;
+    tp_tensor *lost = ranks ? tpo_lt(last, tp_operand_int(0)) : NULL, *out = lost ? tpo_masked_fill(ranks, lost, tp_int(n - 1)) : NULL;
+    tp_tensor *all[] = {last, line, wide, ranks, lost};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) tpi_release(all[i]);
     return out;
 }
 
@@ -86,7 +89,7 @@ static tp_tensor *quantile_of(tp_tensor *self, tp_tensor *q, int64_t dim, bool k
     if (q->ndim && self->ndim == TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS);
     tp_tensor *rows = dim == TP_NONE || self->ndim == 0 ? tpo_reshape(self, TP_INTS(-1)) : tpo_movedim(self, TP_INTS(d), TP_INTS(-1));
     tp_tensor *sorted[2] = {NULL, NULL}, *ranks = NULL, *out = NULL;
-    if (rows && tpo_sort(rows, -1, false, false, sorted)) ranks = tpo_quantile_ranks(sorted[0], q, ignore_nan);
+    if (rows && tpo_sort(rows, -1, false, false, sorted)) ranks = ranks_of(sorted[0], q, ignore_nan);
     if (ranks) {
         if (strcmp(interpolation, "linear") == 0 || strcmp(interpolation, "midpoint") == 0) out = between_ranks(sorted[0], ranks, interpolation[0] == 'm');
         else if (strcmp(interpolation, "lower") == 0) out = at_ranks(sorted[0], ranks, tpo_floor);
