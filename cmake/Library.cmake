@@ -4,6 +4,8 @@
 
 set(once_sources ${TAPER_GENERATED_GLUE})
 set(isa_sources ${TAPER_GENERATED_ISA})
+# Partial redundancy elimination turns chains of choices (clamp) into branches that gcc 12 does not vectorise.
+set_source_files_properties(${TAPER_GENERATED_ISA} PROPERTIES COMPILE_OPTIONS $<$<C_COMPILER_ID:GNU>:-fno-tree-pre>)
 foreach(room base tensor device device/cpu ops autograd io)
     file(GLOB room_sources CONFIGURE_DEPENDS src/${room}/*.c)
     set(room_isa_sources ${room_sources})

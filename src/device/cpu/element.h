@@ -38,7 +38,38 @@ TPI_VECTOR(log1p) TPI_VECTOR(cbrt) TPI_VECTOR(erf) TPI_VECTOR(erfc) TPI_VECTOR2(
 EL_LIBM1(exp) EL_LIBM1(log) EL_LIBM1(sqrt) EL_LIBM1(sin) EL_LIBM1(cos) EL_LIBM1(tan) EL_LIBM1(sinh) EL_LIBM1(cosh) EL_LIBM1(tanh)
 EL_LIBM1(asin) EL_LIBM1(acos) EL_LIBM1(atan) EL_LIBM1(asinh) EL_LIBM1(acosh) EL_LIBM1(atanh) EL_LIBM1(exp2) EL_LIBM1(expm1)
 EL_LIBM1(log2) EL_LIBM1(log10) EL_LIBM1(log1p) EL_LIBM1(cbrt) EL_LIBM1(erf) EL_LIBM1(erfc) EL_LIBM1(floor) EL_LIBM1(ceil) EL_LIBM1(trunc)
-EL_LIBM2(pow) EL_LIBM2(atan2) EL_LIBM2(hypot) EL_LIBM2(fmod) EL_LIBM2(nextafter) EL_LIBM2(copysign)
+EL_LIBM2(pow) EL_LIBM2(atan2) EL_LIBM2(hypot) EL_LIBM2(nextafter) EL_LIBM2(copysign)
+
+/* The remainder by exact steps: each takes a whole multiple of y away with one rounding, which is exact as what is left has few digits. A
+ * step shrinks a quotient by 2^50, so six serve for every float; those of doubles can be larger than that, which is the C library's case.
+ * Without fused multiply-add there is only the C library's long division. */
+#if defined(__FMA__) || defined(__aarch64__)
+#define EL_HAS_FMA
+#endif
+#ifdef EL_HAS_FMA
+EL double el_fmod_step(double r, double a, double inverse) { return fma(-trunc(r * inverse), a, r); }
+EL float el_fmod_f32(float x, float y) {
+    double a = fabs((double)y), r = fabs((double)x), inverse = 1 / a, big = a;
+    a = a == INFINITY ? 1 : a;
+    r = el_fmod_step(el_fmod_step(el_fmod_step(r, a, inverse), a, inverse), a, inverse);
+    r = el_fmod_step(el_fmod_step(el_fmod_step(r, a, inverse), a, inverse), a, inverse);
+    r = r < 0 ? r + a : r; /* a quotient may have been one too large, or too small */
+    r = (r >= a) & (big < INFINITY) ? r - a : r;
+    return copysignf((float)r, x);
+}
+#else
+EL float el_fmod_f32(float x, float y) { return fmodf(x, y); }
+#endif
+EL double el_fmod_f64(double x, double y) {
+#ifdef EL_HAS_FMA
+    double q = trunc(x / y), a = fabs(y);
+    if (fabs(q) < 0x1p50 && a < INFINITY) {
+        double r = copysign(1, x) * fma(-q, y, x); /* the quotient may be one too large */
+        return copysign(r < 0 ? r + a : r >= a ? r - a : r, x);
+    }
+#endif
+    return fmod(x, y);
+}
 
 /* ---- reals, once per type ---- */
 #define EL_REAL(T, s, m)                                                                                              \
@@ -50,21 +81,21 @@ EL_LIBM2(pow) EL_LIBM2(atan2) EL_LIBM2(hypot) EL_LIBM2(fmod) EL_LIBM2(nextafter)
     EL T el_sign_##s(T x) { return x != x ? x : (T)((x > 0) - (x < 0)); }                                             \
     EL T el_sgn_##s(T x) { return el_sign_##s(x); }                                                                   \
     EL uint8_t el_signbit_##s(T x) { return __builtin_signbit(x) != 0; }                                              \
-    EL T el_fmax_##s(T x, T y) { return y != y || x > y ? x : y; }                                                    \
-    EL T el_fmin_##s(T x, T y) { return y != y || x < y ? x : y; }                                                    \
-    EL T el_max_##s(T x, T y) { return x != x || x > y ? x : y; }                                                     \
-    EL T el_min_##s(T x, T y) { return x != x || x < y ? x : y; }                                                     \
+    EL T el_fmax_##s(T x, T y) { return (y != y) | (x > y) ? x : y; }                                                 \
+    EL T el_fmin_##s(T x, T y) { return (y != y) | (x < y) ? x : y; }                                                 \
+    EL T el_max_##s(T x, T y) { return (x != x) | (x > y) ? x : y; }                                                  \
+    EL T el_min_##s(T x, T y) { return (x != x) | (x < y) ? x : y; }                                                  \
     EL T el_ldexp_##s(T x, T y) { return x * exp2##m(y); }                                                            \
     EL T el_fma_##s(T x, T y, T z) { return fma##m(x, y, z); }                                                        \
     EL T el_remainder_##s(T x, T y) {                                                                                 \
-        T r = fmod##m(x, y);                                                                                          \
+        T r = el_fmod_##s(x, y);                                                                                          \
         T shifted = r + y;                                                                                            \
-        return r != 0 && ((r < 0) != (y < 0)) ? shifted : r;                                                          \
+        return (r != 0) & ((r < 0) != (y < 0)) ? shifted : r;                                                         \
     }                                                                                                                 \
     EL T el_floordiv_##s(T x, T y) { /* Python's: consistent with the remainder, exact where a quotient rounds up */  \
-        T r = fmod##m(x, y);                                                                                          \
+        T r = el_fmod_##s(x, y);                                                                                          \
         T q = (x - r) / y;                                                                                            \
-        q = r != 0 && ((y < 0) != (r < 0)) ? q - 1 : q;                                                               \
+        q = (r != 0) & ((y < 0) != (r < 0)) ? q - 1 : q;                                                              \
         T f = floor##m(q);                                                                                            \
         f = q - f > (T)0.5 ? f + 1 : f;                                                                               \
         T whole = q != 0 ? f : copysign##m((T)0, x / y);                                                              \

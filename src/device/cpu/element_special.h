@@ -1,6 +1,6 @@
 /* Special functions of the element language: by series where they converge fast, by asymptotic expansions where those are exact to double
  * precision, and between the two by an integral (trapezoidal sums of smooth, fast decaying functions are exact to double precision) or
- * by Newton's method on a function above. Everything is computed in double; float results are rounded once. Included by element.h. */
+ * by Newton's method. Everything is computed in double; float results are rounded once. Included by element.h. */
 #ifndef TPI_ELEMENT_SPECIAL_H
 #define TPI_ELEMENT_SPECIAL_H
 #define EL_HEAVY static __attribute__((unused, noinline)) /* too long to put in line: no loop over it vectorises anyway */
@@ -114,31 +114,54 @@ EL double el_log_ndtr_f64(double x) {
 }
 EL double el_ndtr_f64(double x) { return 0.5 * erfc(-x / EL_SQRT2); }
 
-/* Newton's method for log_ndtr(x) = log(p), p up to 1/2: the function is concave and increasing, so from the left every step stays left. */
-EL double el_ndtri_lower(double p) {
-    double want = log(p), x = -sqrt(-2 * want);
-    for (int i = 0; i < 60; i++) {
-        double at = el_log_ndtr_f64(x), step = (want - at) * exp(at + 0.5 * x * x) * 2.50662827463100050242;
-        x += step;
-        if (fabs(step) <= 4e-16 * fabs(x) || !(fabs(step) > 1e-17)) break;
+/* The inverse of the error function over its argument y, as polynomials in w = -log(1 - y^2): one up to w = 5, one in sqrt(w) from there
+ * to 17. Fitted for this library to 2e-8, which is all that float can hold. */
+#define EL_ERFINV(T, s)                                                                                                                             \
+    EL T el_erfinv_low_##s(T t) {                                                                                                                   \
+        T r = (T)-8.791056544e-09;                                                                                                                  \
+        r = r * t + (T)2.323264413e-08, r = r * t + (T)4.661706647e-07, r = r * t - (T)3.462704756e-06, r = r * t - (T)4.963347857e-06;             \
+        r = r * t + (T)0.0002183444394, r = r * t - (T)0.001252741878, r = r * t - (T)0.004177386781, r = r * t + (T)0.2466402862;                  \
+        return r * t + (T)1.501409359;                                                                                                              \
+    }                                                                                                                                               \
+    EL T el_erfinv_high_##s(T t) {                                                                                                                  \
+        T r = (T)9.850038939e-05;                                                                                                                   \
+        r = r * t - (T)9.773177341e-05, r = r * t - (T)0.0003720480479, r = r * t + (T)0.001109611522, r = r * t - (T)0.001871224892;               \
+        r = r * t + (T)0.002751580675, r = r * t - (T)0.004089530041, r = r * t + (T)0.005749324167, r = r * t + (T)1.004903893;                    \
+        return r * t + (T)3.051757052;                                                                                                              \
+    }
+EL_ERFINV(float, f32)
+EL_ERFINV(double, f64)
+EL float el_erfinv_f32(float y) {
+    float w = -logf((1 - y) * (1 + y)), low = el_erfinv_low_f32(w - 2.5f), high = el_erfinv_high_f32(sqrtf(w) - 3.218033988749895f);
+    return y * (w < 5 ? low : high);
+}
+/* x >= 0 with erf(x) = y and erfc(x) = q: the fit and a step of Halley's, or far out Newton's method on log(erfc). */
+EL_HEAVY double el_inverse_erf(double y, double q) {
+    double w = -log(q * (1 + y));
+    if (w <= 16) {
+        double x = y * (w < 5 ? el_erfinv_low_f64(w - 2.5) : el_erfinv_high_f64(sqrt(w) - 3.218033988749895));
+        double u = (y < 0.5 ? erf(x) - y : q - erfc(x)) * (EL_SQRT_PI / 2) * exp(x * x);
+        return x - u / (1 + x * u);
+    }
+    double l = -log(q), x = sqrt(l);
+    for (int i = 0; i < 2; i++) x = sqrt(l - log(x * EL_SQRT_PI));
+    for (int i = 0; i < 3; i++) {
+        double scaled = el_erfcx_f64(x);
+        x += (log(scaled) - x * x + l) * scaled * (EL_SQRT_PI / 2);
     }
     return x;
 }
-EL_HEAVY double el_ndtri_f64(double p) {
-    if (!(p >= 0 && p <= 1)) return NAN;
-    if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
-    return p <= 0.5 ? el_ndtri_lower(p) : -el_ndtri_lower(1 - p);
-}
-EL_HEAVY double el_erfinv_f64(double y) {
+EL double el_erfinv_f64(double y) {
     double a = fabs(y);
     if (!(a <= 1)) return NAN;
-    if (a == 1) return copysign(INFINITY, y);
-    if (a >= 0.5) return copysign(el_ndtri_lower((1 - a) / 2) / EL_SQRT2, y);
-    double x = y * (EL_SQRT_PI / 2) * (1 + y * y * (EL_PI / 12));
-    for (int i = 0; i < 4; i++) x -= (erf(x) - y) * (EL_SQRT_PI / 2) * exp(x * x);
-    return x;
+    return copysign(a == 1 ? INFINITY : el_inverse_erf(a, 1 - a), y);
 }
-EL_FLOAT1(erfcx) EL_FLOAT1(log_ndtr) EL_FLOAT1(ndtr) EL_FLOAT1(ndtri) EL_FLOAT1(erfinv)
+EL double el_ndtri_f64(double p) {
+    if (!(p >= 0 && p <= 1)) return NAN;
+    if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
+    return p <= 0.5 ? -EL_SQRT2 * el_inverse_erf(1 - 2 * p, 2 * p) : EL_SQRT2 * el_inverse_erf(2 * p - 1, 2 * (1 - p));
+}
+EL_FLOAT1(erfcx) EL_FLOAT1(log_ndtr) EL_FLOAT1(ndtr) EL_FLOAT1(ndtri)
 
 /* ---- Bessel functions ---- */
 EL double el_bessel_j0_f64(double x) { return j0(x); }
