@@ -147,6 +147,25 @@ static void check_inplace_gradients(const operator_sample *sample, const tp_oper
     }
 }
 
+/* A tensor whose elements share memory cannot be written element by element: the call is refused and nothing changes. */
+static void check_overlapping_self(const operator_sample *sample) {
+    arguments args;
+    tp_dtype dtype = first_dtype(sample);
+    at(sample, dtype, "in place on an expanded tensor");
+    if (!make_arguments(sample, dtype, EXPANDED, NULL, &args)) return;
+    tp_tensor *self = args.values[0].kind == TP_K_TENSOR ? args.values[0].as.tensor : NULL;
+    if (self && strcmp(args.op->kind, "view") && tpi_overlaps_itself(self)) {
+        snapshot before;
+        take(&before, &args);
+        if (call_inplace(&args)) report("worked");
+        else if (!tp_error() || !strstr(tp_error(), "memory")) report("the message does not speak of memory: %s", tp_error() ? tp_error() : "none");
+        tp_error_clear();
+        expect_unchanged(&before, &args);
+        drop_snapshot(&before);
+    }
+    drop_arguments(&args);
+}
+
 static void inplace_form(const operator_sample *sample, const tp_operator *op) {
     if (!op->inplace || !usable(op)) return;
     for (int i = 0; i < TRIED; i++) {
@@ -157,6 +176,7 @@ static void inplace_form(const operator_sample *sample, const tp_operator *op) {
         check_inplace_values(sample, tried[i], TRANSPOSED);
     }
     check_inplace_gradients(sample, op);
+    check_overlapping_self(sample);
 }
 
 static void inplace_forms_do_what_plain_ones_do(void **state) {
