@@ -81,7 +81,7 @@ static bool check_tensor(const operator_sample *sample, tp_dtype dtype, const ar
     double *got = grad ? numbers_of(grad) : NULL;
     bool fine = !grad || got;
     for (int64_t i = 0; fine && i < 2 * t->numel; i += tp_dtype_is_complex((tp_dtype)t->dtype) ? 1 : 2) {
-        double above, below;
+        double above = 0, below = 0;
         fine = value(sample, dtype, (nudge){tensor, i, step}, &above) && value(sample, dtype, (nudge){tensor, i, -step}, &below);
         double want = (above - below) / (2 * step), has = got ? got[i] : 0;
         if (!fine || close_enough(has, want)) continue;
