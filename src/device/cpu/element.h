@@ -54,7 +54,7 @@ EL float el_fmod_f32(float x, float y) {
     r = el_fmod_step(el_fmod_step(el_fmod_step(r, a, inverse), a, inverse), a, inverse);
     r = el_fmod_step(el_fmod_step(el_fmod_step(r, a, inverse), a, inverse), a, inverse);
     r = r < 0 ? r + a : r; /* a quotient may have been one too large, or too small */
-    r = (r >= a) & (big < INFINITY) ? r - a : r;
+    r = ((r >= a) & (big < INFINITY)) ? r - a : r;
     return copysignf((float)r, x);
 }
 #else
@@ -81,21 +81,21 @@ EL double el_fmod_f64(double x, double y) {
     EL T el_sign_##s(T x) { return x != x ? x : (T)((x > 0) - (x < 0)); }                                             \
     EL T el_sgn_##s(T x) { return el_sign_##s(x); }                                                                   \
     EL uint8_t el_signbit_##s(T x) { return __builtin_signbit(x) != 0; }                                              \
-    EL T el_fmax_##s(T x, T y) { return (y != y) | (x > y) ? x : y; }                                                 \
-    EL T el_fmin_##s(T x, T y) { return (y != y) | (x < y) ? x : y; }                                                 \
-    EL T el_max_##s(T x, T y) { return (x != x) | (x > y) ? x : y; }                                                  \
-    EL T el_min_##s(T x, T y) { return (x != x) | (x < y) ? x : y; }                                                  \
+    EL T el_fmax_##s(T x, T y) { return ((y != y) | (x > y)) ? x : y; }                                               \
+    EL T el_fmin_##s(T x, T y) { return ((y != y) | (x < y)) ? x : y; }                                               \
+    EL T el_max_##s(T x, T y) { return ((x != x) | (x > y)) ? x : y; }                                                \
+    EL T el_min_##s(T x, T y) { return ((x != x) | (x < y)) ? x : y; }                                                \
     EL T el_ldexp_##s(T x, T y) { return x * exp2##m(y); }                                                            \
     EL T el_fma_##s(T x, T y, T z) { return fma##m(x, y, z); }                                                        \
     EL T el_remainder_##s(T x, T y) {                                                                                 \
         T r = el_fmod_##s(x, y);                                                                                          \
         T shifted = r + y;                                                                                            \
-        return (r != 0) & ((r < 0) != (y < 0)) ? shifted : r;                                                         \
+        return ((r != 0) & ((r < 0) != (y < 0))) ? shifted : r;                                                       \
     }                                                                                                                 \
     EL T el_floordiv_##s(T x, T y) { /* Python's: consistent with the remainder, exact where a quotient rounds up */  \
         T r = el_fmod_##s(x, y);                                                                                          \
         T q = (x - r) / y;                                                                                            \
-        q = (r != 0) & ((y < 0) != (r < 0)) ? q - 1 : q;                                                              \
+        q = ((r != 0) & ((y < 0) != (r < 0))) ? q - 1 : q;                                                            \
         T f = floor##m(q);                                                                                            \
         f = q - f > (T)0.5 ? f + 1 : f;                                                                               \
         T whole = q != 0 ? f : copysign##m((T)0, x / y);                                                              \
