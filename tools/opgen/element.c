@@ -85,7 +85,7 @@ static value temp(element_out *out, ctype t, char *c) {
 static char *truth(element_out *out, value v, place at) {
     (void)out;
     if (v.t == C_B8 && !v.literal) return v.c;
-    if (v.t >= C_C64) return format("(!el_iszero_%s(%s))", ctype_suffix[v.t], v.c);
+    if (v.t >= C_C64) return format("el_nonzero_%s(%s)", ctype_suffix[v.t], v.c);
     (void)at;
     return format("(%s != 0)", v.c);
 }

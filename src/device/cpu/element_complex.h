@@ -18,6 +18,7 @@
     }                                                                                                                 \
     EL uint8_t el_eq_##s(C a, C b) { return (a.re == b.re) & (a.im == b.im); }                                        \
     EL uint8_t el_iszero_##s(C a) { return (a.re == 0) & (a.im == 0); }                                               \
+    EL uint8_t el_nonzero_##s(C a) { return (a.re != 0) | (a.im != 0); }                                              \
     EL C el_conj_##s(C a) { return (C){a.re, -a.im}; }                                                                \
     EL T el_real_##s(C a) { return a.re; }                                                                            \
     EL T el_imag_##s(C a) { return a.im; }                                                                            \
