@@ -1,0 +1,261 @@
+/* Taper's figures: what a call costs when there is nothing to compute, and what share of the machine's bandwidth or of the BLAS's speed
+ * operators reach when there is. Each row stands against a reference timed in the same run, turn by turn, and keeps the best of its
+ * rounds, so that a busy machine disturbs both alike.
+ *     figures [FILE]     prints the table; with a FILE (bench/README.md) also puts it between that file's two marks */
+#include <cblas.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <taper/taper.h>
+#include <time.h>
+
+enum {
+    ROWS = 4096, COLUMNS = 4096, COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
+    ROUNDS = 9,
+    CALLS = 20000,                                       /* of a small operator in one round */
+};
+
+/* ---- What the rows work on ---- */
+static tp_tensor *big, *other, *room, *weight, *bias, *picks, *one, *leaf, *square[2], *small[2], *product[2];
+static float *in, *in2, *out; /* the references' memory: the same kind, as warm */
+static volatile float kept;   /* where a reference's sum goes, so that it is computed */
+
+static void stop(const char *what) {
+    fprintf(stderr, "figures: %s: %s\n", what, tp_error() ? tp_error() : "cannot be done");
+    exit(1);
+}
+static tp_tensor *need(tp_tensor *t) {
+    if (!t) stop("making tensors");
+    return t;
+}
+
+static void prepare(void) {
+    tp_manual_seed(0);
+    big = need(tp_randn(TP_INTS(ROWS, COLUMNS)));
+    other = need(tp_randn(TP_INTS(ROWS, COLUMNS)));
+    room = need(tp_zeros(TP_INTS(ROWS, COLUMNS)));
+    weight = need(tp_randn(TP_INTS(COLUMNS)));
+    bias = need(tp_randn(TP_INTS(COLUMNS)));
+    picks = need(tp_randperm(ROWS));
+    one = need(tp_ones(TP_INTS(1)));
+    leaf = need(tp_set_requires_grad(need(tp_ones(TP_INTS(1))), true));
+    for (int i = 0; i < 2; i++) {
+        square[i] = need(tp_randn(TP_INTS(1024, 1024)));
+        small[i] = need(tp_randn(TP_INTS(64, 64)));
+    }
+    product[0] = need(tp_zeros(TP_INTS(1024, 1024)));
+    product[1] = need(tp_zeros(TP_INTS(64, 64)));
+    in = tp_data(big), in2 = tp_data(other), out = tp_data(room);
+}
+
+static void done(tp_tensor *t) {
+    if (!t) stop("an operator");
+    tp_release(t);
+}
+
+/* ---- Rows: small calls ---- */
+static void add_one(void) {
+    for (int i = 0; i < CALLS; i++) done(tp_add(one, one));
+}
+static void add_one_recorded(void) {
+    for (int i = 0; i < CALLS; i++) done(tp_add(leaf, one));
+}
+static void backward(void) {
+    for (int i = 0; i < CALLS; i++) TP_SCOPE {
+        if (!tp_backward(tp_sum(tp_mul(leaf, 2)))) stop("backward");
+    }
+    tp_zero_grad(leaf);
+}
+
+/* ---- Rows: bandwidth ---- */
+static void add(void) { done(tp_add(big, other)); }
+static void exponential(void) { done(tp_exp(big)); }
+static void gelu(void) { done(tp_gelu(big)); }
+static void sum(void) { done(tp_sum(big)); }
+static void sum_rows(void) { done(tp_sum(big, .dim = TP_INTS(1))); }
+static void sum_columns(void) { done(tp_sum(big, .dim = TP_INTS(0))); }
+static void softmax(void) { done(tp_softmax(big, 1)); }
+static void layer_norm(void) { done(tp_layer_norm(big, TP_INTS(COLUMNS), .weight = weight, .bias = bias)); }
+static void max_rows(void) {
+    TP_SCOPE {
+        if (!tp_max_dim(big, 1).values) stop("max");
+    }
+}
+static void gather_rows(void) { done(tp_index_select(big, 0, picks)); }
+static void transposed(void) {
+    TP_SCOPE {
+        if (!tp_contiguous(tp_transpose(big, 0, 1))) stop("transpose");
+    }
+}
+static void cumsum_rows(void) { done(tp_cumsum(big, 1)); }
+static void cumsum_long(void) {
+    TP_SCOPE {
+        if (!tp_cumsum(tp_reshape(big, TP_INTS(-1)), 0)) stop("cumsum");
+    }
+}
+
+/* The references: as many bytes read and written, nothing else to do. */
+static void add_loop(void) {
+#pragma omp parallel for simd
+    for (int64_t i = 0; i < COUNT; i++) out[i] = in[i] + in2[i];
+}
+static void scale_loop(void) {
+#pragma omp parallel for simd
+    for (int64_t i = 0; i < COUNT; i++) out[i] = in[i] * 1.5f;
+}
+static void sum_loop(void) {
+    float s = 0;
+#pragma omp parallel for simd reduction(+ : s)
+    for (int64_t i = 0; i < COUNT; i++) s += in[i];
+    kept = s;
+}
+
+/* ---- Rows: matrix products ---- */
+static void matmul_large(void) { done(tp_matmul(square[0], square[1])); }
+static void matmul_small(void) {
+    for (int i = 0; i < CALLS / 10; i++) done(tp_matmul(small[0], small[1]));
+}
+static void gemm(int n, tp_tensor *const *ab, tp_tensor *c) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, tp_data(ab[0]), n, tp_data(ab[1]), n, 0, tp_data(c), n);
+}
+static void blas_large(void) { gemm(1024, square, product[0]); }
+static void blas_small(void) {
+    for (int i = 0; i < CALLS / 10; i++) gemm(64, small, product[1]);
+}
+
+typedef struct row {
+    const char *name;
+    void (*ours)(void), (*reference)(void); /* no reference: a time alone */
+    const char *against;
+    double calls;  /* in one run of ours */
+    double bytes;  /* moved in one run; 0 if that is not what binds */
+    double target; /* seconds a call at most; with a reference, the share of its speed at least */
+} row;
+
+#define ONE_WAY (4.0 * COUNT)
+static const row table[] = {
+    {"`a + b`, one element", add_one, NULL, NULL, CALLS, 0, 150e-9},
+    {"`a + b`, one element, recorded", add_one_recorded, NULL, NULL, CALLS, 0, 300e-9},
+    {"`(x * 2).sum().backward()`", backward, NULL, NULL, CALLS, 0, 2e-6},
+    {"add", add, add_loop, "out = a + b", 1, 3 * ONE_WAY, 0.8},
+    {"exp", exponential, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
+    {"gelu", gelu, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
+    {"sum", sum, sum_loop, "s += a", 1, ONE_WAY, 0.8},
+    {"sum over rows", sum_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
+    {"sum over columns", sum_columns, sum_loop, "s += a", 1, ONE_WAY, 0.8},
+    {"max over rows, with indices", max_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
+    {"softmax over rows", softmax, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
+    {"layer_norm over rows", layer_norm, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
+    {"gather of rows", gather_rows, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
+    {"transpose copy", transposed, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
+    {"cumsum along rows", cumsum_rows, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.5},
+    {"cumsum of one long row", cumsum_long, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.5},
+    {"matmul, 1024 by 1024", matmul_large, blas_large, "cblas_sgemm", 1, 0, 0.95},
+    {"matmul, 64 by 64", matmul_small, blas_small, "cblas_sgemm", CALLS / 10, 0, 0.8},
+};
+
+/* ---- Measuring and printing ---- */
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+static double timed(void (*work)(void)) {
+    double start = now();
+    work();
+    return now() - start;
+}
+
+static const char *duration(double seconds, char *text, size_t n) {
+    if (seconds < 1e-6) snprintf(text, n, "%.0f ns", seconds * 1e9);
+    else if (seconds < 1e-3) snprintf(text, n, "%.2f us", seconds * 1e6);
+    else snprintf(text, n, "%.2f ms", seconds * 1e3);
+    return text;
+}
+
+static void machine(FILE *f) {
+    char line[256], name[256] = "an unnamed processor", date[32];
+    FILE *info = fopen("/proc/cpuinfo", "r");
+    while (info && fgets(line, sizeof line, info))
+        if (!strncmp(line, "model name", 10) && strchr(line, ':')) {
+            snprintf(name, sizeof name, "%s", strchr(line, ':') + 2);
+            name[strcspn(name, "\n")] = 0;
+            break;
+        }
+    if (info) fclose(info);
+    time_t t = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime(&t));
+    fprintf(f, "%s, %d threads, %s; Taper %s.\n\n", name, tp_num_threads(), date, tp_version());
+}
+
+typedef struct figure {
+    double ours, reference; /* seconds a call */
+} figure;
+
+static figure measure(const row *r) {
+    figure best = {INFINITY, INFINITY};
+    r->ours(); /* warms memory and caches */
+    if (r->reference) r->reference();
+    for (int i = 0; i < ROUNDS; i++) {
+        best.ours = fmin(best.ours, timed(r->ours) / r->calls);
+        if (r->reference) best.reference = fmin(best.reference, timed(r->reference) / r->calls);
+    }
+    return best;
+}
+
+static const char *const heading =
+    "| what                             |       Taper |   reference | which       |      rate | share |  target | met |\n"
+    "|----------------------------------|------------:|------------:|-------------|----------:|------:|--------:|-----|\n";
+
+static void format_row(char *line, size_t n, const row *r, figure m) {
+    char ours[32], reference[32] = "", rate[32] = "", share[32] = "", target[32];
+    bool met = r->reference ? m.reference / m.ours >= r->target : m.ours <= r->target;
+    duration(m.ours, ours, sizeof ours);
+    if (r->reference) {
+        duration(m.reference, reference, sizeof reference);
+        snprintf(share, sizeof share, "%.0f%%", 100 * m.reference / m.ours);
+        snprintf(target, sizeof target, ">= %.0f%%", 100 * r->target);
+    } else duration(r->target, target, sizeof target);
+    if (r->bytes > 0) snprintf(rate, sizeof rate, "%.1f GB/s", r->bytes / m.ours * 1e-9);
+    snprintf(line, n, "| %-32s | %11s | %11s | %-11s | %9s | %5s | %7s | %-3s |\n", r->name, ours, reference, r->against ? r->against : "", rate, share, target,
+             met ? "yes" : "no");
+}
+
+/* Puts the report between the file's two marks. */
+static const char *const marks[2] = {"<!-- figures -->\n", "<!-- end of figures -->\n"};
+static void update(const char *path, const char *report) {
+    static char text[1 << 16];
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    if (f) fclose(f);
+    text[n] = 0;
+    char *from = strstr(text, marks[0]), *to = strstr(text, marks[1]);
+    if (!from || !to) stop(path);
+    f = fopen(path, "w");
+    if (!f) stop(path);
+    fprintf(f, "%.*s%s\n%s\n%s", (int)(from - text), text, marks[0], report, to);
+    fclose(f);
+}
+
+int main(int argc, char **argv) {
+    enum { REPORT = 8192 };
+    static char report[REPORT];
+    prepare();
+    FILE *f = fmemopen(report, REPORT, "w");
+    if (!f) stop("memory");
+    machine(f);
+    fputs(heading, f);
+    fflush(f);
+    fputs(report, stdout);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char line[512];
+        format_row(line, sizeof line, &table[i], measure(&table[i]));
+        fputs(line, f);
+        fputs(line, stdout);
+        fflush(stdout);
+    }
+    fclose(f);
+    if (argc > 1) update(argv[1], report);
+    return 0;
+}
