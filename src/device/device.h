@@ -59,7 +59,8 @@ typedef struct tpi_scan_kernel {
     void (*start)(int64_t m, char *const *state, const tpi_param *param);
     void (*inner)(int64_t n, const char *x, int64_t index0, char *const *state, char *const *out, const tpi_param *param);
     void (*outer)(int64_t m, const char *x, int64_t index, char *const *state, char *const *out, const tpi_param *param);
-    void (*merge)(int64_t m, char *const *state, char *const *right, const tpi_param *param); /* NULL: not associative, one thread per row */
+    void (*merge)(int64_t m, char *const *state, char *const *right, const tpi_param *param); /* NULL, as is total: one thread per row */
+    void (*total)(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param); /* n elements into column 0, nothing written */
 } tpi_scan_kernel;
 
 typedef struct tpi_scan_op {

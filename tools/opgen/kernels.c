@@ -151,10 +151,10 @@ static void merge_body(text *t, const op *o, ctype c, const char *indent, const 
 }
 
 /* Elements go round sixteen lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the order is
- * fixed by n alone. */
-static void write_fold_inner(text *t, const op *o, ctype c) {
+ * fixed by n alone. A fold's `inner`, a scan's `total`. */
+static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     scope names = {0};
-    head(t, o, "inner", "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
+    head(t, o, what, "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
     put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
     state_pointers(t, o, c, "state", "a");
     put(t, "    if (n < TPI_LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
@@ -234,32 +234,88 @@ static void write_finish(text *t, const op *o, ctype c) {
     put(t, "    }\n}\n");
 }
 
-/* A scan steps and writes; `finish` sees the new state. */
-static void write_scan(text *t, const op *o, ctype c, bool inner) {
-    scope names = {0};
-    head(t, o, inner ? "inner" : "outer", inner ? "int64_t n, const char *xp, int64_t index0, char *const *state, char *const *out"
-                                                : "int64_t n, const char *xp, int64_t index, char *const *state, char *const *out", c, &names);
-    put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
-    state_pointers(t, o, c, "state", "a");
-    out_pointers(t, o, c);
-    if (inner) /* the running state in locals: the loop is one chain */
-        for (int i = 0; i < o->start->n; i++) put(t, "    %s b%d[1] = {a%d[0]};\n", ctype_c[state_type(o, i, c)], i, i);
-    else put(t, "#pragma omp simd\n");
-    put(t, "    for (int64_t j = 0; j < n; j++) {\n");
-    step_body(t, o, c, "        ", inner ? "b" : "a", inner ? "0" : "j", "x[j]", inner ? "index0 + j" : "index", &names);
-    put(t, "        {\n");
-    scope after = names;
+/* A scan steps and writes; `finish` sees the new state. The state is array[at], the element x[j]. */
+static void scan_step(text *t, const op *o, ctype c, const char *indent, const char *array, const char *at, const char *j, const char *index, const scope *names) {
+    char *deeper = format("%s    ", indent);
+    put(t, "%s{\n", indent);
+    step_body(t, o, c, deeper, array, at, format("x[%s]", j), index, names);
+    put(t, "%s{\n", deeper);
+    scope after = *names;
     for (int i = 0; i < o->start->n; i++) {
         ctype st = state_type(o, i, c);
-        put(t, "            const %s n_%s = %s%d[%s];\n", ctype_c[st], o->start->name[i], inner ? "b" : "a", i, inner ? "0" : "j");
+        put(t, "%s    const %s n_%s = %s%d[%s];\n", deeper, ctype_c[st], o->start->name[i], array, i, at);
         bind(&after, o->start->name[i], (value){format("n_%s", o->start->name[i]), st, false});
     }
     bind(&after, "x", (value){"v_x", c, false});
     bind(&after, "i", (value){"v_i", C_I64, false});
-    write_results(t, o, c, "            ", "j", &after);
-    put(t, "        }\n    }\n");
-    if (inner)
-        for (int i = 0; i < o->start->n; i++) put(t, "    a%d[0] = b%d[0];\n", i, i);
+    write_results(t, o, c, format("%s    ", deeper), j, &after);
+    put(t, "%s}\n%s}\n", deeper, indent);
+}
+
+static void scan_head(text *t, const op *o, ctype c, const char *what, const char *index, scope *names) {
+    head(t, o, what, format("int64_t n, const char *xp, int64_t %s, char *const *state, char *const *out", index), c, names);
+    put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
+    state_pointers(t, o, c, "state", "a");
+    out_pointers(t, o, c);
+}
+
+static void write_scan_outer(text *t, const op *o, ctype c) {
+    scope names = {0};
+    scan_head(t, o, c, "outer", "index", &names);
+    put(t, "#pragma omp simd\n    for (int64_t j = 0; j < n; j++)\n");
+    scan_step(t, o, c, "        ", "a", "j", "j", "index", &names);
+    put(t, "}\n");
+}
+
+/* A step waits for the one before it, so a row alone leaves most of the machine idle. With a merge, a block is cut into eight segments: the
+ * totals of all but the last give each segment the state before it, and then eight chains run side by side. */
+enum { CHAINS = 8, SEGMENT = 128 };
+static void scan_chains(text *t, const op *o, ctype c, const scope *names) {
+    put(t, "    for (; j + %d <= n; j += %d) {\n", CHAINS * SEGMENT, CHAINS * SEGMENT);
+    for (int i = 0; i < o->start->n; i++) {
+        const char *ct = ctype_c[state_type(o, i, c)];
+        put(t, "        %s c%d[%d], m%d[1] = {b%d[0]};\n        c%d[0] = b%d[0];\n", ct, i, CHAINS, i, i, i, i);
+    }
+    put(t, "        for (int q = 1; q < %d; q++) {\n            char *const total[] = {", CHAINS);
+    for (int i = 0; i < o->start->n; i++) put(t, "(char *)&c%d[q], ", i);
+    put(t, "};\n            scan_start_%s_%s(1, total, param);\n", o->cname, ctype_suffix[c]);
+    put(t, "            const int64_t at = j + (q - 1) * %d;\n", SEGMENT);
+    put(t, "            scan_total_%s_%s(%d, (const char *)(x + at), index0 + at, total, param);\n            {\n", o->cname, ctype_suffix[c], SEGMENT);
+    merge_body(t, o, c, "                ", "m", "0", "c", "q", names);
+    put(t, "            }\n");
+    for (int i = 0; i < o->start->n; i++) put(t, "            c%d[q] = m%d[0];\n", i, i);
+    put(t, "        }\n        for (int64_t k = j; k < j + %d; k++) {\n", SEGMENT);
+    for (int q = 0; q < CHAINS; q++) {
+        char *at = format("k + %d", q * SEGMENT);
+        scan_step(t, o, c, "            ", "c", format("%d", q), at, format("index0 + %s", at), names);
+    }
+    put(t, "        }\n");
+    for (int i = 0; i < o->start->n; i++) put(t, "        b%d[0] = c%d[%d];\n", i, i, CHAINS - 1);
+    put(t, "    }\n");
+}
+
+/* "sum" or "product" for a scan that is no more than that and whose state el_running_*() knows, NULL otherwise. */
+static const char *plain_running(const op *o, ctype c) {
+    if (o->start->n != 1 || o->step->n != 1 || o->finish->n != 1 || o->nresults != 1 || (c != C_F32 && c != C_F64 && c != C_I64)) return NULL;
+    const expr *step = o->step->value[0], *finish = o->finish->value[0];
+    const char *acc = o->start->name[0];
+    if (state_type(o, 0, c) != resolve(C_WIDE, c) || o->result_kind[0] != RESULT_SAME || step->kind != E_BINARY) return NULL;
+    bool from_acc = step->arg[0]->kind == E_NAME && !strcmp(step->arg[0]->name, acc) && step->arg[1]->kind == E_NAME && !strcmp(step->arg[1]->name, "x");
+    if (!from_acc || finish->kind != E_NAME || strcmp(finish->name, acc)) return NULL;
+    return !strcmp(step->name, "+") ? "sum" : !strcmp(step->name, "*") ? "product" : NULL;
+}
+
+static void write_scan_inner(text *t, const op *o, ctype c) {
+    scope names = {0};
+    scan_head(t, o, c, "inner", "index0", &names);
+    for (int i = 0; i < o->start->n; i++) put(t, "    %s b%d[1] = {a%d[0]};\n", ctype_c[state_type(o, i, c)], i, i);
+    const char *running = plain_running(o, c);
+    if (running) put(t, "    int64_t j = el_running_%s_%s(n, x, b0, out0);\n", running, ctype_suffix[c]);
+    else put(t, "    int64_t j = 0;\n");
+    if (o->merge && !running) scan_chains(t, o, c, &names);
+    put(t, "    for (; j < n; j++)\n");
+    scan_step(t, o, c, "        ", "b", "0", "j", "index0 + j", &names);
+    for (int i = 0; i < o->start->n; i++) put(t, "    a%d[0] = b%d[0];\n", i, i);
     put(t, "}\n");
 }
 
@@ -270,8 +326,9 @@ static void fold_table(text *t, const op *o) {
         if (!(ctypes >> i & 1)) continue;
         ctype c = (ctype)i;
         write_start(t, o, c);
-        if (scan) write_scan(t, o, c, true), write_scan(t, o, c, false);
-        else write_fold_inner(t, o, c), write_outer(t, o, c), write_finish(t, o, c);
+        if (scan && o->merge) write_lanes(t, o, c, "total");
+        if (scan) write_scan_inner(t, o, c), write_scan_outer(t, o, c);
+        else write_lanes(t, o, c, "inner"), write_outer(t, o, c), write_finish(t, o, c);
         if (o->merge) write_merge(t, o, c);
     }
     const char *k = kind_names[o->kind];
@@ -281,10 +338,10 @@ static void fold_table(text *t, const op *o) {
             put(t, "    {0},\n");
             continue;
         }
-        const char *parts[] = {"start", "inner", "outer", "merge", "finish"};
+        const char *parts[] = {"start", "inner", "outer", "merge", scan ? "total" : "finish"};
         put(t, "    {");
-        for (int p = 0; p < (scan ? 4 : 5); p++) {
-            if (p == 3 && !o->merge) put(t, "NULL, ");
+        for (int p = 0; p < 5; p++) {
+            if (p >= 3 && !o->merge) put(t, "NULL, ");
             else put(t, "%s_%s_%s_%s, ", k, parts[p], o->cname, ctype_suffix[c]);
         }
         put(t, "},\n");

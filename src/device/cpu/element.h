@@ -167,5 +167,6 @@ EL_INT(int32_t, uint32_t, i32)
 EL_INT(int64_t, uint64_t, i64)
 
 #include "device/cpu/element_complex.h"
+#include "device/cpu/element_running.h"
 #include "device/cpu/element_special.h"
 #endif

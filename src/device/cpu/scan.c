@@ -1,7 +1,7 @@
 /* The driver of scans along one dim. Columns are the other dims; a column is scanned alone where its elements lie together
  * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed length: the totals
- * of all pieces, their running merge, then each piece from the state before it. Whether and where to cut depends on
- * shapes alone, and so do the bits. */
+ * of pieces, their running merge, then each piece from the state before it. That goes group by group of pieces, so that the second
+ * pass finds the first one's elements in the caches. Whether and where to cut depends on shapes alone, and so do the bits. */
 #include "base/threads.h"
 #include "device/cpu/axes.h"
 #include "device/cpu/cpu.h"
@@ -12,8 +12,9 @@
 enum {
     WIDTH = 512,          /* columns side by side */
     BLOCK = 512,          /* elements of a column that go through scratch at a time */
-    INNER_PIECE = 16384,  /* elements of a piece of one column: stays in L2 between the two passes over neighbours */
+    INNER_PIECE = 8192,   /* elements of a piece of one column */
     OUTER_PIECE = 256,    /* rows of a piece of many columns */
+    GROUP = 64,           /* pieces that the two passes go over before the next */
     FEW_COLUMNS = 16,
     FEW_BLOCKS = 16,      /* from this many blocks on, there is work enough without cutting columns */
     MAX_STATE = 4,
@@ -31,9 +32,11 @@ typedef struct scan_job {
     tp_dtype type, out_type[TPI_AXES_OUTS];          /* of the kernel's blocks */
     int64_t state_size[MAX_STATE];
     bool side_by_side;
+    bool direct;                                     /* a column's elements, read and written, lie as the kernel wants them */
     int64_t width, blocks, piece, pieces, per_chunk;
     char *states[MAX_STATE];                         /* [pieces - 1][columns]: totals, then what comes before each next piece */
     bool totals_only;
+    int64_t first, last;                             /* the group's pieces: first .. last - 1 */
 } scan_job;
 
 typedef struct scan_scratch {
@@ -59,6 +62,14 @@ static void scan_run(const scan_job *job, scan_scratch *s, int64_t n, const char
         if (to[k] == s->out[k]) tpi_store_run(n, to[k], job->out_type[k], out[k], out_stride[k], job->outs[k]->dtype);
 }
 
+static void total_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t index, char *const *state) {
+    if (job->x->dtype != job->type || job->x_step != tpi_dtype_bytes[job->type]) {
+        tpi_load_run(n, x, job->x_step, job->x->dtype, s->x, job->type);
+        x = s->x;
+    }
+    job->kernel->total(n, x, index, state, job->params);
+}
+
 /* Elements from .. to of the block's columns, with the states as they are before `from`. */
 static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *c, int64_t from, int64_t to, char *const *state) {
     int nout = job->op->nout, nstate = job->op->nstate;
@@ -71,7 +82,11 @@ static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *
         char *out[TPI_AXES_OUTS], *at[MAX_STATE];
         for (int v = 0; v < nstate; v++) at[v] = state[v] + col * job->state_size[v];
         for (int64_t i = from, n; i < to; i += n) {
-            n = to - i < BLOCK ? to - i : BLOCK;
+            n = to - i < BLOCK || job->direct ? to - i : BLOCK;
+            if (job->totals_only) {
+                total_run(job, s, n, c->x + col * job->across[0] + i * job->x_step, i, at);
+                continue;
+            }
             for (int k = 0; k < nout; k++) out[k] = c->out[k] + col * job->across[1 + k] + i * job->out_step[k];
             scan_run(job, s, n, c->x + col * job->across[0] + i * job->x_step, job->x_step, out, job->out_step, i, at);
         }
@@ -98,21 +113,25 @@ static void scan_block(const scan_job *job, scan_scratch *s, int64_t block, int6
 
 static void scan_chunk(int64_t chunk, void *context) {
     const scan_job *job = context;
-    int64_t pieces = job->totals_only ? job->pieces - 1 : job->pieces, units = job->blocks * pieces;
+    int64_t pieces = job->last - job->first, units = job->blocks * pieces;
     int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < units ? unit + job->per_chunk : units;
     scan_scratch s;
-    for (; unit < end; unit++) scan_block(job, &s, unit / pieces, unit % pieces);
+    for (; unit < end; unit++) {
+        int64_t piece = job->first + unit % pieces;
+        if (!job->totals_only || piece < job->pieces - 1) scan_block(job, &s, unit / pieces, piece);
+    }
 }
 
-/* Totals of single pieces become totals of all pieces up to and including each. */
+/* Totals of the group's single pieces become totals of all pieces up to and including each. */
 static void prefix_block(int64_t block, void *context) {
     const scan_job *job = context;
     tpi_columns c = columns_at(job, block);
     _Alignas(64) char copy[MAX_STATE][WIDTH * 16];
     char *sum[MAX_STATE] = {copy[0], copy[1], copy[2], copy[3]}, *now[MAX_STATE];
-    state_of(job, &c, 0, now);
+    int64_t done = job->first ? job->first - 1 : 0; /* the last piece whose total is one of all before it */
+    state_of(job, &c, done, now);
     for (int v = 0; v < job->op->nstate; v++) memcpy(sum[v], now[v], (size_t)(c.count * job->state_size[v]));
-    for (int64_t p = 1; p < job->pieces - 1; p++) {
+    for (int64_t p = done + 1; p < job->last && p < job->pieces - 1; p++) {
         state_of(job, &c, p, now);
         job->kernel->merge(c.count, sum, now, job->params);
         for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->state_size[v]));
@@ -126,7 +145,7 @@ static void choose_cut(scan_job *job) {
     if (!job->side_by_side && TPI_CHUNK / job->length < WIDTH) job->width = job->length < TPI_CHUNK ? TPI_CHUNK / job->length : 1;
     job->blocks = tpi_columns_blocks(k, job->width);
     job->piece = job->side_by_side ? OUTER_PIECE : INNER_PIECE;
-    bool cut = job->kernel->merge && job->blocks < FEW_BLOCKS && job->length > 2 * job->piece;
+    bool cut = job->kernel->total && job->blocks < FEW_BLOCKS && job->length > 2 * job->piece;
     if (!cut) job->piece = job->length;
     job->pieces = tpi_ceil_div(job->length, job->piece);
     int64_t columns = k->ndim && k->size[0] < job->width ? k->size[0] : job->width;
@@ -144,13 +163,17 @@ static bool run_pieces(scan_job *job) {
     char *states = job->pieces > 1 ? tpi_alloc(bytes) : NULL;
     if (job->pieces > 1 && !states) return false;
     for (int v = 0; v < job->op->nstate && states; v++) job->states[v] = states + offset[v];
-    if (states) {
-        job->totals_only = true;
-        tpi_parallel_for(tpi_ceil_div(job->blocks * (job->pieces - 1), job->per_chunk), worth, scan_chunk, job);
-        tpi_parallel_for(job->blocks, false, prefix_block, job);
-        job->totals_only = false;
+    for (job->first = 0; job->first < job->pieces; job->first = job->last) {
+        job->last = job->first + GROUP < job->pieces ? job->first + GROUP : job->pieces;
+        int64_t chunks = tpi_ceil_div(job->blocks * (job->last - job->first), job->per_chunk);
+        if (states) {
+            job->totals_only = true;
+            tpi_parallel_for(chunks, worth, scan_chunk, job);
+            tpi_parallel_for(job->blocks, false, prefix_block, job);
+            job->totals_only = false;
+        }
+        tpi_parallel_for(chunks, worth, scan_chunk, job);
     }
-    tpi_parallel_for(tpi_ceil_div(job->blocks * job->pieces, job->per_chunk), worth, scan_chunk, job);
     if (states) tpi_free(states, bytes);
     return true;
 }
@@ -165,10 +188,12 @@ bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, i
     if (x->ndim) mask[dim] = true, job.length = x->shape[dim], job.x_step = x->strides[dim] * (int64_t)tpi_itemsize(x);
     tpi_axes_take(&job.kept, x, op->nout, outs, mask, false, false);
     job.across[0] = job.kept.ndim ? job.kept.x[0] : 0;
+    job.direct = x->dtype == job.type && job.x_step == tpi_dtype_bytes[job.type];
     for (int k = 0; k < op->nout; k++) {
         job.out_type[k] = tpi_result_dtype(op->out_type[k], job.type);
         job.out_step[k] = x->ndim ? outs[k]->strides[dim] * (int64_t)tpi_itemsize(outs[k]) : 0;
         job.across[1 + k] = job.kept.ndim ? job.kept.out[k][0] : 0;
+        job.direct &= outs[k]->dtype == job.out_type[k] && job.out_step[k] == tpi_dtype_bytes[job.out_type[k]];
     }
     choose_cut(&job);
     return run_pieces(&job);
