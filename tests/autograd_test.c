@@ -368,18 +368,19 @@ static void a_chain_of_a_million(void **state) {
 
 /* ---- Hooks ---------------------------------------------------------------------------------------------------------------------------- */
 
-static int hook_calls, hooks_freed;
+static unsigned hook_calls;
+static int hooks_freed;
 static tp_tensor *doubles(tp_tensor *grad, void *context) {
-    hook_calls = hook_calls * 10 + (int)(intptr_t)context;
+    hook_calls = hook_calls * 10 + (unsigned)(uintptr_t)context;
     return tp_mul(grad, 2);
 }
 static tp_tensor *looks(tp_tensor *grad, void *context) {
     (void)grad;
-    hook_calls = hook_calls * 10 + (int)(intptr_t)context;
+    hook_calls = hook_calls * 10 + (unsigned)(uintptr_t)context;
     return NULL;
 }
 static tp_tensor *hands_over_its_own(tp_tensor *grad, void *context) {
-    hook_calls = hook_calls * 10 + (int)(intptr_t)context;
+    hook_calls = hook_calls * 10 + (unsigned)(uintptr_t)context;
     return tp_retain(grad);
 }
 static tp_tensor *fails(tp_tensor *grad, void *context) {

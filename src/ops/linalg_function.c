@@ -23,7 +23,10 @@ static double cutoff(const tp_tensor *A, double largest, double atol, double rto
 /* Singular values, or the sizes of eigenvalues, of one matrix: the largest of k. */
 static double largest_of(const tp_tensor *s, int64_t first, int64_t k) {
     double largest = 0;
-    for (int64_t i = 0; i < k; i++) largest = fmax(largest, fabs(real_at(s, first + i)));
+    for (int64_t i = 0; i < k; i++) {
+        double size = fabs(real_at(s, first + i));
+        if (size > largest) largest = size; /* fmax here is an internal error of gcc 12 for aarch64 */
+    }
     return largest;
 }
 
