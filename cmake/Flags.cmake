@@ -16,7 +16,8 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 
 add_library(taper_warnings INTERFACE)
-target_compile_options(taper_warnings INTERFACE -Wall -Wextra $<$<BOOL:${TAPER_WERROR}>:-Werror>)
+# clang reports each `omp simd` loop that it leaves scalar, such as those that call functions it has no vector version of.
+target_compile_options(taper_warnings INTERFACE -Wall -Wextra $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> $<$<BOOL:${TAPER_WERROR}>:-Werror>)
 
 add_library(taper_flags INTERFACE)
 target_link_libraries(taper_flags INTERFACE taper_warnings OpenMP::OpenMP_C PkgConfig::OPENBLAS ZLIB::ZLIB m ${CMAKE_DL_LIBS})

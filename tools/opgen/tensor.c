@@ -409,6 +409,18 @@ static tvalue unary(tensor_scope *s, const expr *e) {
     return plain(a.kind == V_BOOL ? V_INT : a.kind, format("(-%s)", a.c));
 }
 
+/* `(a == b)` as `a == b`: brackets around a whole condition make clang suspect a typing mistake. */
+static char *without_brackets(char *c) {
+    size_t n = strlen(c);
+    int depth = 0;
+    if (c[0] != '(' || c[n - 1] != ')') return c;
+    for (size_t i = 0; i + 1 < n; i++) {
+        depth += (c[i] == '(') - (c[i] == ')');
+        if (!depth) return c; /* the first bracket closes before the end */
+    }
+    return copy_n(c + 1, n - 2);
+}
+
 /* One side is evaluated: tensors by if and else, plain values by C's own choice. */
 static tvalue choice(tensor_scope *s, const expr *e) {
     tvalue c = tensor_expr(s, e->arg[0]);
@@ -429,7 +441,7 @@ static tvalue choice(tensor_scope *s, const expr *e) {
     s->ntemps = two.ntemps, s->nlists = two.nlists;
     if (tensorish(a) || tensorish(b)) {
         int k = s->ntemps++;
-        put(s->code, "%sif (%s) {\n%s%st[%d] = %s;\n", s->indent, condition, code1.s, one.indent, k, owned(&one, a, e->at));
+        put(s->code, "%sif (%s) {\n%s%st[%d] = %s;\n", s->indent, without_brackets(condition), code1.s, one.indent, k, owned(&one, a, e->at));
         put(s->code, "%s} else {\n%s%st[%d] = %s;\n%s}\n", s->indent, code2.s, one.indent, k, owned(&two, b, e->at), s->indent);
         return (tvalue){.kind = V_TENSOR, .c = format("t[%d]", k), .temp = k};
     }
