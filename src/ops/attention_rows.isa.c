@@ -1,7 +1,7 @@
 /* Attention's row kernels, for float and double. */
 #include <math.h>
 #include "ops/attention_rows.h"
-#include "ops/vector_exp.h"
+#include "device/cpu/vector_math.h"
 
 #define REAL float
 #define BITS int32_t

@@ -1,7 +1,7 @@
 /* Cross entropy over rows of scores, for float and double. */
 #include <math.h>
 #include "ops/cross_entropy_rows.h"
-#include "ops/vector_exp.h"
+#include "device/cpu/vector_math.h"
 
 #define REAL float
 #define BITS int32_t
