@@ -1,5 +1,6 @@
 /* See combine.h. Half and bfloat16 combine in float and are rounded at every step, bool is `or` and `and`. */
 #include "ops/combine.h"
+#include "device/cpu/convert.h"
 #include <string.h>
 
 static inline tpi_c64 add_c64(tpi_c64 a, tpi_c64 b) { return (tpi_c64){a.re + b.re, a.im + b.im}; }
@@ -181,13 +182,31 @@ static bool whole_rows(size_t itemsize, const tpi_places *p) {
     return p->index_col == 0 && p->indexed_col == (int64_t)itemsize && p->plain_col == (int64_t)itemsize && p->cols * (int64_t)itemsize >= 32;
 }
 
+/* A row past the caches, with the next one, which no hardware guesses, on its way meanwhile. */
+static void stream_row(size_t bytes, const char *from, char *to, const char *next) {
+    enum { PART = 1024 };
+    for (size_t at = 0; at < bytes; at += PART) {
+        size_t n = bytes - at < PART ? bytes - at : PART;
+        for (size_t line = 0; line < n; line += 64) __builtin_prefetch(next + at + line, 0, 2);
+        TPI_ISA_PICK(tpi_stream)((int64_t)n, from + at, to + at);
+    }
+}
+
 void tpi_fetch(size_t itemsize, const tpi_places *p) {
     if (whole_rows(itemsize, p)) {
         size_t bytes = (size_t)p->cols * itemsize;
+        bool stream = p->plain_bytes >= TPI_STREAM_BYTES && bytes >= 256;
         for (int64_t r = 0; r < p->rows; r++) {
+            const char *from = p->indexed + p->index[r * p->index_row] * p->scale;
+            char *to = p->plain + r * p->plain_row;
+            if (stream) {
+                stream_row(bytes, from, to, r + 1 < p->rows ? p->indexed + p->index[(r + 1) * p->index_row] * p->scale : from);
+                continue;
+            }
             if (r + 8 < p->rows) __builtin_prefetch(p->indexed + p->index[(r + 8) * p->index_row] * p->scale);
-            memcpy(p->plain + r * p->plain_row, p->indexed + p->index[r * p->index_row] * p->scale, bytes);
+            memcpy(to, from, bytes);
         }
+        if (stream) TPI_ISA_PICK(tpi_stream_end)();
         return;
     }
     switch (itemsize) {

@@ -14,6 +14,7 @@ typedef struct tpi_places {
     int64_t rows, cols;
     int64_t index_row, index_col, scale, indexed_col;
     int64_t plain_row, plain_col;
+    int64_t plain_bytes; /* all that is fetched, by other calls too: too much for the caches goes past them */
 } tpi_places;
 
 /* indexed = op(indexed, plain). MAX and MIN are not for complex numbers. */

@@ -18,6 +18,11 @@ static inline REAL K(lanes_sum)(const K(lanes) *v) { /* by halves: a fixed tree 
     return t[0];
 }
 
+/* Rows are gone over more than once; what comes next is fetched meanwhile. Beyond the last row this asks for nothing that is used. */
+static inline void K(fetch_ahead)(int64_t n, const REAL *x) {
+    for (int64_t i = 0; i < n; i += (int64_t)(64 / sizeof(REAL))) __builtin_prefetch(x + i, 0, 2);
+}
+
 /* Per lane m = max(m, x); where x is NaN, m stays. */
 static inline void K(raise)(K(lanes) *m, const REAL *x) {
     K(lanes) v = LOAD(x);

@@ -61,12 +61,16 @@ void TPI_ISA(K(tpi_norm_rows))(const tpi_norm *s, int64_t rows, const REAL *x, R
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         REAL m = s->centered ? (REAL)(TPI_ISA(K(tpi_sum))(n, x) / (double)n) : 0;
         REAL k = (REAL)(1.0 / sqrt(TPI_ISA(K(tpi_squares))(n, x, m) / (double)n + s->eps));
-        if (w && b)
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * k * w[i] + b[i];
-        else if (w)
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * k * w[i];
-        else
-            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * k + (b ? b[i] : 0);
+        for (int64_t from = 0; from < n; from += 512) {
+            int64_t to = n - from < 512 ? n : from + 512;
+            K(fetch_ahead)(to - from, x + n + from);
+            if (w && b)
+                for (int64_t i = from; i < to; i++) y[i] = (x[i] - m) * k * w[i] + b[i];
+            else if (w)
+                for (int64_t i = from; i < to; i++) y[i] = (x[i] - m) * k * w[i];
+            else
+                for (int64_t i = from; i < to; i++) y[i] = (x[i] - m) * k + (b ? b[i] : 0);
+        }
         if (mean) mean[r] = m;
         rstd[r] = k;
     }

@@ -243,7 +243,8 @@ static void read_chunk(int64_t chunk, void *context) {
     const tpi_picks *p = t->p;
     int64_t total = p->before * p->n * p->pieces, row = chunk * t->per_chunk, end = row + t->per_chunk < total ? row + t->per_chunk : total;
     size_t size = tpi_itemsize(p->self);
-    tpi_places at = {.cols = p->run, .index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = (int64_t)size};
+    tpi_places at = {.cols = p->run, .index_row = 1, .scale = 1, .indexed_col = p->run_stride, .plain_row = t->row, .plain_col = (int64_t)size,
+                     .plain_bytes = total * t->row};
     while (row < end) {
         int64_t piece = row % p->pieces, i = row / p->pieces % p->n, b = row / p->pieces / p->n;
         int64_t left = p->piece ? p->pieces - piece : p->n - i;

@@ -2,10 +2,18 @@
 
 #include "ops/lanes.h"
 
-/* y = exp(x - m) and its sum. y may be a scratch row. */
+#define PART 512 /* elements gone over at once */
+
+/* y = exp(x - m) and its sum, with the next row on its way. y may be a scratch row. */
 static inline REAL K(exp_sum)(int64_t n, const REAL *x, REAL m, REAL *y) {
-    for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - m);
-    return K(row_sum)(n, y);
+    REAL s = 0;
+    for (int64_t i = 0; i < n; i += PART) {
+        int64_t part = n - i < PART ? n - i : PART;
+        K(fetch_ahead)(part, x + n + i);
+        for (int64_t j = i; j < i + part; j++) y[j] = EXP(x[j] - m);
+        s += K(row_sum)(part, y + i);
+    }
+    return s;
 }
 
 void TPI_ISA(K(tpi_softmax_rows))(bool log_form, int64_t rows, int64_t n, const REAL *x, REAL *y) {
@@ -15,7 +23,8 @@ void TPI_ISA(K(tpi_softmax_rows))(bool log_form, int64_t rows, int64_t n, const 
             REAL shift = LOG(s);
             for (int64_t i = 0; i < n; i++) y[i] = x[i] - m - shift;
         } else {
-            for (int64_t i = 0; i < n; i++) y[i] /= s;
+            REAL share = 1 / s;
+            for (int64_t i = 0; i < n; i++) y[i] *= share;
         }
     }
 }
@@ -60,3 +69,4 @@ void TPI_ISA(K(tpi_softmax_columns_back))(bool log_form, int64_t columns, int64_
             dx[i * stride + c] = log_form ? g - EXP(v) * s[c] : v * (g - s[c]);
         }
 }
+#undef PART

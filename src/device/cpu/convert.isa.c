@@ -258,8 +258,13 @@ void TPI_ISA(tpi_stream)(int64_t bytes, const char *src, char *dst) {
     int64_t head = -(intptr_t)dst & 63; /* whole cache lines are streamed, what is around them stored */
     if (head + 64 <= bytes) {
         if (head) memcpy(dst, src, (size_t)head);
-        for (src += head, dst += head, bytes -= head; bytes >= 64; src += 64, dst += 64, bytes -= 64)
+        for (src += head, dst += head, bytes -= head; bytes >= 64; src += 64, dst += 64, bytes -= 64) {
+#ifdef __AVX__
+            for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)dst + i, _mm256_loadu_si256((const __m256i *)src + i));
+#else
             for (int i = 0; i < 4; i++) _mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
+#endif
+        }
     }
 #endif
     if (bytes) memcpy(dst, src, (size_t)bytes);

@@ -102,7 +102,7 @@ static void copy_tile(const copy_job *job, int64_t number) {
     int size = (int)job->to_size;
     for (int64_t r = 0; r < n0; r++) {
         const char *from = src + r * p->stride[1][0], *next = from + n1 * job->from_size; /* of the tile to come, which no hardware guesses */
-        for (int64_t line = 0; line < n1 * job->from_size; line += 64) __builtin_prefetch(next + line);
+        for (int64_t line = 0; line < n1 * job->from_size; line += 64) __builtin_prefetch(next + line, 0, 2);
         TPI_ISA_PICK(tpi_convert_run)(n1, from, p->dtype[1], read + r * row, p->dtype[0]);
     }
     if (!job->stream) {
