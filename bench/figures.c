@@ -11,7 +11,7 @@
 #include <time.h>
 
 enum {
-    ROWS = 4096, COLUMNS = 4096, COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
+    ROWS = 16384, COLUMNS = 1024, COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
     ROUNDS = 30,
     CALLS = 2000,                                        /* of a small operator in one round */
 };

@@ -92,9 +92,10 @@ static const tpi_map_op op_abs = {.name = "abs", .nin = 1, .result = TPI_RESULT_
         for (; i < n; i++) lane[0] += v[i];                                                                                          \
         for (int l = 0; l < TPI_LANES; l++) *STATE(type, 0) += lane[l];                                                              \
     }                                                                                                                                \
-    static void name##_outer(int64_t m, const char *x, int64_t index, char *const *state, const tpi_param *param) {                  \
-        (void)param, (void)index;                                                                                                    \
-        for (int64_t j = 0; j < m; j++) STATE(type, 0)[j] += ((const type *)x)[j];                                                   \
+    static void name##_outer(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param) { \
+        (void)param, (void)index0;                                                                                                   \
+        for (int64_t r = 0; r < rows; r++)                                                                                           \
+            for (int64_t j = 0; j < m; j++) STATE(type, 0)[j] += ((const type *)(x + r * row))[j];                                   \
     }                                                                                                                                \
     static void name##_merge(int64_t m, char *const *state, char *const *right, const tpi_param *param) {                            \
         (void)param;                                                                                                                 \
@@ -124,10 +125,11 @@ static const tpi_fold_op op_sum = {.name = "sum", .nstate = 1, .nout = 1, .types
         for (int64_t i = 0; i < n; i++)                                                                                              \
             if (((const type *)x)[i] > *STATE(type, 0) || *STATE(int64_t, 1) < 0) *STATE(type, 0) = ((const type *)x)[i], *STATE(int64_t, 1) = index0 + i; \
     }                                                                                                                                \
-    static void name##_outer(int64_t m, const char *x, int64_t index, char *const *state, const tpi_param *param) {                  \
+    static void name##_outer(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param) { \
         (void)param;                                                                                                                 \
-        for (int64_t j = 0; j < m; j++)                                                                                              \
-            if (((const type *)x)[j] > STATE(type, 0)[j] || STATE(int64_t, 1)[j] < 0) STATE(type, 0)[j] = ((const type *)x)[j], STATE(int64_t, 1)[j] = index; \
+        for (int64_t r = 0; r < rows; r++, x += row)                                                                                 \
+            for (int64_t j = 0; j < m; j++)                                                                                          \
+                if (((const type *)x)[j] > STATE(type, 0)[j] || STATE(int64_t, 1)[j] < 0) STATE(type, 0)[j] = ((const type *)x)[j], STATE(int64_t, 1)[j] = index0 + r; \
     }                                                                                                                                \
     static void name##_merge(int64_t m, char *const *state, char *const *right, const tpi_param *param) {                            \
         (void)param;                                                                                                                 \

@@ -174,13 +174,29 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     put(t, "    }\n}\n");
 }
 
+/* `rows` rows from r on into each column: the state is read and written once for all of them. */
+static void outer_rows(text *t, const op *o, ctype c, int rows, const scope *names) {
+    for (int q = 0; q < rows; q++) put(t, "        const %s *x%d = (const %s *)(xp + (r + %d) * row);\n", ctype_c[c], q, ctype_c[c], q);
+    put(t, "#pragma omp simd\n        for (int64_t j = 0; j < m; j++) {\n");
+    for (int i = 0; i < o->start->n; i++) put(t, "            %s b%d[1] = {a%d[j]};\n", ctype_c[state_type(o, i, c)], i, i);
+    for (int q = 0; q < rows; q++) {
+        put(t, "            {\n");
+        step_body(t, o, c, "                ", "b", "0", format("x%d[j]", q), format("index0 + r + %d", q), names);
+        put(t, "            }\n");
+    }
+    for (int i = 0; i < o->start->n; i++) put(t, "            a%d[j] = b%d[0];\n", i, i);
+    put(t, "        }\n");
+}
+
 static void write_outer(text *t, const op *o, ctype c) {
+    enum { TOGETHER = 4 };
     scope names = {0};
-    head(t, o, "outer", "int64_t m, const char *xp, int64_t index, char *const *state", c, &names);
-    put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
+    head(t, o, "outer", "int64_t m, int64_t rows, const char *xp, int64_t row, int64_t index0, char *const *state", c, &names);
     state_pointers(t, o, c, "state", "a");
-    put(t, "#pragma omp simd\n    for (int64_t j = 0; j < m; j++) {\n");
-    step_body(t, o, c, "        ", "a", "j", "x[j]", "index", &names);
+    put(t, "    int64_t r = 0;\n    for (; r + %d <= rows; r += %d) {\n", TOGETHER, TOGETHER);
+    outer_rows(t, o, c, TOGETHER, &names);
+    put(t, "    }\n    for (; r < rows; r++) {\n");
+    outer_rows(t, o, c, 1, &names);
     put(t, "    }\n}\n");
 }
 

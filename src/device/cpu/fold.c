@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    WIDTH = 512,         /* columns at a time */
+    WIDTH = 1024,        /* columns at a time */
+    ROWS = 4,            /* rows of them that go through scratch at a time */
     INNER_PIECE = 4096,  /* elements of a column's piece when columns are taken one at a time */
     OUTER_PIECE = 256,   /* and when they are taken side by side */
     FEW_COLUMNS = 16,    /* fewer side by side are not worth a row */
@@ -60,13 +61,15 @@ static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, 
 static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch) {
     tpi_walk walk = tpi_axes_walk(&job->reduced);
     int64_t stride = job->kept.x[0], along = walk.ndim ? walk.stride[0] : 0, length = walk.ndim ? walk.shape[0] : 1;
-    bool direct = job->x->dtype == job->type && stride == tpi_dtype_bytes[job->type];
-    const char *x = NULL;
-    for (int64_t i = from; i < to; i++) {
-        if (i == from || (walk.ndim > 1 && i % length == 0)) x = c->x + tpi_walk_offset(&walk, i);
-        if (!direct) tpi_load_run(c->count, x, stride, job->x->dtype, scratch, job->type);
-        job->kernel->outer(c->count, direct ? x : scratch, i, state, job->params);
-        x += along;
+    int64_t size = tpi_dtype_bytes[job->type];
+    bool direct = job->x->dtype == job->type && stride == size;
+    for (int64_t i = from, n; i < to; i += n) {
+        const char *x = c->x + tpi_walk_offset(&walk, i);
+        n = walk.ndim ? length - i % length : 1; /* rows as far apart from each other */
+        if (n > to - i) n = to - i;
+        if (!direct && n > ROWS) n = ROWS;
+        for (int64_t r = 0; r < n && !direct; r++) tpi_load_run(c->count, x + r * along, stride, job->x->dtype, scratch + r * WIDTH * size, job->type);
+        job->kernel->outer(c->count, n, direct ? x : scratch, direct ? along : WIDTH * size, i, state, job->params);
     }
 }
 
