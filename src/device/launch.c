@@ -259,13 +259,24 @@ static bool launch(map_call *c, tp_tensor *out, const tp_scalar *params) {
     return make_plan(c, out, &plan) && device->map(c->op, &plan, c->compute, values);
 }
 
-/* The everyday call: contiguous tensors of one dtype, one shape and one device into a new result. Nothing to promote, broadcast or
- * order, so it skips all that. */
-static bool is_plain(const tpi_map_op *op, const tp_operand *in) {
-    const tp_tensor *first = in[0].tensor;
+/* The everyday call: contiguous tensors of one dtype, one shape and one device, and numbers that do not raise it, into a new result.
+ * Nothing to promote, broadcast or order, so it skips all that. */
+static const tp_tensor *first_tensor(const tpi_map_op *op, const tp_operand *in) {
+    for (int i = 0; i < op->nin; i++)
+        if (in[i].tensor) return in[i].tensor;
+    return NULL;
+}
+
+static bool is_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor *first) {
     for (int i = 0; i < op->nin; i++) {
         const tp_tensor *t = in[i].tensor;
-        if (!t || op->in_type[i] != TPI_CTYPES || (t->flags & TPI_WRAPPED) || !tp_is_contiguous(t)) return false;
+        if (op->in_type[i] != TPI_CTYPES) return false;
+        if (!t) {
+            tp_scalar_kind kind = in[i].scalar.kind;
+            if (kind == TP_SCALAR_NONE || 1 << (kind - TP_SCALAR_BOOL) > tpi_dtype_category[first->dtype]) return false;
+            continue;
+        }
+        if ((t->flags & TPI_WRAPPED) || !tp_is_contiguous(t)) return false;
         if (t == first) continue;
         if (t->dtype != first->dtype || t->ndim != first->ndim || !same_device(tpi_device(t), tpi_device(first))) return false;
         for (int d = 0; d < t->ndim; d++)
@@ -274,8 +285,7 @@ static bool is_plain(const tpi_map_op *op, const tp_operand *in) {
     return true;
 }
 
-static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp_scalar *params) {
-    const tp_tensor *first = in[0].tensor;
+static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp_tensor *first, const tp_scalar *params) {
     tp_dtype dtype = op->rule == TPI_RULE_FLOAT ? tpi_dtype_to_float((tp_dtype)first->dtype) : (tp_dtype)first->dtype;
     if (!tpi_check_types(op->name, op->types, dtype)) return NULL;
     tpi_ctype compute = dtype == TP_BOOL && op->has_b8 ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[dtype];
@@ -284,12 +294,17 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     if (!device->map) return tpi_fail(TP_ERR_MISSING, "%s is not available on device '%s'", op->name, device->name);
     tp_tensor *out = tpi_empty(tpi_shape(first), tpi_result_dtype(op->result, dtype), tpi_device(first));
     if (!out || out->numel == 0) return out;
-    tpi_param values[8];
+    tpi_param values[8], number[MAX_IN];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tpi_plan plan;
     plan.ndim = 1, plan.nout = 1, plan.nargs = op->nin + 1, plan.numel = plan.shape[0] = out->numel;
     for (int k = 0; k < plan.nargs; k++) {
         const tp_tensor *t = k ? in[k - 1].tensor : out;
+        if (!t) {
+            number[k - 1] = tpi_param_of(in[k - 1].scalar, compute);
+            plan.data[k] = (char *)&number[k - 1], plan.dtype[k] = (uint8_t)tpi_ctype_dtype(compute), plan.stride[k][0] = 0;
+            continue;
+        }
         plan.data[k] = t->data, plan.dtype[k] = t->dtype, plan.stride[k][0] = (int64_t)tpi_itemsize(t);
     }
     if (device->map(op, &plan, compute, values)) return out;
@@ -298,7 +313,8 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
 }
 
 tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params) {
-    if (!out && is_plain(op, in)) return run_plain(op, in, params);
+    const tp_tensor *first = out ? NULL : first_tensor(op, in);
+    if (first && is_plain(op, in, first)) return run_plain(op, in, first, params);
     map_call c;
     c.op = op;
     if (!settle_dtypes(&c, in) || !settle_device(&c, in, out)) return NULL;
