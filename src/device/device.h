@@ -34,7 +34,7 @@ typedef struct tpi_map_op {
  * block type. x is a block of the compute type. */
 typedef struct tpi_fold_kernel {
     void (*start)(int64_t m, char *const *state, const tpi_param *param);
-    void (*inner)(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param);             /* n elements, one after the other, into column 0 */
+    void (*inner)(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param);             /* n < 2^31 elements, one after the other, into column 0 */
     void (*outer)(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param); /* rows, `row` bytes apart, into m columns */
     void (*merge)(int64_t m, char *const *state, char *const *right, const tpi_param *param);
     void (*finish)(int64_t m, char *const *state, int64_t count, char *const *out, const tpi_param *param);

@@ -255,6 +255,13 @@ value element_block(element_out *out, const block *b, scope *names) {
     fail(b->at, "expected a result after the locals");
 }
 
+bool uses_name(const expr *e, const char *name) {
+    if (e->kind == E_NAME && !strcmp(e->name, name)) return true;
+    for (int i = 0; i < e->n; i++)
+        if (uses_name(e->arg[i], name)) return true;
+    return false;
+}
+
 /* ---- which derivatives can be one kernel ---- */
 bool is_pointwise(const op *o, const expr *e) {
     switch (e->kind) {

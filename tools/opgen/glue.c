@@ -395,13 +395,6 @@ static void write_unpack(text *t, const op *o, const needs *n) {
     }
 }
 
-static bool uses_name(const expr *e, const char *name) {
-    if (e->kind == E_NAME && !strcmp(e->name, name)) return true;
-    for (int i = 0; i < e->n; i++)
-        if (uses_name(e->arg[i], name)) return true;
-    return false;
-}
-
 static void bind_backward(tensor_scope *s, const op *o, const needs *n) {
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];

@@ -59,7 +59,24 @@ static void map_table(text *t, const op *o, int grad, int ctypes) {
 }
 
 /* ---- folds and scans ---- */
+/* An index that a step takes or leaves as it is, `k = CONDITION ? i : k`, and does not read otherwise. In lanes it is kept in 32 bits, counted from
+ * the call's first element (-1: none taken yet), as 64 bits beside 32-bit elements cost twice the instructions. */
+static bool takes_index(const op *o, int state) {
+    const char *name = o->start->name[state], *type = o->start->type[state];
+    bool takes = false;
+    for (int p = 0; type && !strcmp(type, "int64") && p < o->step->n; p++) {
+        const expr *e = o->step->value[p];
+        bool here = o->step->name[p] && !strcmp(o->step->name[p], name) && e->kind == E_TERNARY && e->arg[1]->kind == E_NAME && !strcmp(e->arg[1]->name, "i") &&
+                    e->arg[2]->kind == E_NAME && !strcmp(e->arg[2]->name, name);
+        if (uses_name(here ? e->arg[0] : e, name)) return false;
+        takes = takes || here;
+    }
+    return takes;
+}
+static bool in_lanes; /* while the loop over lanes is written */
+
 static ctype state_type(const op *o, int i, ctype c) {
+    if (in_lanes && takes_index(o, i)) return C_I32;
     const char *s = o->start->type[i];
     ctype t = !s ? C_TYPES : !strcmp(s, "int64") ? C_I64 : !strcmp(s, "bool") ? C_B8 : !strcmp(s, "real") ? C_REAL
             : !strcmp(s, "wide") ? C_WIDE : C_WIDE + 1;
@@ -121,10 +138,11 @@ static void store_state(text *t, const op *o, ctype c, const char *indent, const
 }
 
 static void bind_element(text *t, const op *o, ctype c, const char *indent, const char *x, const char *index, scope *names) {
-    (void)o;
-    put(t, "%sconst %s v_x = %s;\n%sconst int64_t v_i = %s;\n%s(void)v_i;\n", indent, ctype_c[c], x, indent, index, indent);
+    bool narrow = false;
+    for (int i = 0; in_lanes && i < o->start->n; i++) narrow = narrow || takes_index(o, i);
+    put(t, "%sconst %s v_x = %s;\n%sconst %s v_i = %s;\n%s(void)v_i;\n", indent, ctype_c[c], x, indent, narrow ? "int32_t" : "int64_t", index, indent);
     bind(names, "x", (value){"v_x", c, false});
-    bind(names, "i", (value){"v_i", C_I64, false});
+    bind(names, "i", (value){"v_i", narrow ? C_I32 : C_I64, false});
 }
 
 static void write_start(text *t, const op *o, ctype c) {
@@ -160,14 +178,29 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     put(t, "    if (n < TPI_LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
     step_body(t, o, c, "            ", "a", "0", "x[i]", "index0 + i", &names);
     put(t, "        }\n        return;\n    }\n");
-    for (int i = 0; i < o->start->n; i++) put(t, "    %s b%d[TPI_LANES];\n", ctype_c[state_type(o, i, c)], i);
+    bool narrow = false;
+    for (int i = 0; i < o->start->n; i++) {
+        put(t, "    %s b%d[TPI_LANES];\n", ctype_c[state_type(o, i, c)], i);
+        if (takes_index(o, i)) put(t, "    int32_t c%d[TPI_LANES];\n", i), narrow = true;
+    }
     put(t, "    for (int l = 0; l < TPI_LANES; l++) {\n");
     store_state(t, o, c, "        ", o->start, "b", "l", &names);
-    put(t, "    }\n    int64_t i = 0;\n    for (; i + TPI_LANES <= n; i += TPI_LANES) {\n#pragma omp simd\n        for (int l = 0; l < TPI_LANES; l++) {\n");
-    step_body(t, o, c, "            ", "b", "l", "x[i + l]", "index0 + i + l", &names);
+    for (int i = 0; i < o->start->n; i++)
+        if (takes_index(o, i)) put(t, "        c%d[l] = -1;\n", i);
+    put(t, "    }\n");
+    for (int i = 0; narrow && i < o->start->n; i++) /* the loop below says b for what it works on */
+        if (takes_index(o, i)) put(t, "#define b%d c%d\n", i, i);
+    const char *index = narrow ? "(int32_t)i + l" : "index0 + i + l";
+    in_lanes = narrow;
+    put(t, "    int64_t i = 0;\n    for (; i + TPI_LANES <= n; i += TPI_LANES) {\n#pragma omp simd\n        for (int l = 0; l < TPI_LANES; l++) {\n");
+    step_body(t, o, c, "            ", "b", "l", "x[i + l]", index, &names);
     put(t, "        }\n    }\n    for (int l = 0; i + l < n; l++) {\n");
-    step_body(t, o, c, "        ", "b", "l", "x[i + l]", "index0 + i + l", &names);
-    put(t, "    }\n    for (int w = TPI_LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
+    step_body(t, o, c, "        ", "b", "l", "x[i + l]", index, &names);
+    put(t, "    }\n");
+    in_lanes = false;
+    for (int i = 0; narrow && i < o->start->n; i++)
+        if (takes_index(o, i)) put(t, "#undef b%d\n    for (int l = 0; l < TPI_LANES; l++) b%d[l] = c%d[l] < 0 ? b%d[l] : index0 + c%d[l];\n", i, i, i, i, i);
+    put(t, "    for (int w = TPI_LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
     merge_body(t, o, c, "            ", "b", "l", "b", "l + w", &names);
     put(t, "        }\n    {\n");
     merge_body(t, o, c, "        ", "a", "0", "b", "0", &names);
