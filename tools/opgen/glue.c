@@ -33,19 +33,6 @@ char *c_default(const arg *a) {
     }
 }
 
-static char *c_string(const char *s) {
-    text t = {0};
-    put(&t, "\"");
-    for (; s && *s; s++) {
-        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
-        else if (*s == '\n') put(&t, " ");
-        else put(&t, "%c", *s);
-    }
-    put(&t, "\"");
-    return t.s;
-}
-
-static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
 static char *parameters(const op *o, bool inplace) {
     text t = {0};

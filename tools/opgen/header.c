@@ -31,7 +31,6 @@ static char *result_type(const op *o, form f) {
     return o->results[0].type == T_TENSORS ? "tp_tensors " : "tp_tensor *";
 }
 
-static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
 static char *declaration(const op *o, form f) {
     text t = {0};

@@ -28,6 +28,7 @@ void *need(size_t bytes); /* zeroed memory; ends the program when there is none.
 char *read_file(const char *path);
 void write_if_different(const char *dir, const char *name, const text *t);
 char *upper(const char *s);
+char *c_string(const char *s); /* as a C string literal */
 
 typedef struct place {
     const char *file;
@@ -71,6 +72,7 @@ typedef struct type_info {
     const char *none; /* the C value for "not given" */
 } type_info;
 extern const type_info types[T_COUNT];
+const char *space(type t); /* between the C type and a name */
 
 typedef enum { K_MAP, K_FOLD, K_SCAN, K_VIEW, K_COMPOSE, K_COMPOSE_C, K_NATIVE, K_NATIVE_INPLACE, K_NONE } kind;
 extern const char *kind_names[];

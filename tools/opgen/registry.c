@@ -4,24 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static char *quoted(const char *s) {
-    text t = {0};
-    put(&t, "\"");
-    for (; s && *s; s++) {
-        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
-        else if (*s == '\n') put(&t, " ");
-        else put(&t, "%c", *s);
-    }
-    put(&t, "\"");
-    return t.s;
-}
-
 static const char *unboxer(type t) {
     static const char *const names[T_COUNT] = {"tensor", "tensor", "tensors", "tensors", "operand", "scalar", "scalar", "int", "int", "ints", "ints", "float", "float",
         "bool", "string", "string", "dtype", "device", "layout", "generator"};
     return names[t];
 }
-static const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
 
 /* May the argument be None without having a default? */
 static bool optional(type t) { return types[t].name[strlen(types[t].name) - 1] == '?' || t == T_TENSORS_OPT; }
@@ -76,11 +63,11 @@ void write_boxed(text *t, const char *family) {
         if (strcmp(o->family, family)) continue;
         write_invoke(t, o);
         put(t, "static const tp_argument_info args_%s[] = {", o->cname);
-        for (int k = 0; k < o->nargs; k++) put(t, "{\"%s\", \"%s\", %s}, ", o->args[k].name, o->args[k].type_text, o->args[k].fallback ? quoted(o->args[k].fallback_text) : "NULL");
+        for (int k = 0; k < o->nargs; k++) put(t, "{\"%s\", \"%s\", %s}, ", o->args[k].name, o->args[k].type_text, o->args[k].fallback ? c_string(o->args[k].fallback_text) : "NULL");
         put(t, "{NULL, NULL, NULL}};\nstatic const char *const results_%s[] = {", o->cname);
         for (int r = 0; r < o->nresults; r++) put(t, "\"%s\", ", o->results[r].name);
         put(t, "NULL};\n");
-        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s};\n", o->cname, o->name, quoted(o->signature), quoted(o->doc),
+        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s};\n", o->cname, o->name, c_string(o->signature), c_string(o->doc),
             kind_names[o->kind], o->nargs, o->nresults, o->cname, o->cname, o->nondiff || o->todo || o->plain ? "false" : "true", o->inplace ? "true" : "false", o->out ? "true" : "false",
             o->method ? "true" : "false", o->cname, o->inplace ? format("invoke_%s_", o->cname) : "NULL", o->out ? format("invoke_%s_out", o->cname) : "NULL", o->internal ? "true" : "false");
     }
@@ -183,7 +170,7 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
         if (v == __builtin_inf() || v == -__builtin_inf()) return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %s__builtin_inf()}", n, v < 0 ? "-" : "");
         return format("{.kind = SAMPLE_FLOAT, .name = %s, .f = %.17g}", n, v);
     }
-    if (e->kind == E_STRING) return format("{.kind = SAMPLE_STRING, .name = %s, .s = %s}", n, quoted(e->name));
+    if (e->kind == E_STRING) return format("{.kind = SAMPLE_STRING, .name = %s, .s = %s}", n, c_string(e->name));
     if (e->kind == E_NAME && (!strcmp(e->name, "true") || !strcmp(e->name, "false"))) return format("{.kind = SAMPLE_BOOL, .name = %s, .i = %d}", n, e->name[0] == 't');
     if (e->kind == E_NAME && !strcmp(e->name, "None")) return format("{.kind = SAMPLE_NONE, .name = %s}", n);
     if (e->kind == E_NAME) return format("{.kind = SAMPLE_DTYPE, .name = %s, .s = \"%s\"}", n, e->name);
@@ -204,8 +191,8 @@ text write_samples(void) {
         for (int k = 0; k < ops[i]->nsamples; k++) {
             const sample *s = &ops[i]->samples[k];
             put(&t, "    {.op = \"%s\", .file = \"%s\", .line = %d, .text = %s, .types = %d, .no_half = %s, .dtypes = %s, .nograd = %s, .nograd2 = %s, .nondiff = %u, .error = %s, .nargs = %d,\n     .args = (const sample_value[]){", ops[i]->name,
-                strrchr(s->at.file, '/') ? strrchr(s->at.file, '/') + 1 : s->at.file, s->at.line, quoted(s->text), ops[i]->types, ops[i]->no_half ? "true" : "false", s->dtypes ? quoted(s->dtypes) : "NULL",
-                s->nograd ? "true" : "false", s->nograd2 ? "true" : "false", nondiff_args(ops[i]), s->error ? quoted(s->error) : "NULL", s->n);
+                strrchr(s->at.file, '/') ? strrchr(s->at.file, '/') + 1 : s->at.file, s->at.line, c_string(s->text), ops[i]->types, ops[i]->no_half ? "true" : "false", s->dtypes ? c_string(s->dtypes) : "NULL",
+                s->nograd ? "true" : "false", s->nograd2 ? "true" : "false", nondiff_args(ops[i]), s->error ? c_string(s->error) : "NULL", s->n);
             for (int a = 0; a < s->n; a++) {
                 const expr *e = s->args[a];
                 put(&t, "%s, ", sample_value(e->kind == E_NAMED ? e->arg[0] : e, e->kind == E_NAMED ? e->name : NULL, s));

@@ -30,6 +30,9 @@ const type_info types[T_COUNT] = {
     [T_LAYOUT] = {"layout?", "tp_layout", "TP_PRESERVE"},
     [T_GENERATOR] = {"Generator?", "tp_generator *", "NULL"},
 };
+/* What stands between a C type and a name: nothing after a star. */
+const char *space(type t) { return types[t].c[strlen(types[t].c) - 1] == '*' ? "" : " "; }
+
 const char *kind_names[] = {"map", "fold", "scan", "view", "compose", "compose", "native", "native"};
 
 op *find_op(const char *name) {

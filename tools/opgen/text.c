@@ -59,6 +59,19 @@ char *upper(const char *s) {
     return r;
 }
 
+/* The text as a C string literal; line breaks become spaces. */
+char *c_string(const char *s) {
+    text t = {0};
+    put(&t, "\"");
+    for (; s && *s; s++) {
+        if (*s == '"' || *s == '\\') put(&t, "\\%c", *s);
+        else if (*s == '\n') put(&t, " ");
+        else put(&t, "%c", *s);
+    }
+    put(&t, "\"");
+    return t.s;
+}
+
 void fail(place at, const char *format, ...) {
     va_list list;
     va_start(list, format);
