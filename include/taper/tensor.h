@@ -56,6 +56,13 @@ TP_API bool tp_is_view(const tp_tensor *t);
 TP_API bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b);
 TP_API int64_t tp_tensor_version(const tp_tensor *t); /* how often its storage was written in place */
 
+/* ---- For language bindings ---------------------------------------------------------------------------------------------------
+ * A tensor can remember the object that stands for it elsewhere. The object is borrowed; gone(object), if given, is called once when the
+ * last reference to the tensor goes, on whatever thread that happens, and may not use the tensor. Setting another one forgets the
+ * first without calling anything. */
+TP_API void *tp_binding(const tp_tensor *t);
+TP_API bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object));
+
 /* ---- Making tensors from the caller's memory ------------------------------------------------------------------------ */
 /* Copies count elements of the given dtype. shape's product must be count. */
 TP_API tp_tensor *tp_from_data(const void *data, tp_dtype dtype, tp_ints shape);

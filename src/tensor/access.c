@@ -22,6 +22,15 @@ bool tp_is_view(const tp_tensor *t) { return given(t) && t->base; }
 bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b) { return given(a) && given(b) && a->storage == b->storage; }
 int64_t tp_tensor_version(const tp_tensor *t) { return given(t) ? (int64_t)tpi_version(t) : -1; }
 
+void *tp_binding(const tp_tensor *t) { return given(t) ? t->binding : NULL; }
+
+bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object)) {
+    if (!given(t)) return false;
+    t->binding = object;
+    t->binding_gone = object ? gone : NULL;
+    return true;
+}
+
 /* A zero-dimensional tensor has no sizes to ask for, though operators take its dim 0 and -1. */
 static int dim_of(const tp_tensor *t, int64_t dim) {
     if (!given(t)) return -1;

@@ -1,0 +1,17 @@
+# The Python package, ready to import from ${TAPER_PYTHON_DIR}: the extension taper/_C and the library beside the package's own files.
+#   python_extension   taper/_C, C against CPython's API, linked to libtaper.so
+find_package(Python3 3.10 COMPONENTS Interpreter Development.Module REQUIRED)
+set(TAPER_PYTHON_DIR ${CMAKE_BINARY_DIR}/python)
+
+file(GLOB extension_sources CONFIGURE_DEPENDS python/ext/*.c)
+Python3_add_library(python_extension MODULE WITH_SOABI ${extension_sources})
+target_link_libraries(python_extension PRIVATE taper taper_flags)
+set_target_properties(python_extension PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY ${TAPER_PYTHON_DIR}/taper)
+
+# The package's Python files are links, so that an edit needs no build.
+file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python python/taper/*.py python/taper/*.pyi python/taper/py.typed)
+foreach(file ${package_files})
+    get_filename_component(folder ${TAPER_PYTHON_DIR}/${file} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/${file} ${TAPER_PYTHON_DIR}/${file} SYMBOLIC)
+endforeach()

@@ -1,0 +1,19 @@
+/* The library's errors as Python's exceptions, of the types PyTorch raises. */
+#include "tpy.h"
+
+PyObject *tpy_raise(void) {
+    static PyObject **const types[] = {
+        [TP_OK] = &PyExc_SystemError, [TP_ERR_VALUE] = &PyExc_ValueError, [TP_ERR_TYPE] = &PyExc_TypeError, [TP_ERR_INDEX] = &PyExc_IndexError,
+        [TP_ERR_RUNTIME] = &PyExc_RuntimeError, [TP_ERR_MEMORY] = &PyExc_RuntimeError, [TP_ERR_MISSING] = &PyExc_NotImplementedError,
+        [TP_ERR_IO] = &PyExc_OSError,
+    };
+    if (PyErr_Occurred()) { /* a callback into Python failed: its exception says more than what followed from it */
+        tp_error_clear();
+        return NULL;
+    }
+    tp_code code = tp_error_code();
+    const char *message = tp_error();
+    PyErr_SetString((size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError, message ? message : "no result and no error was left");
+    tp_error_clear();
+    return NULL;
+}

@@ -1,0 +1,156 @@
+/* Python's operators on tensors: + - * / // % ** @ << >> & | ^ ~ and their in-place forms, comparisons, bool, int, float.
+ * Two tensors, or a tensor and a number, go straight to the operator; anything else takes the general way by name, and what does not
+ * fit there is left to the other object (NotImplemented). */
+#include "tpy.h"
+
+enum { ADD, SUB, MUL, DIV, FLOORDIV, REMAINDER, POW, MATMUL, LSHIFT, RSHIFT, AND, OR, XOR, EQ, NE, LT, LE, GT, GE, NEG, INVERT, ABS, OPERATORS };
+static const char *const names[OPERATORS] = {"add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "matmul", "bitwise_left_shift", "bitwise_right_shift",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "lt", "le", "gt", "ge", "neg", "bitwise_not", "abs"};
+static const tp_operator *found[OPERATORS];
+
+static const tp_operator *find(int which) {
+    if (!found[which]) found[which] = tp_find_operator(names[which]);
+    return found[which];
+}
+
+static int fit_operand(PyObject *o, tp_value *v) {
+    if (tpy_is_tensor(o)) {
+        *v = tp_value_tensor(tpy_unwrap(o));
+        return 1;
+    }
+    v->kind = TP_K_SCALAR;
+    v->name = NULL;
+    return tpy_fit_scalar(o, &v->as.scalar);
+}
+
+/* A misfit is for the other operand to answer; a real failure is not. */
+static PyObject *or_not_implemented(PyObject *result) {
+    if (result || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+}
+
+static PyObject *overridden_call(const char *name, PyObject *a, PyObject *b) {
+    PyObject *args[] = {a, b}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name);
+    PyObject *result = method ? tpy_call_override(method, args, b ? 2 : 1, NULL) : NULL;
+    Py_XDECREF(method);
+    return result;
+}
+
+static PyObject *binary(int which, PyObject *a, PyObject *b) {
+    static const char *const specials[] = {"__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__matmul__", "__lshift__",
+        "__rshift__", "__and__", "__or__", "__xor__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"};
+    PyObject *args[] = {a, b};
+    if (tpy_overridden(args, 2)) return overridden_call(specials[which], a, b);
+    tp_value values[TPY_MAX_ARGS] = {{0}};
+    int fits = fit_operand(a, &values[0]);
+    if (fits > 0) fits = fit_operand(b, &values[1]);
+    if (fits < 0) return NULL;
+    if (!fits) Py_RETURN_NOTIMPLEMENTED;
+    const tp_operator *op = find(which);
+    return tpy_invoke(op, values, false);
+}
+
+static PyObject *inplace(int which, PyObject *a, PyObject *b) {
+    PyObject *args[] = {a, b};
+    char name[40];
+    snprintf(name, sizeof name, "%s_", names[which]);
+    if (tpy_overridden(args, 2)) return overridden_call(name, a, b);
+    tp_value values[TPY_MAX_ARGS] = {{0}};
+    int fits = fit_operand(a, &values[0]);
+    if (fits > 0) fits = fit_operand(b, &values[1]);
+    if (fits < 0) return NULL;
+    const tp_operator *op = find(which);
+    if (!fits || !op->invoke_inplace) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *result = tpy_invoke(op, values, true);
+    if (!result) return NULL;
+    Py_DECREF(result);
+    return Py_NewRef(a);
+}
+
+#define BINARY(name, which) \
+    static PyObject *do_##name(PyObject *a, PyObject *b) { return binary(which, a, b); } \
+    static PyObject *do_i##name(PyObject *a, PyObject *b) { return inplace(which, a, b); }
+BINARY(add, ADD)
+BINARY(sub, SUB)
+BINARY(mul, MUL)
+BINARY(div, DIV)
+BINARY(floordiv, FLOORDIV)
+BINARY(remainder, REMAINDER)
+BINARY(lshift, LSHIFT)
+BINARY(rshift, RSHIFT)
+BINARY(and, AND)
+BINARY(or, OR)
+BINARY(xor, XOR)
+static PyObject *do_matmul(PyObject *a, PyObject *b) {
+    if (!tpy_is_tensor(a) || !tpy_is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    return binary(MATMUL, a, b);
+}
+static PyObject *do_pow(PyObject *a, PyObject *b, PyObject *modulus) {
+    if (modulus != Py_None) return PyErr_Format(PyExc_TypeError, "pow() of tensors takes no third argument");
+    return or_not_implemented(binary(POW, a, b));
+}
+static PyObject *do_ipow(PyObject *a, PyObject *b, PyObject *modulus) {
+    (void)modulus;
+    return inplace(POW, a, b);
+}
+
+static PyObject *unary(int which, PyObject *a) {
+    if (tpy_overridden(&a, 1)) return overridden_call(names[which], a, NULL);
+    tp_value values[TPY_MAX_ARGS] = {{0}};
+    values[0] = tp_value_tensor(tpy_unwrap(a));
+    return tpy_invoke(find(which), values, false);
+}
+static PyObject *do_neg(PyObject *a) { return unary(NEG, a); }
+static PyObject *do_invert(PyObject *a) { return unary(INVERT, a); }
+static PyObject *do_abs(PyObject *a) { return unary(ABS, a); }
+static PyObject *do_pos(PyObject *a) {
+    PyObject *args[] = {a};
+    return tpy_call_name("positive", args, 1, NULL);
+}
+
+PyObject *tpy_compare(PyObject *a, PyObject *b, int op) {
+    static const int which[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
+    return binary(which[op], a, b);
+}
+
+/* ---- Conversions of one-element tensors ---- */
+static int do_bool(PyObject *o) {
+    tp_tensor *t = tpy_unwrap(o);
+    if (tp_numel(t) != 1) {
+        PyErr_SetString(PyExc_RuntimeError, tp_numel(t) ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
+        return -1;
+    }
+    tp_scalar s = tp_item_scalar(t);
+    if (!tp_ok()) return tpy_raise(), -1;
+    return tp_scalar_to_bool(s);
+}
+static PyObject *item(PyObject *o) {
+    tp_tensor *t = tpy_unwrap(o);
+    if (tp_numel(t) != 1) return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tp_numel(t));
+    tp_scalar s = tp_item_scalar(t);
+    return tp_ok() ? tpy_number(s) : tpy_raise();
+}
+static PyObject *converted(PyObject *o, PyObject *(*convert)(PyObject *)) {
+    PyObject *number = item(o), *result = number ? convert(number) : NULL;
+    Py_XDECREF(number);
+    return result;
+}
+static PyObject *do_int(PyObject *o) { return converted(o, PyNumber_Long); }
+static PyObject *do_float(PyObject *o) { return converted(o, PyNumber_Float); }
+static PyObject *do_index(PyObject *o) {
+    tp_dtype d = tp_dtype_of(tpy_unwrap(o));
+    if (tp_numel(tpy_unwrap(o)) != 1 || (!tp_dtype_is_integral(d) && d != TP_BOOL))
+        return PyErr_Format(PyExc_TypeError, "only integer tensors of a single element can be converted to an index");
+    return converted(o, PyNumber_Index);
+}
+
+PyType_Slot tpy_number_slots[] = {
+    {Py_nb_add, do_add}, {Py_nb_inplace_add, do_iadd}, {Py_nb_subtract, do_sub}, {Py_nb_inplace_subtract, do_isub}, {Py_nb_multiply, do_mul},
+    {Py_nb_inplace_multiply, do_imul}, {Py_nb_true_divide, do_div}, {Py_nb_inplace_true_divide, do_idiv}, {Py_nb_floor_divide, do_floordiv},
+    {Py_nb_inplace_floor_divide, do_ifloordiv}, {Py_nb_remainder, do_remainder}, {Py_nb_inplace_remainder, do_iremainder}, {Py_nb_power, do_pow},
+    {Py_nb_inplace_power, do_ipow}, {Py_nb_matrix_multiply, do_matmul}, {Py_nb_lshift, do_lshift}, {Py_nb_inplace_lshift, do_ilshift},
+    {Py_nb_rshift, do_rshift}, {Py_nb_inplace_rshift, do_irshift}, {Py_nb_and, do_and}, {Py_nb_inplace_and, do_iand}, {Py_nb_or, do_or},
+    {Py_nb_inplace_or, do_ior}, {Py_nb_xor, do_xor}, {Py_nb_inplace_xor, do_ixor}, {Py_nb_negative, do_neg}, {Py_nb_positive, do_pos},
+    {Py_nb_absolute, do_abs}, {Py_nb_invert, do_invert}, {Py_nb_bool, do_bool}, {Py_nb_int, do_int}, {Py_nb_float, do_float}, {Py_nb_index, do_index},
+    {0, NULL}};

@@ -1,0 +1,555 @@
+/* Operators as Python callables. One object stands for all overloads of a name (max, max.dim, max.other); the registry says what
+ * each takes. A call fits the arguments to the first overload that takes them, invokes its boxed form and wraps the results.
+ *
+ * Two types share the code: Function (torch.max) and Method (Tensor.max), which binds to an instance as Python's functions do. Both are called
+ * through vectorcall, so a call makes no tuple and no dict. */
+#include "tpy.h"
+#include <stddef.h>
+#include <structmember.h>
+
+typedef struct overload {
+    const tp_operator *op;
+    int nargs;
+    int generators;              /* where the generator argument stands, or -1 */
+    bool factory;                /* makes a tensor from nothing: takes requires_grad, layout, pin_memory */
+    tpy_argument *args;
+} overload;
+
+typedef struct tpy_operator {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *name, *module, *doc, *dict;
+    int count;
+    bool inplace;                /* the name_ form */
+    bool method;
+    overload *overloads;
+    PyTypeObject *named;         /* the named tuple of several results, made at first use */
+} tpy_operator;
+
+static PyTypeObject *function_type, *method_type;
+static PyObject *functions; /* PyTorch's name -> Function, for C callers and for modules that take over a name */
+static struct { PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *device, *x1, *x2, *other, *names, *inplace; } word;
+
+/* ---- Reading the registry ---- */
+static bool read_type(tpy_argument *a, const char *type) {
+    static const struct { const char *text; uint8_t kind; int8_t length; } types[] = {
+        {"Tensor", TPY_TENSOR, 0}, {"Tensor[]", TPY_TENSORS, 0}, {"Tensor?[]", TPY_TENSORS, 1}, {"Operand", TPY_OPERAND, 0}, {"Scalar", TPY_SCALAR, 0},
+        {"int", TPY_INT, 0}, {"int[]", TPY_INTS, 0}, {"float", TPY_FLOAT, 0}, {"bool", TPY_BOOL, 0}, {"str", TPY_STRING, 0}, {"dtype", TPY_DTYPE, 0},
+        {"device", TPY_DEVICE, 0}, {"layout", TPY_LAYOUT, 0}, {"Generator", TPY_GENERATOR, 0}, {"float[]", TPY_FLOATS, 0}, {"Scalar[]", TPY_SCALARS, 0},
+        {"bool[]", TPY_BOOLS, 0}};
+    size_t n = strlen(type);
+    a->none_fits = n && type[n - 1] == '?';
+    n -= a->none_fits;
+    if (n > 5 && strncmp(type, "int[", 4) == 0 && type[4] != ']') {
+        a->kind = TPY_INTS;
+        a->length = (int8_t)atoi(type + 4);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strlen(types[i].text) != n || strncmp(type, types[i].text, n)) continue;
+        a->kind = types[i].kind;
+        a->length = types[i].length;
+        return true;
+    }
+    PyErr_Format(PyExc_SystemError, "an argument of unknown type '%s' in the registry", type);
+    return false;
+}
+
+static bool one_of(const char *name, const char *const *list) {
+    while (*list && strcmp(name, *list)) list++;
+    return *list != NULL;
+}
+
+static bool read_overload(overload *o, const tp_operator *op) {
+    static const char *const rest[] = {"size", "dims", "shape", "repeats", NULL}, *const keyword_only[] = {"correction", "alpha", "generator", NULL};
+    o->op = op;
+    o->nargs = (int)op->nargs;
+    o->args = PyMem_Calloc(op->nargs ? (size_t)op->nargs : 1, sizeof *o->args);
+    if (!o->args || op->nargs > TPY_MAX_ARGS) return PyErr_NoMemory(), false;
+    o->generators = -1;
+    for (int i = 0; i < o->nargs; i++) {
+        tpy_argument *a = &o->args[i];
+        const tp_argument_info *info = &op->args[i];
+        if (!(a->name = PyUnicode_InternFromString(info->name)) || !read_type(a, info->type)) return false;
+        a->has_default = info->default_value != NULL;
+        a->none_fits |= a->has_default && strcmp(info->default_value, "None") == 0;
+        a->takes_rest = a->kind == TPY_INTS && !a->length && one_of(info->name, rest) && i <= 1;
+        a->keyword_only = one_of(info->name, keyword_only);
+        if (a->kind == TPY_DEVICE) o->factory = true;
+    }
+    return true;
+}
+
+/* ---- Results ---- */
+static const char *const named_results[] = {"max", "min", "sort", "topk", "kthvalue", "mode", "median", "nanmedian", "cummax", "cummin", "aminmax", "frexp", "histogram",
+    "histogramdd", "qr", "svd", "slogdet", "geqrf", "triangular_solve", "lu_unpack", "linalg_svd", "linalg_qr", "linalg_eig", "linalg_eigh", "linalg_slogdet",
+    "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex",
+    "linalg_lstsq", NULL};
+
+static PyTypeObject *make_named(const char *name, const tp_operator *op) {
+    PyStructSequence_Field fields[16] = {{0}};
+    char *full = PyMem_Malloc(strlen(name) + 32); /* the type keeps the text */
+    if (!full) return (PyTypeObject *)PyErr_NoMemory();
+    sprintf(full, "torch.return_types.%s", name);
+    for (int i = 0; i < op->nresults && i < 15; i++) fields[i].name = op->results[i];
+    PyStructSequence_Desc desc = {full, NULL, fields, (int)op->nresults};
+    return PyStructSequence_NewType(&desc);
+}
+
+static PyObject *wrap_value(tp_value *v) {
+    switch (v->kind) {
+    case TP_K_TENSOR: return tpy_wrap(v->as.tensor);
+    case TP_K_TENSORS: return tpy_wrap_list(v->as.tensors);
+    case TP_K_SCALAR: return tpy_number(v->as.scalar);
+    case TP_K_DTYPE: return tpy_dtype_object(v->as.dtype);
+    case TP_K_STRING: return PyUnicode_FromString(v->as.string);
+    default: Py_RETURN_NONE;
+    }
+}
+
+static PyObject *wrap_results(const tp_operator *op, tp_value *results, PyTypeObject *named) {
+    if (op->nresults == 1) return wrap_value(&results[0]);
+    PyObject *tuple = named ? PyStructSequence_New(named) : PyTuple_New(op->nresults);
+    bool ok = tuple != NULL;
+    for (int i = 0; i < op->nresults; i++) { /* every result is taken over, whatever happens to the others */
+        PyObject *o = wrap_value(&results[i]);
+        ok &= o != NULL;
+        if (!tuple) Py_XDECREF(o);
+        else if (named) PyStructSequence_SetItem(tuple, i, o ? o : Py_NewRef(Py_None));
+        else PyTuple_SET_ITEM(tuple, i, o ? o : Py_NewRef(Py_None));
+    }
+    if (!ok) Py_CLEAR(tuple);
+    return tuple;
+}
+PyObject *tpy_results(const tp_operator *op, tp_value *results) { return wrap_results(op, results, NULL); }
+
+/* ---- Fitting a call's arguments ---- */
+static bool same_name(const tpy_argument *a, PyObject *key, int position, bool method) {
+    if (a->name == key) return true;
+    if (position == 0 && key == word.input && !method) return a->name == word.self;
+    if (key == word.axis) return a->name == word.dim || a->name == word.dims;
+    if (key == word.keepdims) return a->name == word.keepdim;
+    if (key == word.dim || key == word.dims) return a->name == word.dims || (key == word.dims && a->name == word.dim);
+    if (key == word.x2) return a->name == word.other;
+    if (key == word.x1) return a->name == word.self;
+    return PyUnicode_Compare(a->name, key) == 0;
+}
+
+/* Keywords that belong to Python's side of a call. */
+typedef struct extras {
+    PyObject *out;
+    bool requires_grad;
+} extras;
+
+/* 1: taken; 0: no such keyword; -1: exception. */
+static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *x) {
+    if (PyUnicode_Compare(key, word.out) == 0) {
+        if (value != Py_None) x->out = value;
+        return 1;
+    }
+    if (!o->factory) return 0;
+    if (PyUnicode_Compare(key, word.requires_grad) == 0) {
+        int truth = PyObject_IsTrue(value);
+        x->requires_grad = truth > 0;
+        return truth < 0 ? -1 : 1;
+    }
+    if (PyUnicode_Compare(key, word.layout) == 0) return value == Py_None || Py_TYPE(value) == tpy_layout_type;
+    if (PyUnicode_Compare(key, word.names) == 0) return value == Py_None;
+    if (PyUnicode_Compare(key, word.pin_memory) == 0) return PyBool_Check(value) || value == Py_None;
+    return 0;
+}
+
+static int fit_rest(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame *f) { /* x.view(2, 3) */
+    int64_t *list = tpy_frame_room(f, (size_t)n * sizeof *list);
+    if (!list) return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int fits = tpy_fit_int(args[i], &list[i]);
+        if (fits <= 0) return fits;
+    }
+    v->kind = TP_K_INTS;
+    v->as.ints = tp_ints_view(list, n);
+    return 1;
+}
+
+static int fit_rest_tensors(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame *f) { /* torch.meshgrid(x, y) */
+    tp_tensor **list = tpy_frame_room(f, (size_t)n * sizeof *list);
+    if (!list) return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!tpy_is_tensor(args[i])) return 0;
+        list[i] = tpy_unwrap(args[i]);
+    }
+    v->kind = TP_K_TENSORS;
+    v->as.tensors = (tp_tensors){list, n};
+    return 1;
+}
+
+typedef struct misfit { /* why an overload does not take the arguments */
+    const tpy_argument *argument;
+    PyObject *given, *keyword;
+    int position;
+    enum { MISFIT_TYPE, MISFIT_MISSING, MISFIT_KEYWORD, MISFIT_COUNT, MISFIT_TWICE } why;
+} misfit;
+
+static int fit_overload(const tpy_operator *self, const overload *o, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_frame *f, extras *x, misfit *m) {
+    memset(f->values, 0, sizeof *f->values * (size_t)o->nargs);
+    uint32_t given = 0;
+    f->used = 0;
+    Py_ssize_t i = 0;
+    for (int k = 0; i < n; k++, i++) {
+        if (k >= o->nargs || o->args[k].keyword_only) return *m = (misfit){.why = MISFIT_COUNT}, 0;
+        const tpy_argument *a = &o->args[k];
+        int fits;
+        if (a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i])) {
+            fits = fit_rest(args + i, n - i, &f->values[k], f);
+            i = n - 1;
+        } else if (a->kind == TPY_TENSORS && !a->length && tpy_is_tensor(args[i])) {
+            fits = fit_rest_tensors(args + i, n - i, &f->values[k], f);
+            i = n - 1;
+        } else {
+            fits = tpy_fit(a, args[i], &f->values[k], f);
+        }
+        if (fits <= 0) return *m = (misfit){a, args[i], NULL, (int)i + 1, MISFIT_TYPE}, fits;
+        given |= 1u << k;
+    }
+    Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t j = 0; j < nk; j++) {
+        PyObject *key = PyTuple_GET_ITEM(kwnames, j), *value = args[n + j];
+        int k = 0;
+        while (k < o->nargs && !same_name(&o->args[k], key, k, self->method)) k++;
+        if (k == o->nargs) {
+            int taken = fit_extra(o, key, value, x);
+            if (taken <= 0) return *m = (misfit){.keyword = key, .why = MISFIT_KEYWORD}, taken;
+            continue;
+        }
+        if (given & 1u << k) return *m = (misfit){.argument = &o->args[k], .why = MISFIT_TWICE}, 0;
+        given |= 1u << k;
+        int fits = value == Py_None && o->args[k].has_default ? 1 : tpy_fit(&o->args[k], value, &f->values[k], f);
+        if (fits <= 0) return *m = (misfit){&o->args[k], value, NULL, 0, MISFIT_TYPE}, fits;
+    }
+    for (int k = 0; k < o->nargs; k++) {
+        if (given & 1u << k || o->args[k].has_default) continue;
+        if (o->args[k].takes_rest && self->method && k == o->nargs - 1) { /* x.view() of no sizes */
+            f->values[k].kind = TP_K_INTS;
+            f->values[k].as.ints = tp_ints_view(f->words, 0);
+            continue;
+        }
+        return *m = (misfit){.argument = &o->args[k], .why = MISFIT_MISSING}, 0;
+    }
+    return 1;
+}
+
+/* ---- Errors ---- */
+static const char *kind_text(const tpy_argument *a) {
+    static const char *const texts[] = {"Tensor", "tuple of Tensors", "Tensor or Number", "Number", "int", "tuple of ints", "float", "bool", "str", "torch.dtype",
+        "torch.device", "torch.memory_format", "torch.Generator", "tuple of floats", "tuple of Numbers", "tuple of bools"};
+    return texts[a->kind];
+}
+
+static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    PyObject *list = PyList_New(0);
+    Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    for (Py_ssize_t i = 0; list && i < n + nk; i++) {
+        const char *type = Py_TYPE(args[i])->tp_name, *dot = strrchr(type, '.');
+        PyObject *text = i < n ? PyUnicode_FromString(dot ? dot + 1 : type) : PyUnicode_FromFormat("%U=%s", PyTuple_GET_ITEM(kwnames, i - n), dot ? dot + 1 : type);
+        if (!text || PyList_Append(list, text) < 0) Py_CLEAR(list);
+        Py_XDECREF(text);
+    }
+    PyObject *comma = PyUnicode_FromString(", "), *joined = list && comma ? PyUnicode_Join(comma, list) : NULL;
+    Py_XDECREF(comma);
+    Py_XDECREF(list);
+    return joined;
+}
+
+static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    if (self->count == 1) {
+        switch (m->why) {
+        case MISFIT_TYPE:
+            if (m->position)
+                return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name, m->argument->name, m->position, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
+            return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name, m->argument->name, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
+        case MISFIT_MISSING: return PyErr_Format(PyExc_TypeError, "%U() missing 1 required positional argument: \"%U\"", self->name, m->argument->name);
+        case MISFIT_KEYWORD: return PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", self->name, m->keyword);
+        case MISFIT_TWICE: return PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", self->name, m->argument->name);
+        case MISFIT_COUNT: return PyErr_Format(PyExc_TypeError, "%U() takes %d positional arguments but %zd were given", self->name, self->overloads[0].nargs, n);
+        }
+    }
+    PyObject *types = list_types(args, n, kwnames), *text = types ? PyUnicode_FromFormat("%U() received an invalid combination of arguments - got (%U), but expected one of:", self->name, types) : NULL;
+    Py_XDECREF(types);
+    for (int i = 0; text && i < self->count; i++) {
+        const char *signature = strchr(self->overloads[i].op->signature, '(');
+        PyObject *more = PyUnicode_FromFormat("%U\n * %s", text, signature);
+        Py_SETREF(text, more);
+    }
+    if (text) PyErr_SetObject(PyExc_TypeError, text);
+    Py_XDECREF(text);
+    return NULL;
+}
+
+/* ---- Invoking ---- */
+static int64_t work_of(const overload *o, const tp_value *values) { /* elements touched, roughly */
+    int64_t total = 0;
+    for (int i = 0; i < o->nargs; i++) {
+        if (values[i].kind == TP_K_TENSOR) total += tp_numel(values[i].as.tensor);
+        else if (values[i].kind == TP_K_TENSORS)
+            for (int64_t j = 0; j < values[i].as.tensors.n; j++) total += values[i].as.tensors.v[j] ? tp_numel(values[i].as.tensors.v[j]) : 0;
+        else if (values[i].kind == TP_K_INTS && o->factory) {
+            double n = 1;
+            for (int64_t j = 0; j < values[i].as.ints.n; j++) n *= (double)values[i].as.ints.v[j];
+            total += n > 1e12 ? (int64_t)1e12 : (int64_t)n;
+        } else if (values[i].kind == TP_K_SCALAR && o->factory) total += TPY_HEAVY_ELEMENTS;
+    }
+    return total;
+}
+
+static PyObject *write_out(PyObject *out, PyObject *result) { /* result is taken over; copies it into the given tensor, resized where it must be */
+    if (!result) return NULL;
+    PyObject *args[2] = {out, result}, *done = NULL;
+    if (!tpy_is_tensor(out) || !tpy_is_tensor(result)) PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
+    else {
+        PyObject *shape = tpy_shape(tpy_unwrap(result));
+        PyObject *resized = shape ? PyObject_CallMethod(out, "resize_", "O", shape) : NULL;
+        Py_XDECREF(shape);
+        if (resized) done = tpy_call_name("copy_", args, 2, NULL);
+        Py_XDECREF(resized);
+    }
+    Py_DECREF(result);
+    return done;
+}
+
+static PyObject *call_out(const overload *o, tpy_frame *f, PyObject *out, PyTypeObject *named) {
+    const tp_operator *op = o->op;
+    bool several = PyTuple_Check(out) || PyList_Check(out);
+    if (op->nresults == 1 && several && PySequence_Size(out) == 1) {
+        PyObject *one = PySequence_GetItem(out, 0), *r = one ? call_out(o, f, one, named) : NULL;
+        Py_XDECREF(one);
+        return r;
+    }
+    if (op->nresults == 1 && op->invoke_out) {
+        if (!tpy_is_tensor(out)) return PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
+        bool ok;
+        TPY_HEAVY(work_of(o, f->values), ok = op->invoke_out(tpy_unwrap(out), f->values));
+        return ok ? Py_NewRef(out) : tpy_raise();
+    }
+    tp_value results[16] = {{0}};
+    bool ok;
+    TPY_HEAVY(work_of(o, f->values), ok = op->invoke(f->values, results));
+    if (!ok) return tpy_raise();
+    if (op->nresults == 1) return write_out(out, wrap_value(&results[0]));
+    PyObject *tuple = wrap_results(op, results, named);
+    if (!tuple) return NULL;
+    if (!several || PySequence_Size(out) != op->nresults) {
+        Py_DECREF(tuple);
+        return PyErr_Format(PyExc_TypeError, "argument 'out' must be a tuple of %d tensors", (int)op->nresults);
+    }
+    PyObject *given = named ? PyStructSequence_New(named) : PyTuple_New(op->nresults);
+    for (int i = 0; given && i < op->nresults; i++) {
+        PyObject *target = PySequence_GetItem(out, i), *written = target ? write_out(target, Py_NewRef(PyTuple_GET_ITEM(tuple, i))) : NULL;
+        Py_XDECREF(target);
+        if (!written) Py_CLEAR(given);
+        else if (named) PyStructSequence_SetItem(given, i, written);
+        else PyTuple_SET_ITEM(given, i, written);
+    }
+    Py_DECREF(tuple);
+    return given;
+}
+
+static PyTypeObject *named_of(tpy_operator *self, const tp_operator *op) {
+    if (op->nresults < 2 || !one_of(PyUnicode_AsUTF8(self->name), named_results)) return NULL;
+    if (!self->named) self->named = make_named(PyUnicode_AsUTF8(self->name), op);
+    return self->named;
+}
+
+static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, const extras *x, PyObject *const *args) {
+    const tp_operator *op = o->op;
+    PyTypeObject *named = named_of(self, op);
+    if (PyErr_Occurred()) return NULL;
+    if (x->out) return call_out(o, f, x->out, named);
+    tp_value results[16] = {{0}};
+    bool ok;
+    TPY_HEAVY(work_of(o, f->values), ok = self->inplace ? op->invoke_inplace(f->values, results) : op->invoke(f->values, results));
+    if (!ok) return tpy_raise();
+    if (self->inplace && results[0].kind == TP_K_TENSOR && results[0].as.tensor == tpy_unwrap(args[0])) {
+        tp_release(results[0].as.tensor);
+        return Py_NewRef(args[0]);
+    }
+    if (x->requires_grad && !tp_set_requires_grad(results[0].as.tensor, true)) {
+        tp_release(results[0].as.tensor);
+        return tpy_raise();
+    }
+    return wrap_results(op, results, named);
+}
+
+static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    tpy_operator *self = (tpy_operator *)callable;
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    if (tpy_overridden(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0))) return tpy_call_override(callable, args, n, kwnames);
+    tpy_frame f;
+    f.owned = NULL;
+    misfit m = {0};
+    for (int i = 0; i < self->count; i++) {
+        extras x = {0};
+        int fits = fit_overload(self, &self->overloads[i], args, n, kwnames, &f, &x, &m);
+        if (fits == 0) continue;
+        PyObject *result = fits > 0 ? invoke(self, &self->overloads[i], &f, &x, args) : NULL;
+        tpy_frame_end(&f);
+        return result;
+    }
+    tpy_frame_end(&f);
+    return refuse(self, &m, args, n, kwnames);
+}
+
+PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace) {
+    tp_value results[16] = {{0}};
+    int64_t work = 0;
+    for (int64_t i = 0; i < op->nargs; i++) work += values[i].kind == TP_K_TENSOR ? tp_numel(values[i].as.tensor) : 0;
+    bool ok;
+    TPY_HEAVY(work, ok = inplace ? op->invoke_inplace(values, results) : op->invoke(values, results));
+    return ok ? wrap_results(op, results, NULL) : tpy_raise();
+}
+
+PyObject *tpy_call_name(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    PyObject *function = PyDict_GetItemString(functions, name); /* borrowed */
+    if (!function) return PyErr_Format(PyExc_AttributeError, "there is no operator '%s'", name);
+    return PyObject_Vectorcall(function, args, (size_t)n, kwnames);
+}
+
+/* ---- The types ---- */
+static void operator_dealloc(PyObject *o) {
+    tpy_operator *self = (tpy_operator *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
+    Py_XDECREF(self->name);
+    Py_XDECREF(self->module);
+    Py_XDECREF(self->doc);
+    Py_XDECREF(self->dict);
+    Py_XDECREF((PyObject *)self->named);
+    type->tp_free(o); /* the overloads are shared by a name's forms and live as long as the module */
+    Py_DECREF(type);
+}
+static int operator_traverse(PyObject *o, visitproc visit, void *arg) {
+    Py_VISIT(((tpy_operator *)o)->dict);
+    Py_VISIT(Py_TYPE(o));
+    return 0;
+}
+static PyObject *operator_repr(PyObject *o) {
+    tpy_operator *self = (tpy_operator *)o;
+    return self->method ? PyUnicode_FromFormat("<method '%U' of 'torch.Tensor' objects>", self->name) : PyUnicode_FromFormat("<built-in function %U>", self->name);
+}
+static PyObject *method_bind(PyObject *self, PyObject *instance, PyObject *owner) {
+    (void)owner;
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+static PyObject *operator_reduce(PyObject *o, PyObject *unused) {
+    (void)unused;
+    tpy_operator *self = (tpy_operator *)o;
+    if (!self->method) return Py_NewRef(self->name);
+    PyObject *builtins = PyEval_GetBuiltins(), *get = builtins ? PyDict_GetItemString(builtins, "getattr") : NULL;
+    return get ? Py_BuildValue("O(OO)", get, tpy_tensor_type, self->name) : NULL;
+}
+/* The docstring: PyTorch's form of the signature, then what the table says. */
+static PyObject *operator_doc(PyObject *o, void *unused) {
+    (void)unused;
+    tpy_operator *self = (tpy_operator *)o;
+    if (self->doc) return Py_NewRef(self->doc);
+    PyObject *text = PyUnicode_FromString("");
+    for (int i = 0; text && i < self->count; i++) {
+        const tp_operator *op = self->overloads[i].op;
+        const char *signature = strchr(op->signature, '(');
+        Py_SETREF(text, PyUnicode_FromFormat("%U%U%s\n", text, self->name, signature ? signature : "()"));
+    }
+    if (text) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, self->overloads[0].op->doc));
+    return text;
+}
+static int operator_set_doc(PyObject *o, PyObject *value, void *unused) {
+    (void)unused;
+    Py_XSETREF(((tpy_operator *)o)->doc, Py_XNewRef(value));
+    return 0;
+}
+static PyGetSetDef operator_properties[] = {{"__doc__", operator_doc, operator_set_doc, NULL, NULL}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+static PyMethodDef operator_methods[] = {{"__reduce__", operator_reduce, METH_NOARGS, NULL}, {0}};
+static PyMemberDef operator_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_operator, vectorcall), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(tpy_operator, dict), READONLY, NULL},
+    {"__name__", T_OBJECT, offsetof(tpy_operator, name), READONLY, NULL}, {"__qualname__", T_OBJECT, offsetof(tpy_operator, name), READONLY, NULL},
+    {"__module__", T_OBJECT, offsetof(tpy_operator, module), 0, NULL}, {0}};
+#define OPERATOR_SLOTS                                                                                                                       \
+    {Py_tp_dealloc, operator_dealloc}, {Py_tp_traverse, operator_traverse}, {Py_tp_repr, operator_repr}, {Py_tp_call, PyVectorcall_Call},     \
+        {Py_tp_getset, operator_properties}, {Py_tp_methods, operator_methods}, {Py_tp_members, operator_members}
+#define OPERATOR_FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION)
+static PyType_Slot function_slots[] = {OPERATOR_SLOTS, {0, NULL}};
+static PyType_Slot method_slots[] = {OPERATOR_SLOTS, {Py_tp_descr_get, method_bind}, {0, NULL}};
+static PyType_Spec function_spec = {"taper.Function", sizeof(tpy_operator), 0, OPERATOR_FLAGS, function_slots};
+static PyType_Spec method_spec = {"taper.Method", sizeof(tpy_operator), 0, OPERATOR_FLAGS | Py_TPFLAGS_METHOD_DESCRIPTOR, method_slots};
+
+/* ---- Making them all ---- */
+static tpy_operator *make_operator(PyTypeObject *type, const char *name, overload *overloads, int count, bool inplace) {
+    tpy_operator *o = (tpy_operator *)type->tp_alloc(type, 0);
+    if (!o) return NULL;
+    o->vectorcall = call_operator;
+    o->name = PyUnicode_InternFromString(name);
+    o->module = PyUnicode_InternFromString("torch");
+    o->overloads = overloads;
+    o->count = count;
+    o->inplace = inplace;
+    o->method = type == method_type;
+    if (!o->name || !o->module) Py_CLEAR(o);
+    return o;
+}
+
+static bool add_form(const char *name, overload *overloads, int count, bool inplace, bool method) {
+    PyObject *function = (PyObject *)make_operator(function_type, name, overloads, count, inplace);
+    bool ok = function && PyDict_SetItemString(functions, name, function) == 0;
+    Py_XDECREF(function);
+    if (!ok || !method) return ok;
+    PyObject *bound = (PyObject *)make_operator(method_type, name, overloads, count, inplace);
+    ok = bound && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, bound) == 0;
+    Py_XDECREF(bound);
+    return ok;
+}
+
+/* All overloads of one name: registry entries first..last, in order. */
+static bool add_name(const char *name, int64_t first, int64_t last) {
+    int count = (int)(last - first), inplace = 0, methods = 0;
+    overload *all = PyMem_Calloc((size_t)count, sizeof *all), *changing = PyMem_Calloc((size_t)count, sizeof *all), *of_tensor = PyMem_Calloc((size_t)count, sizeof *all);
+    if (!all || !changing || !of_tensor) return PyErr_NoMemory(), false;
+    for (int i = 0; i < count; i++) {
+        const tp_operator *op = tp_operator_at(first + i);
+        if (!read_overload(&all[i], op)) return false;
+        if (op->invoke_inplace) changing[inplace++] = all[i];
+        if (op->method) of_tensor[methods++] = all[i];
+    }
+    char changed[128];
+    snprintf(changed, sizeof changed, "%s_", name);
+    if (!add_form(name, all, count, false, false)) return false;
+    if (methods) {
+        PyObject *bound = (PyObject *)make_operator(method_type, name, of_tensor, methods, false);
+        bool ok = bound && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, bound) == 0;
+        Py_XDECREF(bound);
+        if (!ok) return false;
+    }
+    return !inplace || add_form(changed, changing, inplace, true, true);
+}
+
+int tpy_init_operators(PyObject *module) {
+#define WORD(w) if (!(word.w = PyUnicode_InternFromString(#w))) return -1
+    WORD(input); WORD(self); WORD(out); WORD(axis); WORD(dim); WORD(keepdims); WORD(keepdim); WORD(dims); WORD(requires_grad); WORD(layout); WORD(pin_memory);
+    WORD(device); WORD(x1); WORD(x2); WORD(other); WORD(names); WORD(inplace);
+#undef WORD
+    function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
+    method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);
+    functions = PyDict_New();
+    if (!function_type || !method_type || !functions || PyModule_AddType(module, function_type) < 0 || PyModule_AddType(module, method_type) < 0) return -1;
+    int64_t total = tp_operator_count();
+    for (int64_t i = 0, next; i < total; i = next) {
+        const char *name = tp_operator_at(i)->name;
+        size_t n = strcspn(name, ".");
+        char base[96];
+        snprintf(base, sizeof base, "%.*s", (int)n, name);
+        for (next = i + 1; next < total; next++) {
+            const char *other = tp_operator_at(next)->name;
+            if (strncmp(other, name, n) || (other[n] && other[n] != '.')) break;
+        }
+        if (!add_name(base, i, next)) return -1;
+    }
+    PyType_Modified(tpy_tensor_type);
+    return PyModule_AddObjectRef(module, "_functions", functions);
+}

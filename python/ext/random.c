@@ -1,0 +1,111 @@
+/* torch.Generator and the default generator's seed and state. */
+#include "tpy.h"
+#include <time.h>
+#include <unistd.h>
+
+typedef struct { PyObject_HEAD tp_generator *g; bool shared; } tpy_generator;
+PyTypeObject *tpy_generator_type;
+tp_generator *tpy_generator_of(PyObject *o) { return ((tpy_generator *)o)->g; }
+
+static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"device", NULL};
+    PyObject *where = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", names, &where)) return NULL;
+    tp_device device = {TP_CPU, 0};
+    if (where && where != Py_None && tpy_fit_device(where, &device) <= 0) {
+        if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s", Py_TYPE(where)->tp_name);
+        return NULL;
+    }
+    if (device.type != TP_CPU) return PyErr_Format(PyExc_RuntimeError, "Generator(): no generator on this device, only on the CPU");
+    tpy_generator *self = (tpy_generator *)type->tp_alloc(type, 0);
+    if (!self) return NULL;
+    self->g = tp_generator_new(67280421310721ull); /* PyTorch's default seed */
+    if (!self->g) {
+        Py_DECREF(self);
+        return tpy_raise();
+    }
+    return (PyObject *)self;
+}
+static void generator_dealloc(PyObject *o) {
+    tpy_generator *self = (tpy_generator *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    if (!self->shared) tp_generator_free(self->g);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+/* Seeds are taken modulo 2^64; negative ones wrap, as PyTorch's do. */
+static bool read_seed(PyObject *o, uint64_t *seed) {
+    PyObject *whole = PyNumber_Index(o);
+    if (!whole) {
+        if (PyErr_ExceptionMatches(PyExc_TypeError)) {
+            PyErr_Clear();
+            if (!(whole = PyNumber_Long(o))) return false;
+        } else return false;
+    }
+    int overflow;
+    long long v = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    *seed = overflow ? PyLong_AsUnsignedLongLong(whole) : (uint64_t)v;
+    Py_DECREF(whole);
+    if (!PyErr_Occurred()) return true;
+    PyErr_Clear();
+    PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long: a seed has 64 bits");
+    return false;
+}
+static PyObject *generator_manual_seed(PyObject *self, PyObject *o) {
+    uint64_t seed;
+    if (!read_seed(o, &seed)) return NULL;
+    tp_generator_seed(tpy_generator_of(self), seed);
+    return Py_NewRef(self);
+}
+static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(tp_generator_initial_seed(tpy_generator_of(self)));
+}
+static PyObject *generator_seed(PyObject *self, PyObject *unused) {
+    (void)unused;
+    uint64_t seed;
+    FILE *source = fopen("/dev/urandom", "rb");
+    if (!source || fread(&seed, sizeof seed, 1, source) != 1) seed = (uint64_t)time(NULL) * 6364136223846793005ull + (uint64_t)getpid();
+    if (source) fclose(source);
+    seed &= (1ull << 53) - 1; /* fits a float64, like PyTorch's */
+    tp_generator_seed(tpy_generator_of(self), seed);
+    return PyLong_FromUnsignedLongLong(seed);
+}
+static PyObject *generator_get_state(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return tpy_wrap(tp_generator_get_state(tpy_generator_of(self)));
+}
+static PyObject *generator_set_state(PyObject *self, PyObject *state) {
+    if (!tpy_is_tensor(state)) return PyErr_Format(PyExc_TypeError, "set_state(): argument 'new_state' must be Tensor, not %s", Py_TYPE(state)->tp_name);
+    if (!tp_generator_set_state(tpy_generator_of(self), tpy_unwrap(state))) return tpy_raise();
+    return Py_NewRef(self);
+}
+static PyObject *generator_clone_state(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *state = generator_get_state(self, NULL), *copy = state ? PyObject_CallNoArgs((PyObject *)Py_TYPE(self)) : NULL;
+    PyObject *done = copy ? generator_set_state(copy, state) : NULL;
+    Py_XDECREF(state);
+    Py_XDECREF(copy);
+    return done;
+}
+static PyObject *generator_device(PyObject *self, void *unused) {
+    (void)self, (void)unused;
+    return tpy_device_object((tp_device){TP_CPU, 0});
+}
+static PyMethodDef generator_methods[] = {{"manual_seed", generator_manual_seed, METH_O, "Sets the seed."}, {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed it started from."},
+    {"seed", generator_seed, METH_NOARGS, "Takes a seed from the system and returns it."}, {"get_state", generator_get_state, METH_NOARGS, "The state as a byte tensor."},
+    {"set_state", generator_set_state, METH_O, "Puts a state back."}, {"clone_state", generator_clone_state, METH_NOARGS, "A generator in the same state."}, {0}};
+static PyGetSetDef generator_properties[] = {{"device", generator_device, NULL, NULL, NULL}, {0}};
+static PyType_Slot generator_slots[] = {{Py_tp_new, generator_new}, {Py_tp_dealloc, generator_dealloc}, {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_properties},
+    {Py_tp_doc, "A stream of random numbers with its own state."}, {0, NULL}};
+static PyType_Spec generator_spec = {"torch.Generator", sizeof(tpy_generator), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, generator_slots};
+
+int tpy_init_random(PyObject *module) {
+    tpy_generator_type = (PyTypeObject *)PyType_FromSpec(&generator_spec);
+    if (!tpy_generator_type || PyModule_AddType(module, tpy_generator_type) < 0) return -1;
+    tpy_generator *standard = (tpy_generator *)tpy_generator_type->tp_alloc(tpy_generator_type, 0);
+    if (!standard) return -1;
+    standard->g = tp_default_generator();
+    standard->shared = true;
+    return PyModule_AddObject(module, "default_generator", (PyObject *)standard);
+}

@@ -1,0 +1,208 @@
+/* torch.Tensor: the type, how library tensors become objects and back, and what a tensor can be asked.
+ *
+ * One library tensor has at most one Python object: the library's binding slot points at it (borrowed), the object owns a reference to the
+ * tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object as long as that lives. */
+#include "tpy.h"
+#include <stddef.h>
+#include <structmember.h>
+
+PyTypeObject *tpy_tensor_type;
+
+/* ---- Objects for tensors ---- */
+PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type) {
+    if (!t) return tpy_raise();
+    tpy_tensor *o = (tpy_tensor *)type->tp_alloc(type, 0);
+    if (!o) {
+        tp_release(t);
+        return NULL;
+    }
+    o->t = t;
+    if (!tp_binding(t)) tp_set_binding(t, o, NULL);
+    return (PyObject *)o;
+}
+
+PyObject *tpy_wrap(tp_tensor *t) {
+    PyObject *there = t ? tp_binding(t) : NULL;
+    if (!there) return tpy_wrap_as(t, tpy_tensor_type);
+    Py_INCREF(there);
+    tp_release(t);
+    return there;
+}
+
+PyObject *tpy_wrap_list(tp_tensors list) {
+    if (!list.v) return tpy_raise();
+    PyObject *tuple = PyTuple_New(list.n);
+    for (int64_t i = 0; tuple && i < list.n; i++) {
+        PyObject *o = tpy_wrap(tp_retain(list.v[i]));
+        if (o) PyTuple_SET_ITEM(tuple, i, o);
+        else Py_CLEAR(tuple);
+    }
+    tp_release_all(list);
+    return tuple;
+}
+
+static void tensor_dealloc(PyObject *o) {
+    tpy_tensor *self = (tpy_tensor *)o;
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject_GC_UnTrack(o);
+    if (self->weakrefs) PyObject_ClearWeakRefs(o);
+    Py_CLEAR(self->dict);
+    if (self->t) {
+        if (tp_binding(self->t) == o) tp_set_binding(self->t, NULL, NULL);
+        tp_release(self->t);
+    }
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+static int tensor_traverse(PyObject *o, visitproc visit, void *arg) {
+    Py_VISIT(((tpy_tensor *)o)->dict);
+    Py_VISIT(Py_TYPE(o));
+    return 0;
+}
+static int tensor_clear(PyObject *o) {
+    Py_CLEAR(((tpy_tensor *)o)->dict);
+    return 0;
+}
+static Py_hash_t tensor_hash(PyObject *o) { return _Py_HashPointer(o); }
+
+/* ---- Printing ---- */
+static PyObject *tensor_repr(PyObject *o) {
+    tp_tensor *t = tpy_unwrap(o);
+    int64_t n = tp_format(t, NULL, 0);
+    if (n < 0) return tpy_raise();
+    char *text = PyMem_Malloc((size_t)n + 1);
+    if (!text) return PyErr_NoMemory();
+    PyObject *result = tp_format(t, text, (size_t)n + 1) < 0 ? tpy_raise() : PyUnicode_DecodeUTF8(text, n, "replace");
+    PyMem_Free(text);
+    return result;
+}
+
+/* ---- What a tensor is ---- */
+#define PROPERTY(name, answer)                            \
+    static PyObject *get_##name(PyObject *o, void *unused) { \
+        (void)unused;                                     \
+        tp_tensor *t = tpy_unwrap(o);                     \
+        (void)t;                                          \
+        return answer;                                    \
+    }
+PROPERTY(shape, tpy_shape(t))
+PROPERTY(dtype, tpy_dtype_object(tp_dtype_of(t)))
+PROPERTY(device, tpy_device_object(tp_device_of(t)))
+PROPERTY(ndim, PyLong_FromLong(tp_ndim(t)))
+PROPERTY(itemsize, PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(t))))
+PROPERTY(nbytes, PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(t)) * tp_numel(t)))
+PROPERTY(is_leaf, PyBool_FromLong(tp_is_leaf(t)))
+PROPERTY(requires_grad, PyBool_FromLong(tp_requires_grad(t)))
+PROPERTY(version, PyLong_FromLongLong(tp_tensor_version(t)))
+PROPERTY(is_cuda, PyBool_FromLong(tp_device_of(t).type == TP_CUDA || tp_device_of(t).type == TP_HIP))
+PROPERTY(is_cpu, PyBool_FromLong(tp_device_of(t).type == TP_CPU))
+PROPERTY(is_xpu, PyBool_FromLong(tp_device_of(t).type == TP_XPU))
+PROPERTY(false, Py_NewRef(Py_False))
+
+static PyObject *by_name(PyObject *o, void *name) { /* T, mT, H, mH, real, imag: operators of the table */
+    return tpy_call_name(name, &o, 1, NULL);
+}
+static int set_requires_grad(PyObject *o, PyObject *value, void *unused) {
+    (void)unused;
+    if (!value || !PyBool_Check(value)) return PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool"), -1;
+    if (!tp_set_requires_grad(tpy_unwrap(o), value == Py_True)) return tpy_raise(), -1;
+    return 0;
+}
+
+PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a torch.Size.", NULL}, {"dtype", get_dtype, NULL, NULL, NULL}, {"device", get_device, NULL, NULL, NULL},
+    {"ndim", get_ndim, NULL, NULL, NULL}, {"itemsize", get_itemsize, NULL, NULL, NULL}, {"nbytes", get_nbytes, NULL, NULL, NULL}, {"is_leaf", get_is_leaf, NULL, NULL, NULL},
+    {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL}, {"_version", get_version, NULL, NULL, NULL}, {"is_cuda", get_is_cuda, NULL, NULL, NULL},
+    {"is_cpu", get_is_cpu, NULL, NULL, NULL}, {"is_xpu", get_is_xpu, NULL, NULL, NULL}, {"is_sparse", get_false, NULL, NULL, NULL}, {"is_sparse_csr", get_false, NULL, NULL, NULL},
+    {"is_quantized", get_false, NULL, NULL, NULL}, {"is_meta", get_false, NULL, NULL, NULL}, {"is_mkldnn", get_false, NULL, NULL, NULL}, {"is_mps", get_false, NULL, NULL, NULL},
+    {"is_nested", get_false, NULL, NULL, NULL}, {"T", by_name, NULL, NULL, "T"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
+    {"mH", by_name, NULL, NULL, "mH"}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+
+/* ---- Methods ---- */
+static bool read_dim(PyObject *o, const char *method, int64_t *dim) {
+    int fits = tpy_fit_int(o, dim);
+    if (fits == 0) PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' (position 1) must be int, not %s", method, Py_TYPE(o)->tp_name);
+    return fits > 0;
+}
+static PyObject *one_or_all(PyObject *o, PyObject *args, PyObject *kwargs, const char *method, bool sizes) {
+    static char *names[] = {"dim", NULL};
+    PyObject *which = NULL;
+    char format[24];
+    snprintf(format, sizeof format, "|O:%s", method);
+    if ((kwargs || PyTuple_GET_SIZE(args)) && !PyArg_ParseTupleAndKeywords(args, kwargs, format, names, &which)) return NULL;
+    tp_tensor *t = tpy_unwrap(o);
+    if (!which || which == Py_None) return sizes ? tpy_shape(t) : tpy_int_tuple(tp_strides(t));
+    int64_t dim;
+    if (!read_dim(which, method, &dim)) return NULL;
+    int64_t n = sizes ? tp_size(t, dim) : tp_stride(t, dim);
+    return tp_ok() ? PyLong_FromLongLong(n) : tpy_raise();
+}
+static PyObject *tensor_size(PyObject *o, PyObject *args, PyObject *kwargs) { return one_or_all(o, args, kwargs, "size", true); }
+static PyObject *tensor_stride(PyObject *o, PyObject *args, PyObject *kwargs) { return one_or_all(o, args, kwargs, "stride", false); }
+static PyObject *tensor_dim(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLong(tp_ndim(tpy_unwrap(o))); }
+static PyObject *tensor_numel(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_numel(tpy_unwrap(o))); }
+static PyObject *tensor_offset(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_storage_offset(tpy_unwrap(o))); }
+static PyObject *tensor_element_size(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(tpy_unwrap(o)))); }
+static PyObject *tensor_data_ptr(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromVoidPtr(tp_data(tpy_unwrap(o))); }
+static PyObject *tensor_is_floating(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o)))); }
+static PyObject *tensor_is_complex(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o)))); }
+static PyObject *tensor_is_signed(PyObject *o, PyObject *unused) {
+    (void)unused;
+    tp_dtype d = tp_dtype_of(tpy_unwrap(o));
+    return PyBool_FromLong(d != TP_BOOL && d != TP_UINT8);
+}
+static PyObject *tensor_is_contiguous(PyObject *o, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"memory_format", NULL};
+    PyObject *format = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:is_contiguous", names, &format)) return NULL;
+    if (!format) return PyBool_FromLong(tp_is_contiguous(tpy_unwrap(o)));
+    if (Py_TYPE(format) != tpy_memory_format_type) return PyErr_Format(PyExc_TypeError, "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name);
+    return PyBool_FromLong(tp_is_contiguous_as(tpy_unwrap(o), ((tpy_memory_format *)format)->layout));
+}
+static PyObject *tensor_get_device(PyObject *o, PyObject *unused) {
+    (void)unused;
+    tp_device d = tp_device_of(tpy_unwrap(o));
+    return PyLong_FromLong(d.type == TP_CPU ? -1 : d.index);
+}
+PyMethodDef tpy_tensor_methods[] = {
+    {"size", (PyCFunction)(void (*)(void))tensor_size, METH_VARARGS | METH_KEYWORDS, "size(dim=None): the sizes, or one of them."},
+    {"stride", (PyCFunction)(void (*)(void))tensor_stride, METH_VARARGS | METH_KEYWORDS, "stride(dim=None): the strides in elements, or one of them."},
+    {"dim", tensor_dim, METH_NOARGS, "The number of dimensions."}, {"ndimension", tensor_dim, METH_NOARGS, "The number of dimensions."},
+    {"numel", tensor_numel, METH_NOARGS, "The number of elements."}, {"nelement", tensor_numel, METH_NOARGS, "The number of elements."},
+    {"storage_offset", tensor_offset, METH_NOARGS, "Where it begins in its storage, in elements."}, {"element_size", tensor_element_size, METH_NOARGS, "Bytes per element."},
+    {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first element."}, {"is_floating_point", tensor_is_floating, METH_NOARGS, NULL},
+    {"is_complex", tensor_is_complex, METH_NOARGS, NULL}, {"is_signed", tensor_is_signed, METH_NOARGS, NULL}, {"get_device", tensor_get_device, METH_NOARGS, NULL},
+    {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL}, {0}};
+
+/* ---- Sequence ---- */
+static Py_ssize_t tensor_len(PyObject *o) {
+    tp_tensor *t = tpy_unwrap(o);
+    if (tp_ndim(t)) return (Py_ssize_t)tp_size(t, 0);
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+}
+static PyObject *tensor_iter(PyObject *o) {
+    if (tp_ndim(tpy_unwrap(o)) == 0) return PyErr_Format(PyExc_TypeError, "iteration over a 0-d tensor");
+    PyObject *parts = tpy_call_name("unbind", &o, 1, NULL), *iterator = parts ? PyObject_GetIter(parts) : NULL;
+    Py_XDECREF(parts);
+    return iterator;
+}
+
+static PyMemberDef tensor_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(tpy_tensor, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_tensor, weakrefs), READONLY, NULL}, {0}};
+
+PyObject *tpy_tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs); /* convert.c */
+
+int tpy_init_tensor(PyObject *module) {
+    static const PyType_Slot own[] = {{Py_tp_dealloc, tensor_dealloc}, {Py_tp_traverse, tensor_traverse}, {Py_tp_clear, tensor_clear}, {Py_tp_hash, tensor_hash},
+        {Py_tp_repr, tensor_repr}, {Py_tp_richcompare, tpy_compare}, {Py_tp_methods, tpy_tensor_methods}, {Py_tp_getset, tpy_tensor_properties},
+        {Py_tp_members, tensor_members}, {Py_mp_length, tensor_len}, {Py_sq_length, tensor_len}, {Py_mp_subscript, tpy_get_item}, {Py_mp_ass_subscript, tpy_set_item},
+        {Py_tp_iter, tensor_iter}, {Py_tp_new, tpy_tensor_new}, {Py_tp_doc, "A strided view on memory, with its history."}};
+    PyType_Slot slots[96];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) slots[n++] = own[i];
+    for (const PyType_Slot *s = tpy_number_slots; s->slot; s++) slots[n++] = *s;
+    slots[n] = (PyType_Slot){0, NULL};
+    PyType_Spec spec = {"torch.Tensor", sizeof(tpy_tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+    tpy_tensor_type = (PyTypeObject *)PyType_FromSpec(&spec);
+    return tpy_tensor_type ? PyModule_AddType(module, tpy_tensor_type) : -1;
+}

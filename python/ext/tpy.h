@@ -1,0 +1,115 @@
+/* The Python extension's inside: what its files share. The extension is C against CPython's API, linked to libtaper.so through
+ * its public header alone; it knows no operator by name except where Python's protocols need one. An operator's
+ * callable, its methods and its keywords come from the library's registry (tp_operator), which opgen wrote from the tables.
+ *
+ * Conventions: functions return a new reference, or NULL with a Python exception set; `tpy_fit_*` return 1 (fits), 0 (does not fit,
+ * no exception), -1 (exception). The interpreter lock is held everywhere except inside TPY_HEAVY regions. */
+#ifndef TPY_H
+#define TPY_H
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <taper/taper.h>
+
+/* ---- Tensors (tensor.c) ---- */
+typedef struct tpy_tensor {
+    PyObject_HEAD
+    tp_tensor *t;       /* owned; never NULL in a finished object */
+    PyObject *dict;     /* attributes a user sets, made on demand */
+    PyObject *weakrefs;
+} tpy_tensor;
+extern PyTypeObject *tpy_tensor_type; /* taper.Tensor */
+static inline bool tpy_is_tensor(PyObject *o) { return Py_TYPE(o) == tpy_tensor_type || PyType_IsSubtype(Py_TYPE(o), tpy_tensor_type); }
+static inline tp_tensor *tpy_unwrap(PyObject *o) { return ((tpy_tensor *)o)->t; } /* borrowed; o must be a tensor */
+PyObject *tpy_wrap(tp_tensor *t);                         /* takes t over; the same object for the same tensor; NULL becomes the pending error */
+PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type);  /* as an instance of a subclass */
+PyObject *tpy_wrap_list(tp_tensors list);                 /* a tuple; takes the list over */
+PyObject *tpy_shape(const tp_tensor *t);                  /* a Size */
+
+/* ---- Errors (error.c) ---- */
+PyObject *tpy_raise(void);             /* the library's pending error as a Python exception; always NULL */
+static inline PyObject *tpy_none_or_raise(bool ok) { if (!ok) return tpy_raise(); Py_RETURN_NONE; }
+
+/* ---- dtypes, devices, layouts, sizes (types.c) ---- */
+typedef struct { PyObject_HEAD tp_dtype dtype; } tpy_dtype;
+typedef struct { PyObject_HEAD tp_device device; bool indexed; } tpy_device;
+typedef struct { PyObject_HEAD tp_layout layout; } tpy_memory_format;
+extern PyTypeObject *tpy_dtype_type, *tpy_device_type, *tpy_memory_format_type, *tpy_layout_type, *tpy_size_type;
+PyObject *tpy_dtype_object(tp_dtype dtype);
+PyObject *tpy_device_object(tp_device device);
+PyObject *tpy_size_of(tp_ints sizes);
+PyObject *tpy_int_tuple(tp_ints values);
+int tpy_fit_dtype(PyObject *o, tp_dtype *out);   /* a dtype, or Python's float, int, bool, complex */
+int tpy_fit_device(PyObject *o, tp_device *out); /* a device, a text ("cuda:1") or an index */
+int tpy_init_types(PyObject *module);
+
+/* ---- Numbers and lists from Python objects (arguments.c) ---- */
+int tpy_fit_scalar(PyObject *o, tp_scalar *out); /* Python's and NumPy's numbers, one-element tensors without gradient */
+int tpy_fit_int(PyObject *o, int64_t *out);      /* whole numbers, not bool */
+PyObject *tpy_number(tp_scalar s);               /* bool, int, float or complex */
+
+enum tpy_kind {
+    TPY_TENSOR, TPY_TENSORS, TPY_OPERAND, TPY_SCALAR, TPY_INT, TPY_INTS, TPY_FLOAT, TPY_BOOL, TPY_STRING, TPY_DTYPE, TPY_DEVICE,
+    TPY_LAYOUT, TPY_GENERATOR, TPY_FLOATS, TPY_SCALARS, TPY_BOOLS
+};
+typedef struct tpy_argument {
+    PyObject *name;      /* interned */
+    uint8_t kind;        /* tpy_kind */
+    bool none_fits;      /* `?`: None may be given */
+    bool has_default;
+    bool keyword_only;
+    bool takes_rest;     /* x.view(2, 3): the integers that follow belong to this list */
+    int8_t length;       /* int[2]: 2; otherwise 0 */
+} tpy_argument;
+
+#define TPY_MAX_ARGS 32
+typedef struct tpy_frame { /* one call's values and what they point at */
+    tp_value values[TPY_MAX_ARGS];
+    int64_t words[48]; /* room for short lists */
+    int used;
+    PyObject *owned;   /* list of temporaries and memory capsules, NULL while there are none */
+} tpy_frame;
+int tpy_fit(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f);
+void *tpy_frame_room(tpy_frame *f, size_t bytes);
+bool tpy_frame_keep(tpy_frame *f, PyObject *o); /* steals o until the call ends */
+void tpy_frame_end(tpy_frame *f);
+
+/* ---- Operators as callables (operator.c) ---- */
+int tpy_init_operators(PyObject *module);
+PyObject *tpy_call_name(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* a function of the registry by PyTorch's name */
+PyObject *tpy_results(const tp_operator *op, tp_value *results); /* boxed results as Python objects */
+PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace); /* calls and wraps; plain tensors only */
+
+/* Lets other threads run while the library works, if that takes more than a few microseconds. */
+#define TPY_HEAVY_ELEMENTS 8192
+#define TPY_HEAVY(elements, ...)                                                   \
+    do {                                                                           \
+        PyThreadState *tpy_saved_ = (elements) >= TPY_HEAVY_ELEMENTS ? PyEval_SaveThread() : NULL; \
+        __VA_ARGS__;                                                               \
+        if (tpy_saved_) PyEval_RestoreThread(tpy_saved_);                          \
+    } while (0)
+
+/* ---- __torch_function__ (override.c) ---- */
+/* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it NULL. */
+bool tpy_overridden(PyObject *const *args, Py_ssize_t n);
+PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+int tpy_init_override(PyObject *module);
+
+/* ---- Protocols of the tensor type ---- */
+PyObject *tpy_compare(PyObject *a, PyObject *b, int op);           /* number.c */
+PyObject *tpy_get_item(PyObject *self, PyObject *key);             /* index.c */
+int tpy_set_item(PyObject *self, PyObject *key, PyObject *value);
+extern PyType_Slot tpy_number_slots[];                             /* number.c, ends with {0, NULL} */
+extern PyMethodDef tpy_tensor_methods[], tpy_convert_methods[], tpy_autograd_methods[];
+extern PyGetSetDef tpy_tensor_properties[];
+
+/* ---- Rooms with functions of their own; each adds them to the module ---- */
+int tpy_init_tensor(PyObject *module);   /* tensor.c */
+int tpy_init_convert(PyObject *module);  /* convert.c: tensor(), from_numpy, DLPack, buffers */
+int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
+int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
+int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */
+
+/* Generators */
+extern PyTypeObject *tpy_generator_type;
+tp_generator *tpy_generator_of(PyObject *o);
+#endif
