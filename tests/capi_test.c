@@ -53,6 +53,34 @@ static void null_without_an_error_names_the_argument(void **state) {
     assert_null(tp_keep(NULL));
 }
 
+/* A result of another shape is made to fit, but only by a call that works, and never one that is read as well. */
+static void a_failed_call_leaves_its_out_tensor_as_it_was(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *a = tp_ones(TP_INTS(2, 3)), *whole = tp_zeros(TP_INTS(6), .dtype = TP_INT64), *v = VECTOR(1, 2, 3);
+        assert_null(tp_add_out(whole, a, a));
+        assert_error(TP_ERR_RUNTIME, "add: result type float32 can't be cast to the desired output type int64");
+        assert_true(tp_ndim(whole) == 1 && tp_size(whole, 0) == 6);
+        assert_null(tp_add_out(v, v, a));
+        assert_error(TP_ERR_RUNTIME, "add: output with shape [3] doesn't match the broadcast shape [2, 3]");
+        ASSERT_VALUES(v, 1, 2, 3);
+        ASSERT_VALUES(tp_add_out(v, a, 1), 2, 2, 2, 2, 2, 2);
+    }
+}
+
+static void messages_name_an_operator_once(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *a = tp_ones(TP_INTS(2));
+        assert_null(tp_bitwise_and(a, a));
+        assert_string_equal(tp_error(), "bitwise_and: expected bool or integer tensors, got float32");
+        tp_error_clear();
+        assert_null(tp_where(a, a, a));
+        assert_string_equal(tp_error(), "where: argument 'condition': expected a tensor of dtype bool, got float32");
+        tp_error_clear();
+    }
+}
+
 static void *fail_elsewhere(void *unused) {
     (void)unused;
     assert_null(tp_reshape(NULL, TP_INTS(1)));
@@ -318,6 +346,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_expression_is_checked_once_at_its_end),
         cmocka_unit_test(null_without_an_error_names_the_argument),
+        cmocka_unit_test(a_failed_call_leaves_its_out_tensor_as_it_was),
+        cmocka_unit_test(messages_name_an_operator_once),
         cmocka_unit_test(errors_belong_to_their_thread),
         cmocka_unit_test(a_scope_releases_what_was_not_kept),
         cmocka_unit_test(kept_tensors_move_to_the_scope_around),

@@ -196,16 +196,6 @@ tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result) {
     return out;
 }
 
-bool tpi_fit_out(tp_tensor *out, int n, const tp_operand *in) {
-    int64_t shape[TP_MAX_DIMS];
-    int ndim = 0;
-    for (int i = 0; i < n; i++)
-        if (in[i].tensor && !tpi_broadcast((tp_ints){shape, ndim}, tpi_shape(in[i].tensor), shape, &ndim)) return false;
-    bool same = out->ndim == ndim;
-    for (int i = 0; same && i < ndim; i++) same = out->shape[i] == shape[i];
-    return same || tpi_resize(out, (tp_ints){shape, ndim});
-}
-
 /* ---- what the tape asks of the operators (node.h) ---- */
 tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape) { return tpo_sum_to(t, shape); }
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype) { return tpo_to_dtype(t, dtype); }

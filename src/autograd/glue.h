@@ -80,5 +80,4 @@ tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g);
 tp_tensor *tpi_clone_data(tp_tensor *t);                    /* a copy that keeps the layout; no history */
 tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result); /* self.copy_(result), same shape, recorded; returns self */
 tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result);      /* out takes result's shape and values; returns out */
-bool tpi_fit_out(tp_tensor *out, int n, const tp_operand *in);    /* gives out the broadcast shape of the operands */
 #endif

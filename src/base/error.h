@@ -1,6 +1,7 @@
 /* The thread's pending error: set once by the first failure, read by the caller through tp_error(). */
 #ifndef TPI_ERROR_H
 #define TPI_ERROR_H
+#include <string.h>
 #include <taper/base.h>
 
 /* Thread-local variables on hot paths: reached without a call, from the static block that dlopen leaves room for (under 1 KB for
@@ -25,6 +26,10 @@ static inline const char *tpi_op_enter(const char *name) {
     return before;
 }
 static inline void tpi_op_leave(const char *before) { tpi_op_now = before; }
+
+/* Two arguments for "%s%s" in a message: " in mul" where the operator at work is not the one that the message begins with. */
+#define TPI_IN(op) tpi_is_inner(op) ? " in " : "", tpi_is_inner(op) ? (op) : ""
+static inline bool tpi_is_inner(const char *op) { return !tpi_op_now || strcmp(tpi_op_now, op); }
 
 /* "[2, 3]" into one of four rotating thread-local buffers, for messages. */
 const char *tpi_shape_text(tp_ints shape);

@@ -37,7 +37,7 @@ bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
     char wanted[64] = "";
     for (int i = 0; i < 4; i++)
         if (types >> i & 1) strcat(strcat(wanted, *wanted ? " or " : ""), names[i]);
-    return tpi_refuse(TP_ERR_RUNTIME, "%s does not take %s tensors: expected %s", op, tp_dtype_name(dtype), wanted);
+    return tpi_refuse(TP_ERR_RUNTIME, "expected %s tensors%s%s, got %s", wanted, TPI_IN(op), tp_dtype_name(dtype));
 }
 
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {
@@ -66,12 +66,13 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
     for (int i = 0; i < op->nin; i++) {
         const tp_tensor *t = in[i].tensor;
         int fixed = op->in_type[i];
-        if (!t && in[i].scalar.kind == TP_SCALAR_NONE) return tpi_refuse(TP_ERR_VALUE, "argument '%s' of %s: expected a tensor, got NULL", op->in_name[i], op->name);
+        if (!t && in[i].scalar.kind == TP_SCALAR_NONE)
+            return tpi_refuse(TP_ERR_VALUE, "argument '%s'%s%s: expected a tensor, got NULL", op->in_name[i], TPI_IN(op->name));
         if (fixed != TPI_CTYPES) {
             tp_dtype wanted = tpi_ctype_dtype((tpi_ctype)fixed);
             if (t && t->dtype != wanted)
-                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s' of %s: expected a tensor of dtype %s, got %s", op->in_name[i], op->name, tp_dtype_name(wanted),
-                                  tp_dtype_name(t->dtype));
+                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s'%s%s: expected a tensor of dtype %s, got %s", op->in_name[i], TPI_IN(op->name),
+                                  tp_dtype_name(wanted), tp_dtype_name(t->dtype));
         } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
         else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
         else tpi_promote_tensor(&p, t->dtype, t->ndim);
@@ -173,16 +174,16 @@ static tp_tensor *new_result(const map_call *c) {
     return tpi_empty_strided(shape, (tp_ints){order, c->ndim}, c->result, c->device);
 }
 
+/* The last check of a call: only when nothing else can be wrong does a result of another shape take the right one. */
 static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out) {
     if (!tp_can_cast(c->result, (tp_dtype)out->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtype_name(c->result), tp_dtype_name(out->dtype));
     if (!full_shape(c, out)) {
         bool in_place = false;
         for (int i = 0; i < c->op->nin; i++) in_place |= in[i].tensor == out;
-        if (in_place || out->numel) {
+        if (in_place)
             return tpi_refuse(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", tpi_shape_text(tpi_shape(out)),
                               tpi_shape_text((tp_ints){c->shape, c->ndim}));
-        }
         if (!tpi_resize(out, (tp_ints){c->shape, c->ndim})) return false;
     }
     if (!tp_is_contiguous(out) && tpi_overlaps_itself(out))

@@ -48,7 +48,7 @@ static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims,
 }
 
 bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
-    if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self' of %s: expected a tensor, got NULL", op->name);
+    if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
     bool reduced[TP_MAX_DIMS];
     if (!tpi_wrap_dims(dims, x->ndim, reduced) || !check_empty(op, x, dims, reduced)) return false;
     tp_dtype d = compute_dtype(op->name, op->types, op->rule, op->sum_like, x, dtype);
@@ -72,7 +72,7 @@ bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints
 }
 
 bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {
-    if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self' of %s: expected a tensor, got NULL", op->name);
+    if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
     int along = TPI_DIM(x, dim);
     if (along < 0) return false;
     tp_dtype d = compute_dtype(op->name, op->types, op->rule, op->sum_like, x, dtype);

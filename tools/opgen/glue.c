@@ -780,15 +780,8 @@ static void write_out(text *t, const op *o) {
     }
     put(t, "out_};\n    if (!tpi_check_out((int)(sizeof inputs / sizeof *inputs), inputs, out_)) return NULL;\n");
     if (o->kind == K_MAP) {
-        kernel_inputs k;
-        map_inputs(o, -1, &k);
         write_checks(t, o, "NULL", false);
-        put(t, "    if (!tpi_fit_out(out_, %d, (tp_operand[]){", k.n);
-        for (int i = 0; i < k.n; i++) {
-            const arg *a = &o->args[k.arg[i]];
-            put(t, "%s%s", i ? ", " : "", a->type == T_OPERAND ? a->name : format("tp_operand_tensor(%s)", a->name));
-        }
-        put(t, "})) return NULL;\n    tp_tensor *out = %s;\n    if (!out) return NULL;\n    tp_release(out);\n    tpi_touch(out_);\n    return out_;\n}\n\n", map_call(o, "out_", false));
+        put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n    tp_release(out);\n    tpi_touch(out_);\n    return out_;\n}\n\n", map_call(o, "out_", false));
         return;
     }
     put(t, "    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n    tp_tensor *r = tpi_store_out(out_, out);\n    tp_release(out);\n    return r;\n}\n\n", o->cname, arguments(o));
