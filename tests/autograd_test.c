@@ -610,7 +610,7 @@ static tp_tensor *square_times(tp_tensors inputs, void *parameter) {
 }
 static tp_tensor *drops(tp_tensors inputs, void *context) {
     (void)context;
-    return tp_dropout(inputs.v[0], .p = 0.5, .train = true);
+    return tp_dropout(inputs.v[0], .p = 0.5, .training = true);
 }
 
 static void checkpoints_give_the_same_gradients(void **state) {
@@ -645,7 +645,7 @@ static void checkpoints_draw_the_same_numbers(void **state) {
         assert_true(tp_copy_out(y, out, sizeof out) && tp_copy_out(tp_grad(x), grad, sizeof grad));
         for (int i = 0; i < 64; i++) assert_true(out[i] == grad[i]);
         tp_manual_seed(3);
-        assert_non_null(tp_dropout(tp_detach(x), .p = 0.5, .train = true));
+        assert_non_null(tp_dropout(tp_detach(x), .p = 0.5, .training = true));
         assert_true(tp_item(tp_randn(TP_INTS(1))) == tp_item(next));
     }
 }

@@ -194,6 +194,18 @@ static tp_value make_word(const char *word, const char *type) {
     return tp_value_dtype(tp_dtype_by_name(word));
 }
 
+/* A list of numbers for an argument of type float[] or Scalar[]. */
+static tp_value make_numbers(making *m, const sample_value *v, const char *type) {
+    arguments *a = m->out;
+    int first = a->nnumbers, room = (int)(sizeof a->floats / sizeof *a->floats);
+    for (int i = 0; i < v->n && a->nnumbers < room; i++, a->nnumbers++) {
+        a->floats[a->nnumbers] = v->floats ? v->floats[i] : (double)v->ints[i];
+        a->numbers[a->nnumbers] = v->floats ? tp_float(v->floats[i]) : tp_int(v->ints[i]);
+    }
+    if (*type == 'f') return tp_value_floats((tp_floats){a->floats + first, a->nnumbers - first});
+    return tp_value_scalars((tp_scalars){a->numbers + first, a->nnumbers - first});
+}
+
 static bool make_value(making *m, const sample_value *v, int argument, tp_value *out) {
     const char *type = m->out->op->args[argument].type;
     switch (v->kind) {
@@ -201,8 +213,10 @@ static bool make_value(making *m, const sample_value *v, int argument, tp_value 
     case SAMPLE_LIST: return make_list(m, v, argument, out);
     case SAMPLE_INTS:
         if (!strncmp(type, "Tensor", 6)) return make_list(m, v, argument, out);
-        *out = tp_value_ints(tp_ints_view(v->ints, v->n));
+        if (strncmp(type, "float[", 6) && strncmp(type, "Scalar[", 7)) *out = tp_value_ints(tp_ints_view(v->ints, v->n));
+        else *out = make_numbers(m, v, type);
         return true;
+    case SAMPLE_FLOATS: *out = make_numbers(m, v, type); return true;
     case SAMPLE_INT: *out = tp_value_int(v->i); return true;
     case SAMPLE_FLOAT: *out = tp_value_double(v->f); return true;
     case SAMPLE_STRING: *out = tp_value_string(v->s); return true;

@@ -10,6 +10,7 @@ typedef enum sample_kind {
     SAMPLE_TENSOR,
     SAMPLE_LIST,
     SAMPLE_INTS,
+    SAMPLE_FLOATS,
     SAMPLE_INT,
     SAMPLE_FLOAT,
     SAMPLE_STRING,
@@ -41,6 +42,7 @@ typedef struct sample_value {
     int ndim, shape[6], low, high;
     int n;
     const int64_t *ints;
+    const double *floats;
     const struct sample_value *items;
     long long i;
     double f;
@@ -84,6 +86,9 @@ typedef struct arguments {
     tp_tensor *tensors[MAX_TENSORS];     /* all tensors among them, in order */
     int argument[MAX_TENSORS];           /* which argument each belongs to */
     tp_tensor *lists[MAX_TENSORS + 1];   /* where list arguments point */
+    tp_scalar numbers[8];                /* where lists of numbers that were not written as such point */
+    double floats[8];
+    int nnumbers;
     bool varied;                         /* did the variant change how any of them lies? */
 } arguments;
 

@@ -146,6 +146,30 @@ TP_BEGIN
 #define TP_INTS(...) ((tp_ints){(const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))})
 #endif
 #define TP_NO_INTS_INIT {NULL, 0}
+typedef struct tp_floats { /* lists of floating numbers, and of numbers of any kind; v is NULL when not given */
+    const double *v;
+    int64_t n;
+} tp_floats;
+typedef struct tp_scalars {
+    const tp_scalar *v;
+    int64_t n;
+} tp_scalars;
+#ifdef __cplusplus
+TP_END
+static inline tp_floats tp_floats_of(std::initializer_list<double> l) { return tp_floats{l.begin(), (int64_t)l.size()}; }
+#define TP_FLOATS(...) tp_floats_of({__VA_ARGS__})
+TP_BEGIN
+#else
+#define TP_FLOATS(...) ((tp_floats){(const double[]){__VA_ARGS__}, (int64_t)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double))})
+#endif
+static inline tp_floats tp_no_floats(void) {
+    tp_floats r = {NULL, 0};
+    return r;
+}
+static inline tp_scalars tp_no_scalars(void) {
+    tp_scalars r = {NULL, 0};
+    return r;
+}
 static inline tp_ints tp_no_ints(void) {
     tp_ints r = TP_NO_INTS_INIT;
     return r;

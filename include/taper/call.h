@@ -16,7 +16,9 @@ typedef enum tp_kind {
     TP_K_DTYPE,
     TP_K_DEVICE,
     TP_K_GENERATOR,
-    TP_K_LAYOUT
+    TP_K_LAYOUT,
+    TP_K_FLOATS,
+    TP_K_SCALARS
 } tp_kind;
 
 typedef struct tp_value {
@@ -32,6 +34,8 @@ typedef struct tp_value {
         tp_device device;
         tp_generator *generator;
         tp_layout layout;
+        tp_floats floats;
+        tp_scalars scalars;
     } as;
 } tp_value;
 
@@ -49,12 +53,13 @@ typedef struct tp_operator {
     int64_t nargs, nresults;
     const tp_argument_info *args;
     const char *const *results; /* names of the results */
-    bool differentiable, inplace, out, method;
+    bool differentiable, inplace, out, method; /* method: the tensor itself is the argument `self`, or else the first one */
     /* Calls with one value per argument, in order (TP_K_NONE: the default). Results: nresults values; tensors come as owned references. */
     bool (*invoke)(const tp_value *args, tp_value *results);
     bool (*invoke_inplace)(const tp_value *args, tp_value *results); /* NULL without such a form; gives self back */
     bool (*invoke_out)(tp_tensor *out, const tp_value *args);
     bool internal; /* a helper of other operators' derivatives */
+    const char *names; /* PyTorch's namespaces that hold it, "torch nn.functional"; there a name goes without the namespace's prefix (linalg_inv is linalg.inv) */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */
@@ -74,6 +79,8 @@ static inline tp_value tp_value_int(int64_t i) { return tp_value_scalar(tp_int(i
 static inline tp_value tp_value_double(double d) { return tp_value_scalar(tp_float(d)); }
 static inline tp_value tp_value_bool(bool b) { return tp_value_scalar(tp_truth(b)); }
 static inline tp_value tp_value_ints(tp_ints i) { tp_value v = {TP_K_INTS, NULL, {NULL}}; v.as.ints = i; return v; }
+static inline tp_value tp_value_floats(tp_floats f) { tp_value v = {TP_K_FLOATS, NULL, {NULL}}; v.as.floats = f; return v; }
+static inline tp_value tp_value_scalars(tp_scalars s) { tp_value v = {TP_K_SCALARS, NULL, {NULL}}; v.as.scalars = s; return v; }
 static inline tp_value tp_value_string(const char *s) { tp_value v = {TP_K_STRING, NULL, {NULL}}; v.as.string = s; return v; }
 static inline tp_value tp_value_dtype(tp_dtype d) { tp_value v = {TP_K_DTYPE, NULL, {NULL}}; v.as.dtype = d; return v; }
 static inline tp_value tp_value_device(tp_device d) { tp_value v = {TP_K_DEVICE, NULL, {NULL}}; v.as.device = d; return v; }
@@ -86,7 +93,8 @@ TP_END
 #ifndef __cplusplus
 /* One boxed value from whatever C type is given. A dtype is an int to C: write tp_value_dtype(TP_FLOAT32). */
 #define TP_VALUE(x) \
-    _Generic((x), tp_tensor *: tp_value_tensor, tp_tensors: tp_value_tensors, tp_scalar: tp_value_scalar, tp_ints: tp_value_ints, \
+    _Generic((x), tp_tensor *: tp_value_tensor, tp_tensors: tp_value_tensors, tp_scalar: tp_value_scalar, tp_ints: tp_value_ints, tp_floats: tp_value_floats, \
+        tp_scalars: tp_value_scalars, \
         char *: tp_value_string, const char *: tp_value_string, tp_device: tp_value_device, tp_generator *: tp_value_generator, \
         tp_value: tp_value_self, bool: tp_value_bool, float: tp_value_double, double: tp_value_double, default: tp_value_int)(x)
 /* tp_call("softmax", x, 1): up to eight arguments. */

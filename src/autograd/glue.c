@@ -98,14 +98,22 @@ int64_t tpi_product(tp_ints v) {
     return n;
 }
 
+static void *copy_list(const void *from, int64_t n, size_t item) {
+    void *v = tpi_malloc(item * (size_t)(n ? n : 1));
+    if (v) memcpy(v, from, item * (size_t)n);
+    return v;
+}
 bool tpi_copy_ints(tp_ints *to, tp_ints from) {
-    *to = (tp_ints){NULL, 0};
-    if (!from.v) return true;
-    int64_t *v = tpi_malloc(sizeof(int64_t) * (size_t)(from.n ? from.n : 1));
-    if (!v) return false;
-    memcpy(v, from.v, sizeof(int64_t) * (size_t)from.n);
-    *to = (tp_ints){v, from.n};
-    return true;
+    *to = (tp_ints){from.v ? copy_list(from.v, from.n, sizeof *from.v) : NULL, from.n};
+    return to->v || !from.v;
+}
+bool tpi_copy_floats(tp_floats *to, tp_floats from) {
+    *to = (tp_floats){from.v ? copy_list(from.v, from.n, sizeof *from.v) : NULL, from.n};
+    return to->v || !from.v;
+}
+bool tpi_copy_scalars(tp_scalars *to, tp_scalars from) {
+    *to = (tp_scalars){from.v ? copy_list(from.v, from.n, sizeof *from.v) : NULL, from.n};
+    return to->v || !from.v;
 }
 
 bool tpi_take_ints(tp_ints *to, tp_ints owned) {

@@ -62,6 +62,8 @@ int64_t tpi_product(tp_ints v);
 
 /* ---- recording ---- */
 bool tpi_copy_ints(tp_ints *to, tp_ints from);              /* into an owned array; not given stays not given */
+bool tpi_copy_floats(tp_floats *to, tp_floats from);
+bool tpi_copy_scalars(tp_scalars *to, tp_scalars from);
 bool tpi_take_ints(tp_ints *to, tp_ints owned);             /* false if it is not there */
 const char *tpi_intern(const char *text);                   /* a copy that lives forever, the same for equal texts */
 bool tpi_unpack(tpi_node *node, int i, tp_tensor **out);    /* a saved tensor; false: an error is pending */

@@ -2,10 +2,10 @@
 #include "ops/call.h"
 #include <string.h>
 
-static const char *const kind_texts[] = {"None", "a tensor", "a list of tensors", "a number", "a list of integers", "a text", "a dtype", "a device", "a generator", "a layout"};
+static const char *const kind_texts[] = {"None", "a tensor", "a list of tensors", "a number", "a list of integers", "a text", "a dtype", "a device", "a generator", "a layout", "a list of floating numbers", "a list of numbers"};
 
 static bool wrong(const tp_value *v, const char *name, const char *wanted) {
-    return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s, got %s", name, wanted, v->kind >= 0 && v->kind <= TP_K_LAYOUT ? kind_texts[v->kind] : "something unknown");
+    return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s, got %s", name, wanted, v->kind >= 0 && v->kind <= TP_K_SCALARS ? kind_texts[v->kind] : "something unknown");
 }
 static bool absent(const char *name, bool required) {
     return !required || tpi_refuse(TP_ERR_TYPE, "argument '%s' is missing", name);
@@ -67,6 +67,30 @@ bool tpi_unbox_bool(const tp_value *v, const char *name, bool required, bool *ou
     if (v->kind == TP_K_NONE) return absent(name, required);
     if (v->kind != TP_K_SCALAR || v->as.scalar.kind > TP_SCALAR_INT) return wrong(v, name, "true or false");
     *out = v->as.scalar.as.i != 0;
+    return true;
+}
+
+/* A truth that may be missing: 0, 1 or TP_NONE. */
+bool tpi_unbox_truth(const tp_value *v, const char *name, bool required, int64_t *out) {
+    bool truth = false;
+    if (!tpi_unbox_bool(v, name, required, &truth)) return false;
+    if (v->kind != TP_K_NONE) *out = truth;
+    return true;
+}
+
+bool tpi_unbox_floats(const tp_value *v, const char *name, bool required, tp_floats *out) {
+    if (v->kind == TP_K_NONE) return absent(name, required);
+    if (v->kind == TP_K_FLOATS) *out = v->as.floats;
+    else if (v->kind == TP_K_SCALAR && v->as.scalar.kind == TP_SCALAR_FLOAT) *out = (tp_floats){v->as.scalar.as.d, 1};
+    else return wrong(v, name, "a list of floating numbers");
+    return true;
+}
+
+bool tpi_unbox_scalars(const tp_value *v, const char *name, bool required, tp_scalars *out) {
+    if (v->kind == TP_K_NONE) return absent(name, required);
+    if (v->kind == TP_K_SCALARS) *out = v->as.scalars;
+    else if (v->kind == TP_K_SCALAR) *out = (tp_scalars){&v->as.scalar, 1};
+    else return wrong(v, name, "a list of numbers");
     return true;
 }
 

@@ -15,6 +15,9 @@ bool tpi_unbox_scalar(const tp_value *v, const char *name, bool required, tp_sca
 bool tpi_unbox_int(const tp_value *v, const char *name, bool required, int64_t *out);
 bool tpi_unbox_ints(const tp_value *v, const char *name, bool required, tp_ints *out);
 bool tpi_unbox_float(const tp_value *v, const char *name, bool required, double *out);
+bool tpi_unbox_floats(const tp_value *v, const char *name, bool required, tp_floats *out);
+bool tpi_unbox_scalars(const tp_value *v, const char *name, bool required, tp_scalars *out);
+bool tpi_unbox_truth(const tp_value *v, const char *name, bool required, int64_t *out);
 bool tpi_unbox_bool(const tp_value *v, const char *name, bool required, bool *out);
 bool tpi_unbox_string(const tp_value *v, const char *name, bool required, const char **out);
 bool tpi_unbox_dtype(const tp_value *v, const char *name, bool required, tp_dtype *out);

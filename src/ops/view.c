@@ -106,6 +106,11 @@ bool tpi_geometry_transpose(tp_tensor *self, int64_t dim0, int64_t dim1, tpi_geo
     return true;
 }
 
+bool tpi_geometry_t(tp_tensor *self, tpi_geometry *out) {
+    if (self->ndim > 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at most 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    return tpi_geometry_transpose(self, 0, self->ndim == 2, out);
+}
+
 static void squeeze_where(const tp_tensor *self, const bool *wanted, tpi_geometry *out) {
     out->ndim = 0;
     out->offset = tpi_offset(self);

@@ -65,11 +65,6 @@ tp_tensor *tpi_compose_sum_to(tp_tensor *self, tp_ints size) {
     return lead ? tpi_after(sum, tpo_reshape(sum, size)) : sum;
 }
 
-tp_tensor *tpi_compose_t(tp_tensor *self) {
-    if (self->ndim > 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected at most 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
-    return self->ndim < 2 ? tpi_retain(self) : tpo_transpose(self, 0, 1);
-}
-
 tp_tensor *tpi_compose_T(tp_tensor *self) {
     int64_t dims[TP_MAX_DIMS];
     for (int d = 0; d < self->ndim; d++) dims[d] = self->ndim - 1 - d;

@@ -10,7 +10,7 @@ char *c_default(const arg *a) {
     if (e->kind == E_NAME && (!strcmp(e->name, "None"))) return (char *)types[a->type].none;
     text t = {0};
     switch (a->type) {
-    case T_INT: case T_INT_OPT: case T_BOOL: return print_expr(e);
+    case T_INT: case T_INT_OPT: case T_BOOL: case T_BOOL_OPT: return print_expr(e);
     case T_FLOAT: case T_FLOAT_OPT:
         if (e->kind == E_NAME && !strcmp(e->name, "inf")) return "INFINITY";
         if (e->kind == E_UNARY && e->arg[0]->kind == E_NAME) return "-INFINITY";
@@ -22,7 +22,7 @@ char *c_default(const arg *a) {
         char *value = x->kind == E_NAME && !strcmp(x->name, "inf") ? (e->kind == E_UNARY ? "-INFINITY" : "INFINITY") : print_expr(e);
         return a->type == T_OPERAND ? format("tp_operand_scalar(%s(%s))", maker, value) : format("%s(%s)", maker, value);
     }
-    case T_INTS: case T_INTS_OPT:
+    case T_INTS: case T_INTS_OPT: case T_BOOLS:
         if (e->kind != E_LIST) return format("(tp_ints){(const int64_t[]){%s}, 1}", print_expr(e));
         if (!e->n) return "(tp_ints){(const int64_t[]){0}, 0}";
         for (int i = 0; i < e->n; i++) put(&t, "%s%s", i ? ", " : "", print_expr(e->arg[i]));
@@ -174,6 +174,8 @@ static const char *attr_type(vkind k) {
     case V_FLOAT: return "double ";
     case V_BOOL: return "bool ";
     case V_INTS: return "tp_ints ";
+    case V_FLOATS: return "tp_floats ";
+    case V_SCALARS: return "tp_scalars ";
     case V_STR: return "const char *";
     case V_DTYPE: return "tp_dtype ";
     case V_DEVICE: return "tp_device ";
@@ -210,16 +212,22 @@ static int saved_slot(const op *o, const needs *n, int arg_index, int result_ind
     return slot;
 }
 
-static void release_ints(text *t, const op *o, const needs *n) {
+/* Lists of numbers: the node keeps its own copy. */
+static bool is_list(type t) {
+    vkind k = kind_of_type(t);
+    return k == V_INTS || k == V_FLOATS || k == V_SCALARS;
+}
+
+static void release_lists(text *t, const op *o, const needs *n) {
     bool any = false;
     for (int i = 0; i < n->nfields; i++) any = any || n->fields[i].kind == V_INTS;
-    for (int i = 0; i < o->nargs; i++) any = any || (n->scalar[i] && kind_of_type(o->args[i].type) == V_INTS);
+    for (int i = 0; i < o->nargs; i++) any = any || (n->scalar[i] && is_list(o->args[i].type));
     if (!any) return;
     put(t, "static void %s_release(tpi_node *node) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n", o->cname, o->cname);
     for (int i = 0; i < n->nfields; i++)
         if (n->fields[i].kind == V_INTS) put(t, "    tpi_mfree((void *)a->f%d.v);\n", i);
     for (int i = 0; i < o->nargs; i++)
-        if (n->scalar[i] && kind_of_type(o->args[i].type) == V_INTS) put(t, "    tpi_mfree((void *)a->%s.v);\n", o->args[i].name);
+        if (n->scalar[i] && is_list(o->args[i].type)) put(t, "    tpi_mfree((void *)a->%s.v);\n", o->args[i].name);
     put(t, "}\n");
 }
 
@@ -227,7 +235,7 @@ static bool has_release(const op *o, const needs *n) {
     for (int i = 0; i < n->nfields; i++)
         if (n->fields[i].kind == V_INTS) return true;
     for (int i = 0; i < o->nargs; i++)
-        if (n->scalar[i] && kind_of_type(o->args[i].type) == V_INTS) return true;
+        if (n->scalar[i] && is_list(o->args[i].type)) return true;
     return false;
 }
 
@@ -289,7 +297,7 @@ static void write_record(text *t, const op *o, const needs *n) {
         } else if (is_tensor(x->type) && has_grad(o, i)) put(t, "    tpi_node_edge(node, e_%s, %s%s);\n", x->name, x->name, x->type == T_OPERAND ? ".tensor" : "");
         if (n->scalar[i]) {
             vkind k = kind_of_type(x->type);
-            if (k == V_INTS) put(t, "    if (!tpi_copy_ints(&a->%s, %s)) goto failed;\n", x->name, x->name);
+            if (is_list(x->type)) put(t, "    if (!tpi_copy_%s(&a->%s, %s)) goto failed;\n", k == V_INTS ? "ints" : k == V_FLOATS ? "floats" : "scalars", x->name, x->name);
             else if (k == V_STR) put(t, "    if (%s && !(a->%s = tpi_intern(%s))) goto failed;\n", x->name, x->name, x->name);
             else put(t, "    a->%s = %s;\n", x->name, x->name);
         }
@@ -873,7 +881,7 @@ text write_glue(const char *family) {
         if (differentiable(o) && any_tracks(o)) {
             write_attrs(&t, o, &n);
             write_backward(&t, o, &n);
-            release_ints(&t, o, &n);
+            release_lists(&t, o, &n);
             write_record(&t, o, &n);
         }
         if (o->kind == K_COMPOSE) write_compose(&t, o);

@@ -51,7 +51,7 @@ static char *declaration(const op *o, form f) {
 static char *public_default(const arg *a) {
     const expr *e = a->fallback;
     bool none = e->kind == E_NAME && !strcmp(e->name, "None");
-    if ((a->type == T_INTS || a->type == T_INTS_OPT) && !none) {
+    if ((a->type == T_INTS || a->type == T_INTS_OPT || a->type == T_BOOLS) && !none) {
         if (e->kind == E_LIST && !e->n) return "tp_ints_view(tp_ints_empty_, 0)";
         text t = {0};
         put(&t, "tp_ints_view(tp_ints");
@@ -188,7 +188,7 @@ text write_options_header(void) {
     for (int i = 0; i < nops; i++)
         for (int a = 0; a < ops[i]->nargs; a++) {
             const arg *x = &ops[i]->args[a];
-            if (!x->fallback || (x->type != T_INTS && x->type != T_INTS_OPT) || ops[i]->internal) continue;
+            if (!x->fallback || (x->type != T_INTS && x->type != T_INTS_OPT && x->type != T_BOOLS) || ops[i]->internal) continue;
             char *d = public_default(x);
             if (strncmp(d, "tp_ints_view(tp_ints_", 21) || strstr(d, "empty")) continue;
             char *name = copy_n(d + 13, strcspn(d + 13, ","));

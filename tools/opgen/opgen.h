@@ -64,7 +64,7 @@ expr **parse_args(const char *s, place at, int *n, const char **rest); /* a comm
 /* ---- operators ---- */
 typedef enum {
     T_TENSOR, T_TENSOR_OPT, T_TENSORS, T_TENSORS_OPT, T_OPERAND, T_SCALAR, T_SCALAR_OPT, T_INT, T_INT_OPT, T_INTS, T_INTS_OPT,
-    T_FLOAT, T_FLOAT_OPT, T_BOOL, T_STR, T_STR_OPT, T_DTYPE, T_DEVICE, T_LAYOUT, T_GENERATOR, T_COUNT
+    T_FLOAT, T_FLOAT_OPT, T_FLOATS, T_FLOATS_OPT, T_SCALARS, T_SCALARS_OPT, T_BOOL, T_BOOL_OPT, T_BOOLS, T_STR, T_STR_OPT, T_DTYPE, T_DEVICE, T_LAYOUT, T_GENERATOR, T_COUNT
 } type;
 typedef struct type_info {
     const char *name; /* in the table */
@@ -140,6 +140,7 @@ typedef struct op {
     bool no_half; /* floating types without the 16-bit ones */
     bool nondiff, todo;
     bool method, inplace, out, internal;
+    char *names;          /* PyTorch's namespaces that hold it: "torch nn.functional" */
     int ngroups;
     group groups[4];
     int nchecks;

@@ -6,7 +6,7 @@
 
 static const char *unboxer(type t) {
     static const char *const names[T_COUNT] = {"tensor", "tensor", "tensors", "tensors", "operand", "scalar", "scalar", "int", "int", "ints", "ints", "float", "float",
-        "bool", "string", "string", "dtype", "device", "layout", "generator"};
+        "floats", "floats", "scalars", "scalars", "bool", "truth", "ints", "string", "string", "dtype", "device", "layout", "generator"};
     return names[t];
 }
 
@@ -67,9 +67,9 @@ void write_boxed(text *t, const char *family) {
         put(t, "{NULL, NULL, NULL}};\nstatic const char *const results_%s[] = {", o->cname);
         for (int r = 0; r < o->nresults; r++) put(t, "\"%s\", ", o->results[r].name);
         put(t, "NULL};\n");
-        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s};\n", o->cname, o->name, c_string(o->signature), c_string(o->doc),
+        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s, \"%s\"};\n", o->cname, o->name, c_string(o->signature), c_string(o->doc),
             kind_names[o->kind], o->nargs, o->nresults, o->cname, o->cname, o->nondiff || o->todo || o->plain ? "false" : "true", o->inplace ? "true" : "false", o->out ? "true" : "false",
-            o->method ? "true" : "false", o->cname, o->inplace ? format("invoke_%s_", o->cname) : "NULL", o->out ? format("invoke_%s_out", o->cname) : "NULL", o->internal ? "true" : "false");
+            o->method ? "true" : "false", o->cname, o->inplace ? format("invoke_%s_", o->cname) : "NULL", o->out ? format("invoke_%s_out", o->cname) : "NULL", o->internal ? "true" : "false", o->names);
     }
 }
 
@@ -157,6 +157,14 @@ static char *sample_value(const expr *e, const char *name, const sample *s) {
                 put(&t, "%lld, ", (long long)v);
             }
             put(&t, "%s}}", e->n ? "" : "0");
+            return t.s;
+        }
+        bool numbers = true;
+        for (int i = 0; i < e->n; i++) numbers = numbers && constant(e->arg[i], &v);
+        if (numbers) {
+            put(&t, "{.kind = SAMPLE_FLOATS, .name = %s, .n = %d, .floats = (const double[]){", n, e->n);
+            for (int i = 0; i < e->n; i++) constant(e->arg[i], &v), put(&t, "%.17g, ", v);
+            put(&t, "}}");
             return t.s;
         }
         put(&t, "{.kind = SAMPLE_LIST, .name = %s, .n = %d, .items = (const sample_value[]){", n, e->n);

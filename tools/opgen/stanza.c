@@ -22,7 +22,13 @@ const type_info types[T_COUNT] = {
     [T_INTS_OPT] = {"int[]?", "tp_ints", "tp_no_ints()"},
     [T_FLOAT] = {"float", "double", "TP_NO_FLOAT"},
     [T_FLOAT_OPT] = {"float?", "double", "TP_NO_FLOAT"},
+    [T_FLOATS] = {"float[]", "tp_floats", "tp_no_floats()"},
+    [T_FLOATS_OPT] = {"float[]?", "tp_floats", "tp_no_floats()"},
+    [T_SCALARS] = {"Scalar[]", "tp_scalars", "tp_no_scalars()"},
+    [T_SCALARS_OPT] = {"Scalar[]?", "tp_scalars", "tp_no_scalars()"},
     [T_BOOL] = {"bool", "bool", "false"},
+    [T_BOOL_OPT] = {"bool?", "int64_t", "TP_NONE"},
+    [T_BOOLS] = {"bool[]", "tp_ints", "tp_no_ints()"},
     [T_STR] = {"str", "const char *", "NULL"},
     [T_STR_OPT] = {"str?", "const char *", "NULL"},
     [T_DTYPE] = {"dtype?", "tp_dtype", "TP_NO_DTYPE"},
@@ -72,7 +78,9 @@ static type parse_type(const char **s, place at, char **written) {
     if (!strcmp(t, "dtype")) return T_DTYPE;
     size_t n = strlen(t);
     if (!strncmp(t, "int[", 4)) return t[n - 1] == '?' ? T_INTS_OPT : T_INTS; /* int[2] */
-    fail(at, "unknown type '%s'; expected Tensor, Operand, Scalar, int, int[], float, bool, str, dtype?, device?, layout? or Generator?", t);
+    if (!strncmp(t, "float[", 6)) return t[n - 1] == '?' ? T_FLOATS_OPT : T_FLOATS;
+    if (!strncmp(t, "bool[", 5)) return T_BOOLS;
+    fail(at, "unknown type '%s'; expected Tensor, Operand, Scalar, int, float, bool (each with ? or []), str, dtype?, device?, layout? or Generator?", t);
 }
 
 /* The text of a default ends at the comma or bracket that closes the argument. */
@@ -278,6 +286,21 @@ static void parse_sample(op *o, const char *s, place at, bool error) {
     if (*rest) fail(at, "expected ',' or the end of the sample, found '%s'", rest);
 }
 
+/* Which of PyTorch's namespaces hold the operator. */
+static void parse_names(op *o, const char *s, place at) {
+    static const char *const known[] = {"torch", "nn.functional", "linalg", "fft", "special", "signal.windows", "Tensor", "aten"};
+    text t = {0};
+    while (*(s = spaces(s))) {
+        size_t n = strcspn(s, " \n"), k = 0;
+        while (k < sizeof known / sizeof *known && (strlen(known[k]) != n || strncmp(known[k], s, n))) k++;
+        if (k == sizeof known / sizeof *known) fail(at, "expected any of 'torch nn.functional linalg fft special signal.windows Tensor aten', found '%s'", s);
+        put(&t, "%s%s", t.n ? " " : "", known[k]);
+        s += n;
+    }
+    if (!t.n) fail(at, "expected a namespace after 'names'");
+    o->names = t.s;
+}
+
 /* What must hold before anything is computed, and what to say otherwise. */
 static void parse_check(op *o, const char *s, place at) {
     if (o->nchecks == 4) fail(at, "more than 4 checks");
@@ -343,11 +366,12 @@ static void parse_line(op *o, const char *s, place at) {
             else if (starts(&rest, "internal")) o->internal = true;
             else fail(at, "expected any of 'method inplace out internal', found '%s'", rest);
         }
-    } else if (starts(&rest, "check")) parse_check(o, rest, at);
+    } else if (starts(&rest, "names")) parse_names(o, rest, at);
+    else if (starts(&rest, "check")) parse_check(o, rest, at);
     else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
     else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, "
-                  "forms, arg, cname, check, internal, sample or error", s);
+                  "forms, names, arg, cname, check, internal, sample or error", s);
 }
 
 void read_table(const char *path) {
@@ -436,10 +460,22 @@ static void check_derivatives(op *o) {
     }
 }
 
+/* Without a `names` line: the namespace that the name begins with, otherwise torch itself. */
+static char *default_names(const op *o) {
+    static const char *const prefixed[] = {"linalg", "fft", "special"};
+    if (o->internal) return "";
+    for (size_t i = 0; i < sizeof prefixed / sizeof *prefixed; i++) {
+        size_t n = strlen(prefixed[i]);
+        if (!strncmp(o->name, prefixed[i], n) && o->name[n] == '_') return (char *)prefixed[i];
+    }
+    return "torch";
+}
+
 static void check_op(op *o) {
     if (!*o->name) fail(o->at, "a stanza without a signature");
     if (o->kind == K_NONE) fail(o->at, "%s: expected one of map, fold, scan, view, compose, native", o->name);
     if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
+    if (!o->names) o->names = default_names(o);
     if (o->types < 0) o->types = o->kind == K_MAP || o->kind == K_FOLD || o->kind == K_SCAN ? CAT_INT | CAT_FLOAT : CAT_FLOAT;
     if (o->kind == K_FOLD || o->kind == K_SCAN) check_fold(o);
     if (o->kind == K_VIEW && (o->nresults != 1 || o->args[0].type != T_TENSOR)) fail(o->at, "%s: a view takes a tensor first and gives one", o->name);

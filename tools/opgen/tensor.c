@@ -8,8 +8,10 @@ vkind kind_of_type(type t) {
     case T_TENSORS: case T_TENSORS_OPT: return V_TENSORS;
     case T_OPERAND: return V_OPERAND;
     case T_SCALAR: case T_SCALAR_OPT: return V_SCALAR;
-    case T_INT: case T_INT_OPT: return V_INT;
-    case T_INTS: case T_INTS_OPT: return V_INTS;
+    case T_INT: case T_INT_OPT: case T_BOOL_OPT: return V_INT;
+    case T_INTS: case T_INTS_OPT: case T_BOOLS: return V_INTS;
+    case T_FLOATS: case T_FLOATS_OPT: return V_FLOATS;
+    case T_SCALARS: case T_SCALARS_OPT: return V_SCALARS;
     case T_FLOAT: case T_FLOAT_OPT: return V_FLOAT;
     case T_BOOL: return V_BOOL;
     case T_STR: case T_STR_OPT: return V_STR;
@@ -170,13 +172,13 @@ static char *to_type(tvalue v, const arg *a, const op *o, place at) {
         if (numberish(v)) return format("tp_operand_scalar(%s)", as_scalar(v, at));
         break;
     case T_SCALAR: case T_SCALAR_OPT: if (numberish(v)) return as_scalar(v, at); break;
-    case T_INT: case T_INT_OPT:
+    case T_INT: case T_INT_OPT: case T_BOOL_OPT:
         if (v.kind == V_INT || v.kind == V_BOOL) return v.c;
         if (v.kind == V_SCALAR) return format("tp_scalar_to_int(%s)", v.c);
         break;
     case T_FLOAT: case T_FLOAT_OPT: if (numberish(v)) return as_double(v, at); break;
     case T_BOOL: if (numberish(v)) return as_bool(v, at); break;
-    case T_INTS: case T_INTS_OPT:
+    case T_INTS: case T_INTS_OPT: case T_BOOLS:
         if (v.kind == V_INTS) return v.c;
         if (v.kind == V_INT && t == T_INTS_OPT) return format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){(const int64_t[]){%s}, 1})", v.c, v.c);
         if (v.kind == V_INT) return format("(tp_ints){(const int64_t[]){%s}, 1}", v.c);
@@ -301,7 +303,7 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
     if (!strcmp(f, "given") && e->n == 1) {
         tvalue v = tensor_expr(s, e->arg[0]);
         const char *test = v.kind == V_INT ? "%s != TP_NONE" : v.kind == V_FLOAT ? "%s == %s" : v.kind == V_SCALAR ? "%s.kind != TP_SCALAR_NONE"
-                         : v.kind == V_INTS ? "%s.v != NULL" : v.kind == V_DTYPE ? "%s != TP_NO_DTYPE" : "%s != NULL";
+                         : v.kind == V_INTS || v.kind == V_FLOATS || v.kind == V_SCALARS ? "%s.v != NULL" : v.kind == V_DTYPE ? "%s != TP_NO_DTYPE" : "%s != NULL";
         text t = {0};
         if (v.kind == V_FLOAT) put(&t, "(%s == %s)", v.c, v.c);
         else put(&t, "(%s%s)", v.c, test + 2);
@@ -448,7 +450,7 @@ static tvalue choice(tensor_scope *s, const expr *e) {
     if (code1.n || code2.n) fail(e->at, "a choice between plain values may not call operators");
     if (a.kind == V_NONE || b.kind == V_NONE) {
         tvalue some = a.kind == V_NONE ? b : a;
-        const char *none = some.kind == V_INTS ? "tp_no_ints()" : some.kind == V_INT ? "TP_NONE" : some.kind == V_SCALAR ? "tp_no_scalar()"
+        const char *none = some.kind == V_INTS ? "tp_no_ints()" : some.kind == V_FLOATS ? "tp_no_floats()" : some.kind == V_SCALARS ? "tp_no_scalars()" : some.kind == V_INT ? "TP_NONE" : some.kind == V_SCALAR ? "tp_no_scalar()"
                          : some.kind == V_FLOAT ? "TP_NO_FLOAT" : some.kind == V_DTYPE ? "TP_NO_DTYPE" : "NULL";
         return plain(some.kind, format("(%s ? %s : %s)", condition, a.kind == V_NONE ? none : a.c, b.kind == V_NONE ? none : b.c));
     }

@@ -3,7 +3,7 @@
 #define OPGEN_TENSOR_H
 #include "opgen.h"
 
-typedef enum { V_TENSOR, V_TENSORS, V_OPERAND, V_SCALAR, V_INT, V_FLOAT, V_BOOL, V_INTS, V_STR, V_DTYPE, V_DEVICE, V_LAYOUT, V_GENERATOR, V_NONE, V_MULTI } vkind;
+typedef enum { V_TENSOR, V_TENSORS, V_OPERAND, V_SCALAR, V_INT, V_FLOAT, V_BOOL, V_INTS, V_FLOATS, V_SCALARS, V_STR, V_DTYPE, V_DEVICE, V_LAYOUT, V_GENERATOR, V_NONE, V_MULTI } vkind;
 
 typedef struct tvalue {
     vkind kind;
