@@ -88,6 +88,10 @@ typedef struct tp_device {
     int16_t index;
 } tp_device;
 
+/* Where new tensors go when no device is given: the CPU unless set. It is the thread's, as PyTorch's is. */
+TP_API tp_device tp_default_device(void);
+TP_API bool tp_set_default_device(tp_device device); /* type TP_DEVICE_NONE goes back to the CPU; an error if it is not available */
+
 typedef enum tp_layout { TP_PRESERVE = 0, TP_CONTIGUOUS, TP_CHANNELS_LAST, TP_CHANNELS_LAST_3D } tp_layout;
 
 /* ---- Typed scalars: a number that knows whether it is bool, integer, floating or complex ---------------------- */
@@ -184,6 +188,15 @@ static inline tp_ints tp_ints_view(const int64_t *v, int64_t n) {
  * Results never depend on the number of threads. */
 TP_API int tp_num_threads(void);
 TP_API void tp_set_num_threads(int n); /* n < 1 goes back to what the machine and OMP_NUM_THREADS allow */
+/* How many operators may run at once, as PyTorch's programs set it: remembered and answered. Operators run in the thread that calls them. */
+TP_API int tp_num_interop_threads(void);
+TP_API void tp_set_num_interop_threads(int n); /* n < 1 goes back to tp_num_threads() */
+
+/* Must operators that have a faster way whose results vary from run to run keep to the one that does not (or warn, or fail)? CPU operators
+ * always give the same bits. */
+typedef enum tp_determinism { TP_DETERMINISTIC_OFF = 0, TP_DETERMINISTIC_WARN, TP_DETERMINISTIC_ERROR } tp_determinism;
+TP_API tp_determinism tp_deterministic(void);
+TP_API bool tp_set_deterministic(tp_determinism mode);
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------- */
 typedef struct tp_memory_stats {

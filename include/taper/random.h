@@ -12,6 +12,8 @@ TP_API tp_generator *tp_default_generator(void);
 TP_API void tp_manual_seed(uint64_t seed);      /* the default generator's */
 TP_API void tp_generator_seed(tp_generator *g, uint64_t seed);
 TP_API uint64_t tp_generator_initial_seed(const tp_generator *g);
+TP_API bool tp_generator_seed_anew(tp_generator *g, uint64_t *seed); /* from the system's entropy; seed may be NULL */
+TP_API tp_generator *tp_generator_clone(const tp_generator *g);      /* another generator at the same place of its stream */
 /* The state as PyTorch's get_rng_state lays it out: a uint8 tensor of 5056 bytes. */
 TP_API tp_tensor *tp_generator_get_state(const tp_generator *g);
 TP_API bool tp_generator_set_state(tp_generator *g, const tp_tensor *state);

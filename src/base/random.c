@@ -1,6 +1,8 @@
 /* The generator object: seeding, words, uniforms, normals, in PyTorch's order. Makes no tensors (src/ops/random*.c do). */
 #include "base/random.h"
 #include <math.h>
+#include <string.h>
+#include <sys/random.h>
 #include "base/error.h"
 #include "base/memory.h"
 
@@ -121,5 +123,25 @@ void tp_generator_seed(tp_generator *g, uint64_t seed) {
 }
 
 void tp_manual_seed(uint64_t seed) { tp_generator_seed(NULL, seed); }
+
+bool tp_generator_seed_anew(tp_generator *g, uint64_t *seed) {
+    uint64_t fresh;
+    if (getrandom(&fresh, sizeof fresh, 0) != (ssize_t)sizeof fresh) return tpi_refuse(TP_ERR_RUNTIME, "the system gave no entropy for a seed");
+    tp_generator_seed(g, fresh);
+    if (seed) *seed = fresh;
+    return true;
+}
+
+tp_generator *tp_generator_clone(const tp_generator *of) {
+    tp_generator *copy = tp_generator_new(0);
+    if (!copy) return NULL;
+    tp_generator *g = tpi_generator_lock((tp_generator *)of);
+    copy->seed = g->seed, copy->left = g->left, copy->next = g->next;
+    memcpy(copy->word, g->word, sizeof copy->word);
+    copy->has_normal = g->has_normal, copy->normal = g->normal;
+    copy->has_float_normal = g->has_float_normal, copy->float_normal = g->float_normal;
+    tpi_generator_unlock(g);
+    return copy;
+}
 
 uint64_t tp_generator_initial_seed(const tp_generator *g) { return (g ? g : tp_default_generator())->seed; }

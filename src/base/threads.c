@@ -121,6 +121,15 @@ int tp_num_threads(void) {
 
 void tp_set_num_threads(int n) { atomic_store_explicit(&wanted, n < 1 ? 0 : within(n), memory_order_relaxed); }
 
+static atomic_int interop; /* what the user asked for; 0: nothing */
+
+int tp_num_interop_threads(void) {
+    int n = atomic_load_explicit(&interop, memory_order_relaxed);
+    return n ? n : tp_num_threads();
+}
+
+void tp_set_num_interop_threads(int n) { atomic_store_explicit(&interop, n < 1 ? 0 : n, memory_order_relaxed); }
+
 /* ---- The loop ------------------------------------------------------------------------------------------------------------------ */
 bool tpi_in_parallel(void) { return in_parallel; }
 
