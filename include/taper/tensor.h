@@ -8,6 +8,7 @@
 TP_BEGIN
 
 typedef struct tp_tensor tp_tensor;
+typedef struct tp_storage tp_storage;
 typedef struct tp_tensors { /* a list of tensors: the array and each tensor belong to whoever owns the list */
     tp_tensor **v;
     int64_t n;
@@ -33,6 +34,7 @@ TP_API void tp_scope_close(tp_scope *scope);
          tp_scope_once_ = NULL)
 TP_API tp_tensor *tp_keep(tp_tensor *t);           /* takes t out of the innermost scope; returns t (NULL stays NULL) */
 TP_API tp_tensor *tp_retain(tp_tensor *t);         /* one more reference, the caller's, whatever scopes are open */
+TP_API tp_tensor *tp_own(tp_tensor *t);            /* what a call has just handed out becomes the caller's, scope or not; returns t */
 TP_API void tp_release(tp_tensor *t);              /* gives back a reference that the caller owns; NULL is fine */
 TP_API void tp_release_all(tp_tensors list);       /* releases each tensor and the array, outside of scopes */
 TP_API tp_tensors tp_list(int64_t n, tp_tensor *const *tensors); /* a borrowed list for calls like tp_cat: takes no references */
@@ -54,7 +56,38 @@ TP_API bool tp_is_contiguous(const tp_tensor *t);
 TP_API bool tp_is_contiguous_as(const tp_tensor *t, tp_layout layout);
 TP_API bool tp_is_view(const tp_tensor *t);
 TP_API bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b);
-TP_API int64_t tp_tensor_version(const tp_tensor *t); /* how often its storage was written in place */
+TP_API tp_tensor *tp_base(const tp_tensor *t);        /* of a view: the tensor it is a view of, never a view itself; borrowed, NULL if none */
+TP_API int64_t tp_item_bytes(const tp_tensor *t);     /* of one element */
+TP_API bool tp_overlaps(const tp_tensor *a, const tp_tensor *b); /* may they share a byte? Answers for the ranges they span */
+TP_API bool tp_overlaps_itself(const tp_tensor *t);   /* do two indices share an element, as in expanded tensors? */
+/* How often it was written in place. Views and detached tensors count together with what they came from. */
+TP_API int64_t tp_tensor_version(const tp_tensor *t);
+
+/* ---- Storage: the memory under tensors, shared and counted ------------------------------------------------------------- */
+TP_API tp_storage *tp_storage_of(const tp_tensor *t); /* a reference for the caller: tp_storage_release it */
+TP_API tp_storage *tp_storage_new(int64_t bytes, tp_device device); /* uninitialised */
+/* The caller's memory, no copy: release(context) is called when the last tensor and the last reference are gone; not on failure. */
+TP_API tp_storage *tp_storage_over(void *data, int64_t bytes, void (*release)(void *context), void *context);
+TP_API tp_storage *tp_storage_retain(tp_storage *storage);
+TP_API void tp_storage_release(tp_storage *storage); /* NULL is fine */
+TP_API void *tp_storage_data(const tp_storage *storage);
+TP_API int64_t tp_storage_size(const tp_storage *storage); /* in bytes */
+TP_API tp_device tp_storage_device(const tp_storage *storage);
+TP_API int64_t tp_storage_references(const tp_storage *storage); /* tensors and holders of references */
+/* Makes the storage that many bytes large, keeping what is in them. Memory that tensors look at does not move: growing it beyond the
+ * largest size it ever had takes a storage that no tensor uses (or tp_resize, for one that a single tensor uses). */
+TP_API bool tp_storage_resize(tp_storage *storage, int64_t bytes);
+
+/* ---- Changing what a tensor is, in place ------------------------------------------------------------------------------------
+ * The tensor keeps its identity, its gradient and its version. On failure it stays as it was. */
+/* The same data without history and with a version of its own (PyTorch's x.data): what is written to it goes unseen. */
+TP_API tp_tensor *tp_data_alias(tp_tensor *t);
+/* x.data = other: t takes over other's storage, geometry, dtype and device, and shares the memory from then on. */
+TP_API bool tp_set_data(tp_tensor *t, const tp_tensor *other);
+/* x.set_(storage, offset, shape, strides): looks at another storage; offset and strides count elements, strides may be tp_no_ints(). */
+TP_API bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints shape, tp_ints strides);
+/* x.resize_(shape): contiguous; grows the storage where needed, new elements are not initialised. */
+TP_API bool tp_resize(tp_tensor *t, tp_ints shape);
 
 /* ---- For language bindings ---------------------------------------------------------------------------------------------------
  * A tensor can remember the object that stands for it elsewhere. The object is borrowed; gone(object), if given, is called once when the
@@ -62,6 +95,7 @@ TP_API int64_t tp_tensor_version(const tp_tensor *t); /* how often its storage w
  * first without calling anything. */
 TP_API void *tp_binding(const tp_tensor *t);
 TP_API bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object));
+TP_API int64_t tp_references(const tp_tensor *t); /* references to the tensor: 1 means the caller's is the last */
 
 /* ---- Making tensors from the caller's memory ------------------------------------------------------------------------ */
 /* Copies count elements of the given dtype. shape's product must be count. */

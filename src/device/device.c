@@ -24,6 +24,14 @@ bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
     return true;
 }
 
+tp_device tp_default_device(void) { return tpi_device_default; }
+
+bool tp_set_default_device(tp_device device) {
+    if (!tpi_device_ops_of(device)) return false;
+    tpi_device_default = device.type ? device : (tp_device){TP_CPU, 0};
+    return true;
+}
+
 void *tpi_device_alloc(tp_device device, size_t bytes) {
     if (device.type <= TP_CPU) return tpi_alloc(bytes);
     const tpi_device_ops *ops = tpi_device_ops_of(device);

@@ -16,7 +16,7 @@ tp_tensor *tpi_native_to_dtype(tp_tensor *self, tp_dtype dtype) {
 
 tp_tensor *tpi_native_to_device(tp_tensor *self, tp_device device) {
     tp_tensor *like = tpi_empty_like(self, self->dtype);
-    tp_tensor *t = like ? tpi_empty_strided(tpi_shape(like), tpi_strides(like), self->dtype, tpi_device_or_cpu(device)) : NULL;
+    tp_tensor *t = like ? tpi_empty_strided(tpi_shape(like), tpi_strides(like), self->dtype, device.type ? device : tpi_device(self)) : NULL;
     tpi_release(like);
     if (t && !tpi_copy_data(t, self)) return tpi_after(t, NULL);
     return t;

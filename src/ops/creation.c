@@ -11,7 +11,7 @@ static bool check_size(tp_ints size) {
 }
 
 static tp_tensor *fresh(tp_ints size, tp_dtype dtype, tp_device device) {
-    return check_size(size) ? tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device)) : NULL;
+    return check_size(size) ? tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device)) : NULL;
 }
 
 /* The dtype a number stands for: integers are int64, floats of the default dtype. */
@@ -26,7 +26,7 @@ static tp_dtype dtype_of_scalar(tp_scalar s) {
 
 tp_tensor *tpi_native_empty(tp_ints size, tp_dtype dtype, tp_device device, tp_layout memory_format) {
     if (!check_size(size)) return NULL;
-    return tpi_empty_layout(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device), memory_format == TP_PRESERVE ? TP_CONTIGUOUS : memory_format);
+    return tpi_empty_layout(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device), memory_format == TP_PRESERVE ? TP_CONTIGUOUS : memory_format);
 }
 
 tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype, tp_device device) {
@@ -36,7 +36,7 @@ tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype
                         (long long)stride.n);
     for (int64_t d = 0; d < stride.n; d++)
         if (stride.v[d] < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected no negative strides, got %s", tpi_shape_text(stride));
-    return tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device));
+    return tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
 }
 
 tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh(size, dtype, device), tp_int(0)); }
@@ -118,7 +118,7 @@ static tp_tensor *make_terms(progression *p, tp_dtype dtype, tp_device device) {
     p->data = t->data;
     tpi_parallel_for(tpi_ceil_div(p->n, CHUNK), p->n > 2 * CHUNK, write_terms, p);
     if (dtype != p->dtype) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
-    device = tpi_device_or_cpu(device);
+    device = tpi_device_or_default(device);
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
     if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
@@ -221,7 +221,7 @@ static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower,
         for (int64_t c = from; c < to; c++) *rows++ = r, *cols++ = c;
     }
     if (dtype && dtype != TP_INT64) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
-    device = tpi_device_or_cpu(device);
+    device = tpi_device_or_default(device);
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), t->dtype, device);
     if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);

@@ -127,7 +127,7 @@ static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device dev
     dtype = tpi_dtype_or_default(dtype);
     if (n < 1) return tpi_fail(TP_ERR_VALUE, "argument 'n': expected at least 1, got %lld", (long long)n);
     int64_t count = positive ? n / 2 + 1 : n;
-    tp_tensor *out = tpi_empty(TP_INTS(count), dtype, tpi_device_or_cpu(device));
+    tp_tensor *out = tpi_empty(TP_INTS(count), dtype, tpi_device_or_default(device));
     double step = 1.0 / ((double)n * d);
     for (int64_t i = 0; out && i < count; i++) {
         int64_t k = positive || i < (n + 1) / 2 ? i : i - n;

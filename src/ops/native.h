@@ -12,7 +12,7 @@
 /* Work below this many bytes stays on the calling thread. */
 #define TPI_WORTH_BYTES 65536
 
-static inline tp_device tpi_device_or_cpu(tp_device d) { return d.type ? d : (tp_device){TP_CPU, 0}; }
+static inline tp_device tpi_device_or_default(tp_device d) { return d.type ? d : tpi_device_default; }
 static inline tp_dtype tpi_dtype_or_default(tp_dtype d) { return d ? d : tp_default_dtype(); }
 
 /* For chains of calls: gives back a temporary and passes the result on. */

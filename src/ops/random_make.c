@@ -20,12 +20,12 @@ static tp_tensor *room_like(tp_tensor *self, tp_dtype dtype, tp_device device, t
 
 /* ---- Uniform and normal ---- */
 tp_tensor *tpi_native_rand(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
-    tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device));
+    tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
     return t ? when(tpi_native_uniform(t, 0, 1, g), t) : NULL;
 }
 
 tp_tensor *tpi_native_randn(tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
-    tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device));
+    tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
     return t ? when(tpi_native_normal(t, 0, 1, g), t) : NULL;
 }
 
@@ -40,13 +40,13 @@ tp_tensor *tpi_native_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtyp
 }
 
 tp_tensor *tpi_native_normal_float_float(double mean, double std, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
-    tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_cpu(device));
+    tp_tensor *t = tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
     return t ? when(tpi_native_normal(t, mean, std, g), t) : NULL;
 }
 
 /* ---- Integers ---- */
 tp_tensor *tpi_native_randint_low(int64_t low, int64_t high, tp_ints size, tp_generator *g, tp_dtype dtype, tp_device device) {
-    tp_tensor *t = tpi_empty(size, dtype ? dtype : TP_INT64, tpi_device_or_cpu(device));
+    tp_tensor *t = tpi_empty(size, dtype ? dtype : TP_INT64, tpi_device_or_default(device));
     return t ? when(tpi_native_random_from(t, low, high, g), t) : NULL;
 }
 
@@ -96,7 +96,7 @@ tp_tensor *tpi_native_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_de
     if (dtype == TP_BOOL || tp_dtype_is_complex(dtype))
         return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected an integer or floating type, got %s", tp_dtype_name(dtype));
     if (n - 1 > largest_whole(dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': %lld is too large for %s", (long long)n, tp_dtype_name(dtype));
-    tp_tensor *t = tpi_empty(TP_INTS(n), TP_INT64, tpi_device_or_cpu(device));
+    tp_tensor *t = tpi_empty(TP_INTS(n), TP_INT64, tpi_device_or_default(device));
     if (!t) return NULL;
     shuffle((int64_t *)t->data, n, g);
     return tpi_after(t, tpi_as_dtype_data(t, dtype));

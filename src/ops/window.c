@@ -36,7 +36,7 @@ static tp_tensor *make_window(int64_t length, bool periodic, window w, tp_dtype 
     int64_t last = periodic ? length : length - 1;
     for (int64_t i = 0; i < length; i++) out[i] = length == 1 ? 1 : window_at(&w, i, last);
     t = tpi_after(t, tpi_as_dtype_data(t, dtype));
-    device = tpi_device_or_cpu(device);
+    device = tpi_device_or_default(device);
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
     if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);

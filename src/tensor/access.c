@@ -21,8 +21,24 @@ void *tp_data(const tp_tensor *t) { return given(t) ? t->data : NULL; }
 bool tp_is_view(const tp_tensor *t) { return given(t) && t->base; }
 bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b) { return given(a) && given(b) && a->storage == b->storage; }
 int64_t tp_tensor_version(const tp_tensor *t) { return given(t) ? (int64_t)tpi_version(t) : -1; }
+tp_tensor *tp_base(const tp_tensor *t) { return given(t) ? t->base : NULL; }
+int64_t tp_item_bytes(const tp_tensor *t) { return given(t) ? (int64_t)tpi_itemsize(t) : -1; }
+bool tp_overlaps_itself(const tp_tensor *t) { return given(t) && tpi_overlaps_itself(t); }
+
+static const char *end_of(const tp_tensor *t) {
+    int64_t last = 0;
+    for (int d = 0; d < t->ndim; d++) last += (t->shape[d] - 1) * t->strides[d];
+    return t->data + (last + 1) * (int64_t)tpi_itemsize(t);
+}
+
+bool tp_overlaps(const tp_tensor *a, const tp_tensor *b) {
+    if (!given(a) || !given(b) || !a->numel || !b->numel || tpi_device(a).type != tpi_device(b).type || tpi_device(a).index != tpi_device(b).index)
+        return false;
+    return a->data < end_of(b) && b->data < end_of(a);
+}
 
 void *tp_binding(const tp_tensor *t) { return given(t) ? t->binding : NULL; }
+int64_t tp_references(const tp_tensor *t) { return given(t) ? atomic_load_explicit(&t->refs, memory_order_acquire) : -1; }
 
 bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object)) {
     if (!given(t)) return false;

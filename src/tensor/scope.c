@@ -136,6 +136,11 @@ tp_tensor *tp_keep(tp_tensor *t) {
     return t;
 }
 
+tp_tensor *tp_own(tp_tensor *t) {
+    tpi_scope_take(t);
+    return t;
+}
+
 void tpi_scope_take(tp_tensor *t) {
     struct scopes *s = scopes;
     if (!t || lost || !s || !s->depth) return;

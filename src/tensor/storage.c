@@ -18,6 +18,7 @@ static tpi_storage *header_new(tp_device device, size_t room) {
     s->room = (uint32_t)room;
     s->data = (char *)s + TPI_ALIGN;
     s->bytes = 0;
+    s->capacity = room;
     s->release = NULL;
     s->context = NULL;
     s->foreign = false;
@@ -35,6 +36,7 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     s->bytes = bytes;
     if (inside) return s;
     s->data = tpi_device_alloc(device, bytes);
+    s->capacity = bytes;
     if (s->data) return s;
     header_free(s);
     return NULL;
@@ -44,7 +46,7 @@ tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (
     tpi_storage *s = header_new(device, 0);
     if (!s) return NULL;
     s->data = data;
-    s->bytes = bytes;
+    s->bytes = s->capacity = bytes;
     s->release = release;
     s->context = context;
     s->foreign = true;
@@ -67,21 +69,23 @@ static bool copy_bytes(tp_device device, char *to, char *from, size_t bytes) {
     return ok;
 }
 
-bool tpi_storage_grow(tpi_storage *s, size_t bytes) {
-    if (bytes <= s->bytes) return true;
-    if (s->inside && bytes <= s->room) {
+bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
+    if (bytes <= s->capacity) {
         s->bytes = bytes;
         return true;
     }
+    if (s->foreign)
+        return tpi_refuse(TP_ERR_RUNTIME, "Trying to resize storage that is not resizable: cannot grow memory that is not the library's (it has "
+                                          "%zu bytes, %zu are needed)", s->bytes, bytes);
     char *data = tpi_device_alloc(s->device, bytes);
     if (!data) return false;
     if (!copy_bytes(s->device, data, s->data, s->bytes)) {
         tpi_device_free(s->device, data, bytes);
         return false;
     }
-    if (!s->inside) tpi_device_free(s->device, s->data, s->bytes);
+    if (!s->inside) tpi_device_free(s->device, s->data, s->capacity);
     s->data = data;
-    s->bytes = bytes;
+    s->bytes = s->capacity = bytes;
     s->inside = false;
     return true;
 }
@@ -90,7 +94,48 @@ void tpi_storage_free(tpi_storage *s) {
     if (s->foreign) {
         if (s->release) s->release(s->context);
     } else if (!s->inside) {
-        tpi_device_free(s->device, s->data, s->bytes);
+        tpi_device_free(s->device, s->data, s->capacity);
     }
     header_free(s);
+}
+
+/* ---- What the user holds ------------------------------------------------------------------------------------------------ */
+
+static bool given(const tpi_storage *s) { return s || tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL"); }
+
+static bool is_size(int64_t bytes) {
+    return bytes >= 0 || tpi_refuse(TP_ERR_VALUE, "argument 'bytes': expected 0 or more, got %lld", (long long)bytes);
+}
+
+tp_storage *tp_storage_of(const tp_tensor *t) {
+    if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
+    return tpi_storage_retain(t->storage);
+}
+
+tp_storage *tp_storage_new(int64_t bytes, tp_device device) {
+    return is_size(bytes) ? tpi_storage_new(device.type ? device : tpi_device_default, (size_t)bytes) : NULL;
+}
+
+tp_storage *tp_storage_over(void *data, int64_t bytes, void (*release)(void *context), void *context) {
+    if (!is_size(bytes)) return NULL;
+    if (bytes && !data) return tpi_fail(TP_ERR_VALUE, "argument 'data': expected %lld bytes, got NULL", (long long)bytes);
+    return tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, release, context);
+}
+
+tp_storage *tp_storage_retain(tp_storage *s) { return given(s) ? tpi_storage_retain(s) : NULL; }
+
+void tp_storage_release(tp_storage *s) {
+    if (s) tpi_storage_release(s);
+}
+
+void *tp_storage_data(const tp_storage *s) { return given(s) ? s->data : NULL; }
+int64_t tp_storage_size(const tp_storage *s) { return given(s) ? (int64_t)s->bytes : -1; }
+tp_device tp_storage_device(const tp_storage *s) { return given(s) ? s->device : (tp_device){0, 0}; }
+int64_t tp_storage_references(const tp_storage *s) { return given(s) ? atomic_load_explicit(&s->refs, memory_order_acquire) : -1; }
+
+bool tp_storage_resize(tp_storage *s, int64_t bytes) {
+    if (!given(s) || !is_size(bytes)) return false;
+    if ((size_t)bytes > s->capacity && !s->foreign && atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
+        return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that tensors use (it has room for %zu bytes, %lld are needed)", s->capacity, (long long)bytes);
+    return tpi_storage_resize(s, (size_t)bytes);
 }

@@ -7,8 +7,8 @@
 tpi_storage *tpi_storage_new(tp_device device, size_t bytes);
 /* Somebody else's memory; release(context), if given, is called once when the last reference goes. On failure it is not called. */
 tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (*release)(void *context), void *context);
-/* Makes it at least `bytes` large, keeping its contents; only for memory of our own that one tensor alone uses. */
-bool tpi_storage_grow(tpi_storage *s, size_t bytes);
+/* Makes it `bytes` large, keeping its contents. If it has to move, whoever remembers the address must look again. */
+bool tpi_storage_resize(tpi_storage *s, size_t bytes);
 void tpi_storage_free(tpi_storage *s); /* the last reference is gone */
 
 static inline tpi_storage *tpi_storage_retain(tpi_storage *s) {

@@ -6,6 +6,7 @@
 #include "tensor/storage.h"
 #include <string.h>
 
+TPI_THREAD_LOCAL tp_device tpi_device_default = {TP_CPU, 0};
 void (*tpi_autograd_free)(tp_tensor *t);
 void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of);
 const char *(*tpi_grad_fn_name)(const tp_tensor *t);
@@ -44,6 +45,7 @@ static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
     t->base = NULL;
     t->binding = NULL;
     t->binding_gone = NULL;
+    t->counter = NULL;
     return t;
 }
 
@@ -52,11 +54,33 @@ static void header_free(tp_tensor *t) {
     tpi_delete(t, sizeof *t);
 }
 
+/* ---- Version counters of their own ---- */
+
+static tpi_counter *share_counter(const tp_tensor *t) {
+    if (t->counter) atomic_fetch_add_explicit(&t->counter->refs, 1, memory_order_relaxed);
+    return t->counter;
+}
+
+static void drop_counter(tpi_counter *counter) {
+    if (counter && atomic_fetch_sub_explicit(&counter->refs, 1, memory_order_acq_rel) == 1) tpi_delete(counter, sizeof *counter);
+}
+
+bool tpi_count_versions(tp_tensor *t, uint32_t from) {
+    tpi_counter *counter = tpi_new(sizeof *counter);
+    if (!counter) return false;
+    atomic_init(&counter->refs, 1);
+    atomic_init(&counter->version, from);
+    drop_counter(t->counter);
+    t->counter = counter;
+    return true;
+}
+
 static void tensor_free(tp_tensor *t) {
     if (t->binding_gone) t->binding_gone(t->binding);
     if (t->autograd && tpi_autograd_free) tpi_autograd_free(t);
     tp_tensor *base = t->base;
     tpi_storage_release(t->storage);
+    if (t->counter) drop_counter(t->counter);
     header_free(t);
     if (base) tp_release(base);
 }
@@ -255,6 +279,7 @@ tp_tensor *tpi_of_scalar(tp_scalar s, tp_dtype dtype, tp_device device) {
 static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
     tpi_storage_retain(t->storage);
     t->flags = of->flags & (TPI_UNTRACKED | TPI_INFERENCE);
+    t->counter = share_counter(of);
     t->base = tpi_retain(of->base ? of->base : of);
     if (tpi_autograd_of_view) tpi_autograd_of_view(t, of);
     return t;
@@ -278,16 +303,14 @@ tp_tensor *tpi_detached(tp_tensor *of) {
     if (of->ndim) memcpy(t->shape, of->shape, dims_bytes(of->ndim));
     t->numel = of->numel;
     t->storage = tpi_storage_retain(of->storage);
+    t->counter = share_counter(of);
     t->data = of->data;
     t->flags = of->flags & (TPI_WRAPPED | TPI_UNTRACKED | TPI_INFERENCE);
     return t;
 }
 
-bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
-    tp_ints sizes = tp_ints_view(g->shape, g->ndim), steps = tp_ints_view(g->ndim ? g->strides : NULL, g->ndim);
-    /* A second header on the same storage does the checks and brings the room for the dims, which then changes hands. */
-    tp_tensor *made = tensor_over(t->storage, (tp_dtype)t->dtype, sizes, steps, g->offset * (int64_t)tpi_itemsize(t));
-    if (!made) return false;
+/* t gets the geometry of the new header `made`, which brings the room for the dims and ends here. */
+static void take_geometry(tp_tensor *t, tp_tensor *made) {
     if (t->shape != t->inline_dims) tpi_delete(t->shape, dims_bytes(t->ndim));
     if (made->shape == made->inline_dims) {
         memcpy(t->inline_dims, made->inline_dims, sizeof t->inline_dims);
@@ -296,11 +319,42 @@ bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
         t->shape = made->shape;
         made->shape = made->inline_dims;
     }
-    t->strides = t->shape + g->ndim;
-    t->ndim = (uint8_t)g->ndim;
+    t->ndim = made->ndim;
+    t->strides = t->shape + t->ndim;
+    t->dtype = made->dtype;
     t->numel = made->numel;
     t->data = made->data;
     header_free(made);
+}
+
+/* A second header on the storage, which does all checks. */
+static tp_tensor *header_for(tpi_storage *s, tp_dtype dtype, const tpi_geometry *g) {
+    tp_ints sizes = tp_ints_view(g->shape, g->ndim), steps = tp_ints_view(g->ndim ? g->strides : NULL, g->ndim);
+    int64_t byte_offset;
+    if (!is_dtype(dtype)) return NULL;
+    if (__builtin_mul_overflow(g->offset, (int64_t)tpi_dtype_bytes[dtype], &byte_offset)) byte_offset = INT64_MAX;
+    return tensor_over(s, dtype, sizes, steps, byte_offset);
+}
+
+bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
+    tp_tensor *made = header_for(t->storage, (tp_dtype)t->dtype, g);
+    if (made) take_geometry(t, made);
+    return made != NULL;
+}
+
+bool tpi_set_storage(tp_tensor *t, tpi_storage *storage, const tpi_geometry *g) {
+    tp_tensor *made = header_for(storage, g->dtype ? g->dtype : (tp_dtype)t->dtype, g), *base = t->base;
+    if (!made) return false;
+    if (!t->counter && !tpi_count_versions(t, tpi_version(t))) {
+        header_free(made);
+        return false;
+    }
+    tpi_storage *before = t->storage;
+    t->storage = tpi_storage_retain(storage);
+    t->base = NULL;
+    take_geometry(t, made);
+    tpi_storage_release(before);
+    tp_release(base);
     return true;
 }
 
@@ -308,12 +362,10 @@ bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g) {
 static bool make_room(tp_tensor *t, size_t bytes) {
     tpi_storage *s = t->storage;
     if (bytes <= s->bytes) return true;
-    if (s->foreign)
-        return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that is not the library's (it has %zu bytes, %zu are needed)", s->bytes, bytes);
-    if (atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
+    if (bytes > s->capacity && !s->foreign && atomic_load_explicit(&s->refs, memory_order_acquire) != 1)
         return tpi_refuse(TP_ERR_RUNTIME, "cannot grow memory that other tensors share (it has %zu bytes, %zu are needed)", s->bytes, bytes);
     ptrdiff_t at = t->data - s->data;
-    if (!tpi_storage_grow(s, bytes)) return false;
+    if (!tpi_storage_resize(s, bytes)) return false;
     t->data = s->data + at;
     return true;
 }

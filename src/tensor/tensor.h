@@ -1,4 +1,5 @@
-/* The tensor's insides. Storage holds the memory and the version counter; a tensor is a strided view on it.
+/* The tensor's insides. Storage holds the memory and the version counter; a tensor is a strided view on it, which may count versions
+ * of its own.
  *
  * Internal functions (tpi_*) return owned references and never touch the user's scopes; only the public wrappers
  * (tp_*) hand their results to the innermost scope. */
@@ -10,22 +11,29 @@
 #include "base/error.h"
 #include "base/memory.h"
 
-typedef struct tpi_storage {
+typedef struct tp_storage {
     atomic_int refs;
     tp_device device;
     atomic_uint version;             /* raised by every in-place write through a tracked tensor */
     uint32_t room;                   /* bytes behind the header in its own block, where small data lives; 0 if there are none */
     char *data;
     size_t bytes;
+    size_t capacity;                 /* bytes of the block: more than `bytes` after it shrank */
     void (*release)(void *context);  /* foreign memory: called once at the end; NULL for our own blocks */
     void *context;
     bool foreign;
     bool inside;                     /* data is in that room */
 } tpi_storage;
 
+/* A version counter of their own, for tensors that look at memory of others unseen (.data), and those whose storage was exchanged. */
+typedef struct tpi_counter {
+    atomic_int refs;
+    atomic_uint version;
+} tpi_counter;
+
 enum { /* tensor flags */
     TPI_WRAPPED = 1,    /* a number in a tensor's clothes: weak in promotion */
-    TPI_UNTRACKED = 2,  /* made by .data or in an inference scope: writes do not raise the version */
+    TPI_UNTRACKED = 2,  /* made in an inference scope: writes do not raise the version */
     TPI_INFERENCE = 4   /* made in an inference scope: may not be recorded later */
 };
 #define TPI_INLINE_DIMS 5
@@ -47,6 +55,7 @@ struct tp_tensor {
     struct tp_tensor *base;          /* a view's base (never itself a view), owned; NULL if not a view */
     void *binding;                   /* a language binding's object for this tensor, borrowed */
     void (*binding_gone)(void *binding);
+    tpi_counter *counter;            /* shared with views and detached tensors; NULL: the storage's version counts */
     int64_t inline_dims[2 * TPI_INLINE_DIMS];
 };
 
@@ -54,6 +63,8 @@ struct tp_tensor {
 extern void (*tpi_autograd_free)(tp_tensor *t);
 extern void (*tpi_autograd_of_view)(tp_tensor *view, tp_tensor *of); /* unused until the tape is there: may be NULL */
 extern const char *(*tpi_grad_fn_name)(const tp_tensor *t); /* for printing: "MulBackward0", NULL for leaves; installed likewise */
+
+extern TPI_THREAD_LOCAL tp_device tpi_device_default; /* of what creation operators make */
 
 static inline tp_ints tpi_shape(const tp_tensor *t) { return (tp_ints){t->shape, t->ndim}; }
 static inline tp_ints tpi_strides(const tp_tensor *t) { return (tp_ints){t->strides, t->ndim}; }
@@ -63,10 +74,11 @@ static inline tp_tensor *tpi_retain(tp_tensor *t) {
     if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
     return t;
 }
+static inline atomic_uint *tpi_version_of(const tp_tensor *t) { return t->counter ? &t->counter->version : &t->storage->version; }
 static inline void tpi_touch(tp_tensor *t) { /* after an in-place write */
-    if (!(t->flags & TPI_UNTRACKED)) atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed);
+    if (!(t->flags & TPI_UNTRACKED)) atomic_fetch_add_explicit(tpi_version_of(t), 1, memory_order_relaxed);
 }
-static inline uint32_t tpi_version(const tp_tensor *t) { return atomic_load_explicit(&t->storage->version, memory_order_relaxed); }
+static inline uint32_t tpi_version(const tp_tensor *t) { return atomic_load_explicit(tpi_version_of(t), memory_order_relaxed); }
 #define tpi_release tp_release
 void tpi_release_list(tp_tensors list); /* releases each tensor, then the array (from tpi_malloc) */
 
@@ -99,6 +111,9 @@ typedef struct tpi_geometry {
 
 /* Gives t a new geometry on its own storage (t_(), squeeze_()); the data must lie within it. Nothing is changed on failure. */
 bool tpi_set_geometry(tp_tensor *t, const tpi_geometry *g);
+/* The same on another storage, of which it takes a reference: t is no view any more, and counts its versions itself. */
+bool tpi_set_storage(tp_tensor *t, tpi_storage *storage, const tpi_geometry *g);
+bool tpi_count_versions(tp_tensor *t, uint32_t from); /* gives t a counter of its own */
 
 /* ---- Geometry: answers that fail leave an error that names the argument ---- */
 #define TPI_DIM(t, dim) tpi_wrap_dim((dim), (t)->ndim)
