@@ -1,4 +1,4 @@
-/* Reverse-mode differentiation: leaves, backward, hooks, scopes without a tape, custom functions, checkpointing. */
+/* Reverse-mode differentiation: leaves, backward, hooks, scopes without a tape, nodes, custom functions, checkpointing. */
 #ifndef TAPER_AUTOGRAD_H
 #define TAPER_AUTOGRAD_H
 #include <taper/tensor.h>
@@ -14,6 +14,9 @@ TP_API tp_tensor *tp_grad(const tp_tensor *t);          /* borrowed, NULL if the
 TP_API bool tp_set_grad(tp_tensor *t, tp_tensor *grad); /* NULL clears it; grad must have t's shape, dtype and device */
 TP_API bool tp_zero_grad(tp_tensor *t);                 /* forgets the gradient */
 TP_API bool tp_retain_grad(tp_tensor *t);               /* keep the gradient of a tensor that is not a leaf */
+TP_API bool tp_retains_grad(const tp_tensor *t);        /* was tp_retain_grad called? Leaves answer false */
+TP_API int64_t tp_output_nr(const tp_tensor *t);        /* which result of the call that made it; 0 for leaves */
+TP_API bool tp_is_inference(const tp_tensor *t);        /* made in an inference scope */
 TP_API tp_tensor *tp_detach(tp_tensor *t);              /* the same data without history */
 TP_API bool tp_detach_(tp_tensor *t);
 
@@ -22,8 +25,12 @@ typedef struct tp_backward_options {
     tp_tensor *gradient; /* NULL: ones, for a one-element tensor */
     bool retain_graph;   /* keep what backward needs, for another backward */
     bool create_graph;   /* record the backward itself, for gradients of gradients (retains the graph too) */
+    tp_tensors inputs;   /* accumulate into these alone; none: into all leaves */
 } tp_backward_options;
 TP_API bool tp_backward_with(tp_tensor *root, const tp_backward_options *options);
+/* The backward of several results at once. gradients: NULL or one per root (entries may be NULL: ones, for one-element tensors); options may
+ * be NULL, their `gradient` does not count. */
+TP_API bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_backward_options *options);
 #ifdef __cplusplus
 static inline bool tp_backward(tp_tensor *root, tp_backward_options o = tp_backward_options()) {
     o.size = (int64_t)sizeof o;
@@ -40,6 +47,7 @@ static inline bool tp_backward(tp_tensor *root, tp_backward_options o = tp_backw
 typedef struct tp_grad_options {
     int64_t size;
     bool retain_graph, create_graph, allow_unused;
+    bool materialize_grads; /* an input that was not used gets zeros instead (allow_unused does not matter then) */
 } tp_grad_options;
 TP_API bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads, const tp_grad_options *options);
 
@@ -50,6 +58,8 @@ typedef struct tp_grad_mode {
 TP_API tp_grad_mode tp_grad_mode_enter(bool grad_on, bool inference); /* returns what was before */
 TP_API void tp_grad_mode_leave(tp_grad_mode *before);
 TP_API bool tp_grad_enabled(void);
+TP_API void tp_set_grad_enabled(bool on); /* of this thread, without a scope; inference scopes record nothing in any case */
+TP_API bool tp_inference_enabled(void);
 #define TP_GRAD_MODE_(on, inference) \
     for (tp_grad_mode tp_mode_here_ __attribute__((cleanup(tp_grad_mode_leave))) = tp_grad_mode_enter(on, inference), *tp_mode_once_ = &tp_mode_here_; \
          tp_mode_once_; tp_mode_once_ = NULL)
@@ -64,6 +74,54 @@ TP_API bool tp_grad_enabled(void);
 typedef tp_tensor *(*tp_hook_fn)(tp_tensor *grad, void *context);
 TP_API int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(void *context)); /* a handle > 0; 0 on failure */
 TP_API bool tp_remove_hook(tp_tensor *t, int64_t handle);
+/* Runs after a backward has added to the leaf's gradient. False stops the backward. tp_remove_hook removes these too. */
+typedef bool (*tp_leaf_hook_fn)(tp_tensor *leaf, void *context);
+TP_API int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context));
+
+/* ---- The tape's nodes ----------------------------------------------------------------------------------------------------------
+ * A recorded call is a node; its edges lead to the nodes of its inputs, and to an "AccumulateGrad" node for a leaf. One node has one
+ * address while anything holds it. Nodes are counted: functions that return one hand over a reference. */
+typedef struct tp_node tp_node;
+TP_API tp_node *tp_grad_fn(const tp_tensor *t);         /* the node whose result t is; NULL for leaves */
+TP_API tp_node *tp_grad_accumulator(tp_tensor *leaf);   /* the node through which gradients reach a leaf that requires them */
+TP_API tp_node *tp_node_retain(tp_node *node);
+TP_API void tp_node_release(tp_node *node);             /* NULL is fine */
+TP_API const char *tp_node_name(const tp_node *node);   /* "MulBackward0" */
+TP_API uint64_t tp_node_sequence(const tp_node *node);  /* grows with each call of the thread; UINT64_MAX for "AccumulateGrad" */
+TP_API int64_t tp_node_inputs(const tp_node *node);     /* gradients that flow in: the results of the call */
+TP_API int64_t tp_node_edges(const tp_node *node);      /* gradients that flow out: the tensors the call was given */
+/* The node at the end of edge i, and which of its gradients goes in there; NULL: that input needs none (input_nr is 0 then). */
+TP_API tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr);
+TP_API tp_tensor *tp_node_variable(const tp_node *node); /* of an "AccumulateGrad": the leaf, borrowed; NULL for others */
+/* Runs the node by itself: grads has tp_node_inputs entries (NULL: none), grad_inputs gets tp_node_edges. Hooks do not run. */
+TP_API bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
+TP_API void *tp_node_binding(const tp_node *node);      /* as tp_binding and tp_set_binding of tensors */
+TP_API bool tp_node_set_binding(tp_node *node, void *object, void (*gone)(void *object));
+
+/* Hooks of a node. Before it runs: grad_inputs is empty, and the hook may replace grad_outputs. After it: the hook sees both, and may
+ * replace grad_inputs. To replace, it fills all of `replaced` (NULL: no gradient), handing over references. */
+typedef enum tp_hook_result { TP_HOOK_FAILED = -1, TP_HOOK_KEEP = 0, TP_HOOK_REPLACE = 1 } tp_hook_result;
+typedef tp_hook_result (*tp_node_hook_fn)(tp_tensors grad_inputs, tp_tensors grad_outputs, tp_tensor **replaced, void *context);
+TP_API int64_t tp_node_add_hook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context)); /* a handle > 0; 0 on failure */
+TP_API int64_t tp_node_add_prehook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context));
+TP_API bool tp_node_remove_hook(tp_node *node, int64_t handle); /* either kind */
+
+/* ---- What is kept for backward, in other hands ----------------------------------------------------------------------------------
+ * While such hooks are pushed, each tensor that a call of this thread saves is packed into an object of the user's instead, and unpacked
+ * when backward needs it. The innermost hooks count. They live until they are popped and no graph needs them. An object that holds the
+ * very tensor it was given may keep the graph alive for ever, since that tensor may be a result of the call: hold tp_detach(t). */
+typedef struct tp_saved_hooks {
+    int64_t size;                                        /* sizeof(tp_saved_hooks) */
+    void *(*pack)(tp_tensor *t, void *context);          /* runs without a tape; NULL, or an error left: the call fails */
+    tp_tensor *(*unpack)(void *packed, void *context);   /* hands over a reference; the object stays */
+    void (*drop)(void *packed, void *context);           /* the graph lets go of the object; may be NULL */
+    void *context;
+    void (*release)(void *context);                      /* once, at the end; may be NULL */
+} tp_saved_hooks;
+TP_API bool tp_push_saved_hooks(const tp_saved_hooks *hooks); /* on failure nothing is released */
+TP_API bool tp_pop_saved_hooks(void);
+/* Refuses tp_push_saved_hooks in this thread with that message; NULL allows it again. Returns what was set before. */
+TP_API const char *tp_forbid_saved_hooks(const char *message);
 
 /* A custom differentiable function. forward computes the outputs (it runs without a tape); backward gets one gradient per output
  * (NULL where none came) and fills one per input (NULL: none), handing over references. Both get the caller's context.
@@ -77,11 +135,17 @@ typedef struct tp_function {
     bool (*backward)(tp_function_call *call, void *context, tp_tensor *const *grads, int64_t noutputs, tp_tensor **grad_inputs, int64_t ninputs);
     void (*release)(void *context); /* when the graph lets go of the call; may be NULL */
 } tp_function;
-TP_API bool tp_function_save(tp_function_call *call, tp_tensors tensors);
+TP_API bool tp_function_save(tp_function_call *call, tp_tensors tensors);    /* in forward: inputs, results or others; entries may be NULL */
+TP_API int64_t tp_function_saved_count(const tp_function_call *call);
 TP_API tp_tensor *tp_function_saved(tp_function_call *call, int64_t i);      /* in backward */
 TP_API bool tp_function_needs(const tp_function_call *call, int64_t input);  /* does this input need a gradient? */
 TP_API void tp_function_mark_dirty(tp_function_call *call, int64_t input);   /* in forward: this input was written in place */
 TP_API void tp_function_mark_nondiff(tp_function_call *call, int64_t output);
+/* In forward: backward gets zeros instead of NULL where no gradient came. */
+TP_API void tp_function_materialize(tp_function_call *call, bool on);
+TP_API void *tp_function_context(const tp_function_call *call);
+TP_API tp_node *tp_function_node(const tp_function_call *call);    /* its node, a reference; NULL if the call is not recorded */
+TP_API tp_function_call *tp_node_function(const tp_node *node);    /* the way back, borrowed; NULL for other nodes */
 TP_API bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs);
 
 /* Activation checkpointing: runs fn without a tape and again in backward, so that what lies between is not kept. The state of the
@@ -92,6 +156,20 @@ TP_API tp_tensor *tp_checkpoint(tp_segment_fn fn, void *context, tp_tensors inpu
 /* Anomaly mode: backward stops at the first NaN and names the forward call that led to it. */
 TP_API bool tp_anomaly_enabled(void);
 TP_API void tp_set_anomaly(bool on);
+/* Does it look for NaN? It does unless told otherwise; failing calls are named in any case. */
+TP_API bool tp_anomaly_checks_nan(void);
+TP_API void tp_set_anomaly_checks_nan(bool on);
+/* While anomaly mode is on, `record` is called for each recorded call and may return an object that tells where the program was. When a
+ * node's backward fails, `describe` is called with the object of its forward call, after the error was set: what it returns is added to
+ * the message (text that lives until its next call; NULL: nothing). `drop` is called when the node goes. */
+typedef struct tp_trace_hooks {
+    int64_t size; /* sizeof(tp_trace_hooks) */
+    void *(*record)(void *context);
+    const char *(*describe)(void *trace, const tp_node *node, void *context);
+    void (*drop)(void *trace, void *context);
+    void *context;
+} tp_trace_hooks;
+TP_API bool tp_set_trace_hooks(const tp_trace_hooks *hooks); /* of the process; NULL: none for calls from now on */
 
 TP_END
 #endif

@@ -2,7 +2,7 @@
  *
  * The node holds the call, and what the call saves is saved in the node, so both end with the graph. forward runs without a tape; then
  * each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place write; an input returned as it is becomes
- * an alias first. */
+ * a view of it first. */
 #include <string.h>
 #include <taper/autograd.h>
 #include "autograd/tape.h"
@@ -14,6 +14,7 @@ struct tp_function_call {
     tpi_node_class cls;       /* of this call's node */
     tpi_node *node;           /* NULL when nothing is recorded; borrowed */
     bool in_forward;
+    bool materialize;         /* backward gets zeros where no gradient came */
     int64_t ninputs, noutputs;
     bool *dirty, *nondiff;    /* one block: per input, per output */
     tp_tensor **kept;         /* forward: what tp_function_save was given, owned, until the outputs are known */
@@ -47,12 +48,32 @@ static void custom_release(tpi_node *node) {
     call_free(call_of(node));
 }
 
-static bool custom_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    tp_function_call *call = call_of(node);
+static bool run_backward(tp_function_call *call, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     tpi_callback callback = tpi_callback_begin();
     bool ok = call->function.backward(call, call->context, grads, call->noutputs, grad_inputs, call->ninputs);
     tpi_callback_end(&callback, call->ninputs, grad_inputs);
     return ok || tpi_refuse(TP_ERR_RUNTIME, "the backward of %s failed", call->name);
+}
+
+/* full: room for all gradients, of which those that came are borrowed. */
+static bool run_with_zeros(tp_function_call *call, tpi_node *node, tp_tensor *const *grads, tp_tensor **full, tp_tensor **grad_inputs) {
+    bool ok = true;
+    for (int64_t o = 0; ok && o < call->noutputs; o++)
+        if (!(full[o] = grads[o]) && node->metas[o].shape) ok = (full[o] = tpi_node_zeros(node, (int)o)) != NULL;
+    ok = ok && run_backward(call, full, grad_inputs);
+    for (int64_t o = 0; o < call->noutputs; o++)
+        if (!grads[o]) tpi_release(full[o]);
+    return ok;
+}
+
+static bool custom_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    tp_function_call *call = call_of(node);
+    if (!call->materialize) return run_backward(call, grads, grad_inputs);
+    size_t bytes = (size_t)call->noutputs * sizeof(tp_tensor *);
+    tp_tensor **full = tpi_new0(bytes);
+    bool ok = full && run_with_zeros(call, node, grads, full, grad_inputs);
+    if (full) tpi_delete(full, bytes);
+    return ok;
 }
 
 static char *joined(const char *a, const char *b) {
@@ -111,22 +132,36 @@ static int64_t index_in(const tp_tensor *t, tp_tensor *const *list, int64_t n) {
     return -1;
 }
 
-/* An output that has a history or is an input already, and was not written, goes out as an alias. */
-static bool make_fresh(tp_tensor **output) {
-    tp_tensor *alias = tpi_detached(*output);
-    if (!alias) return false;
+static bool instead(tp_tensor **output, tp_tensor *made) {
+    if (!made) return false;
     tpi_release(*output);
-    *output = alias;
+    *output = made;
     return true;
+}
+
+static tp_tensor *view_of(tp_tensor *t) {
+    bool off = tpi_grad_off;
+    tpi_grad_off = true;
+    tp_tensor *view = tpi_alias(t, t->ndim, t->shape, t->strides, tpi_offset(t));
+    tpi_grad_off = off;
+    return view;
+}
+
+/* Does the output get a history? */
+static bool differs(const tp_function_call *call, int64_t o, const tp_tensor *output) {
+    return call->node && call->node->live && !call->nondiff[o] && tpi_differentiable(output);
 }
 
 static bool attach_output(tp_function_call *call, tp_tensors inputs, int64_t o, tp_tensor **output) {
     if (!*output) return true;
     int64_t input = index_in(*output, inputs.v, inputs.n);
-    if (input >= 0 && call->dirty[input])
-        return call->nondiff[o] || tpi_attach_inplace(call->node, (int)o, *output, (int)input);
-    if ((input >= 0 || (*output)->requires_grad) && !make_fresh(output)) return false;
-    return call->nondiff[o] || tpi_node_attach(call->node, (int)o, *output);
+    bool recorded = differs(call, o, *output);
+    if (input >= 0 && call->dirty[input]) return !recorded || tpi_attach_inplace(call->node, (int)o, *output, (int)input);
+    if (input >= 0 && !instead(output, recorded ? view_of(*output) : tpi_detached(*output))) return false;
+    if ((*output)->requires_grad && !instead(output, tpi_detached(*output))) return false;
+    if (!recorded) return !call->node || tpi_meta_set(&call->node->metas[o], *output); /* backward may want zeros like it */
+    if ((*output)->base) (*output)->flags |= TPI_CUSTOM_VIEW;
+    return tpi_node_attach(call->node, (int)o, *output);
 }
 
 /* Turns what forward kept into the node's saved tensors, now that it is known which of them are outputs. */
@@ -139,22 +174,32 @@ static bool save_kept(tp_function_call *call, tp_tensor *const *outputs) {
     call->node->nsaved = (uint32_t)call->nkept;
     bool ok = true;
     for (int64_t i = 0; ok && i < call->nkept; i++) {
-        int64_t o = index_in(call->kept[i], outputs, call->noutputs);
-        ok = o >= 0 ? tpi_saved_output(&saved[i], call->kept[i], (uint32_t)o) : tpi_saved_input(&saved[i], call->kept[i]);
+        int64_t o = call->kept[i] ? index_in(call->kept[i], outputs, call->noutputs) : -1;
+        ok = o >= 0 && outputs[o]->requires_grad ? tpi_saved_output(&saved[i], call->kept[i], (uint32_t)o) : tpi_saved_input(&saved[i], call->kept[i]);
     }
     drop_kept(call);
     return ok;
 }
 
+static bool check_dirty(const tp_function_call *call, tp_tensors inputs, tp_tensor *const *outputs) {
+    for (int64_t i = 0; i < inputs.n; i++) {
+        if (!call->dirty[i]) continue;
+        if (index_in(inputs.v[i], outputs, call->noutputs) < 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "Some elements marked as dirty during the forward method were not returned as output. The inputs that are "
+                                              "modified inplace must all be outputs of the Function: input %lld of %s", (long long)i, call->name);
+        if (call->node && !tpi_check_recorded_write(inputs.v[i])) return false;
+    }
+    return true;
+}
+
 static bool finish(tp_function_call *call, tp_tensors inputs, tp_tensor **outputs) {
     for (int64_t i = 0; i < inputs.n; i++)
-        if (call->dirty[i] && inputs.v[i]) tpi_touch(inputs.v[i]);
-    if (!call->node) return true;
-    for (int64_t i = 0; i < inputs.n; i++)
-        if (call->dirty[i] && inputs.v[i] && !tpi_check_recorded_write(inputs.v[i])) return false;
+        if (call->dirty[i]) tpi_touch(inputs.v[i]);
+    if (!check_dirty(call, inputs, outputs)) return false;
+    if (call->node && call->node->failed) return false;
     for (int64_t o = 0; o < call->noutputs; o++)
         if (!attach_output(call, inputs, o, &outputs[o])) return false;
-    return save_kept(call, outputs);
+    return !call->node || save_kept(call, outputs);
 }
 
 static bool run_forward(tp_function_call *call, tp_tensors inputs, tp_tensor **outputs) {
@@ -210,6 +255,11 @@ bool tp_function_save(tp_function_call *call, tp_tensors tensors) {
     return true;
 }
 
+int64_t tp_function_saved_count(const tp_function_call *call) {
+    if (call->in_forward) return call->nkept;
+    return call->node ? call->node->nsaved : 0;
+}
+
 tp_tensor *tp_function_saved(tp_function_call *call, int64_t i) {
     int64_t n = call->node ? call->node->nsaved : 0;
     if (call->in_forward || i < 0 || i >= n)
@@ -229,4 +279,12 @@ void tp_function_mark_dirty(tp_function_call *call, int64_t input) {
 void tp_function_mark_nondiff(tp_function_call *call, int64_t output) {
     if (output >= 0 && output < call->noutputs) call->nondiff[output] = true;
     else tpi_fail(TP_ERR_INDEX, "argument 'output': %s has %lld outputs, got index %lld", call->name, (long long)call->noutputs, (long long)output);
+}
+
+void tp_function_materialize(tp_function_call *call, bool on) { call->materialize = on; }
+void *tp_function_context(const tp_function_call *call) { return call->context; }
+tp_node *tp_function_node(const tp_function_call *call) { return tpi_node_retain(call->node); }
+
+tp_function_call *tp_node_function(const tp_node *node) {
+    return node && node->cls->backward == custom_backward ? *(tp_function_call **)node->attrs : NULL;
 }

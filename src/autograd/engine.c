@@ -278,8 +278,8 @@ static void release_n(uint32_t n, tp_tensor **list) {
     }
 }
 
-bool tpi_node_apply(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    bool ok = node->cls->backward(node, grads, grad_inputs);
+/* The last step of a node's turn, if what came before went well. */
+static bool fit_all(tpi_node *node, bool ok, tp_tensor **grad_inputs) {
     for (uint32_t i = 0; ok && i < node->nedges; i++) {
         if (!grad_inputs[i]) continue;
         const tpi_edge *edge = &node->edges[i];
@@ -290,6 +290,23 @@ bool tpi_node_apply(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_in
     }
     if (!ok) release_n(node->nedges, grad_inputs);
     return ok;
+}
+
+bool tpi_node_apply(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    return fit_all(node, node->cls->backward(node, grads, grad_inputs), grad_inputs);
+}
+
+/* The same between the user's hooks, which may replace what goes in and what comes out. */
+static bool apply_with_hooks(tpi_node *node, tp_tensor **grads, tp_tensor **grad_inputs) {
+    tp_tensors in = {grads, node->noutputs}, out = {grad_inputs, node->nedges};
+    tpi_extra *extra = node->extra;
+    if (extra->before && !tpi_node_hooks_run(&extra->before, (tp_tensors){NULL, 0}, in, in.n, in.v)) return false;
+    bool any = false;
+    for (uint32_t o = 0; o < node->noutputs; o++) any |= grads[o] != NULL;
+    if (!any) return true;
+    bool ok = node->cls->backward(node, grads, grad_inputs);
+    if (ok && extra->after) ok = tpi_node_hooks_run(&extra->after, out, in, out.n, out.v);
+    return fit_all(node, ok, grad_inputs);
 }
 
 /* May the engine write into g? Only if nobody else can see it. */
@@ -373,25 +390,25 @@ static bool turn(run *r, uint32_t id) {
         any = true;
         if (!watch_grad(node, o, &grads[o])) return false;
     }
-    for (uint32_t c = e->capture; c; c = r->captures[c - 1].next) {
+    for (uint32_t c = r->request->accumulate ? 0 : e->capture; c; c = r->captures[c - 1].next) {
         const capture *at = &r->captures[c - 1];
         r->request->grads[at->input] = tpi_retain(grads[at->at.output]);
     }
-    bool runs = !e->stop && (!r->request->only_inputs || e->runs);
+    bool takes = r->request->accumulate && e->capture && tpi_accumulator_leaf(node);
+    bool runs = !e->stop && (!r->request->only_inputs || e->runs || takes);
     if (!runs) {
         release_n(node->noutputs, grads);
         return true;
     }
     memset(r->grad_inputs, 0, node->nedges * sizeof *r->grad_inputs);
     r->now = id;
-    bool ok = !any || tpi_node_apply(node, grads, r->grad_inputs);
+    bool ok = !any || (node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs));
     r->now = NO_KID;
     release_n(node->noutputs, grads);
     if (!r->request->retain_graph && !r->request->create_graph) tpi_node_forget(node);
-    if (ok && any && atomic_load_explicit(&tpi_anomaly, memory_order_relaxed) &&
-        !tpi_anomaly_check(node, (const tp_tensor *const *)r->grad_inputs)) {
-        release_n(node->nedges, r->grad_inputs);
-        return false;
+    if (atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) {
+        if (ok && any && !(ok = tpi_anomaly_check(node, (const tp_tensor *const *)r->grad_inputs))) release_n(node->nedges, r->grad_inputs);
+        if (!ok) tpi_anomaly_tell(node);
     }
     return ok && hand_on(r, e, r->grad_inputs);
 }
@@ -476,7 +493,7 @@ bool tpi_run(const tpi_run_request *request) {
     tpi_edge few[4], *roots = few;
     int64_t n = request->nroots, held = 0;
     if (n > 4 && !(roots = tpi_malloc((size_t)n * sizeof *roots))) return false;
-    for (int64_t i = 0; i < request->ninputs; i++) request->grads[i] = NULL;
+    for (int64_t i = 0; request->grads && i < request->ninputs; i++) request->grads[i] = NULL;
     bool ok = true, off = tpi_grad_off;
     while (ok && held < n)
         if ((ok = root_edge(request->roots[held], held, &roots[held]))) held++;
@@ -489,7 +506,7 @@ bool tpi_run(const tpi_run_request *request) {
         tpi_grad_off = off;
     }
     for (int64_t i = 0; i < held; i++) tpi_node_release(roots[i].node);
-    for (int64_t i = 0; !ok && i < request->ninputs; i++) request->grads[i] = instead(request->grads[i], NULL);
+    for (int64_t i = 0; !ok && request->grads && i < request->ninputs; i++) request->grads[i] = instead(request->grads[i], NULL);
     if (roots != few) tpi_mfree(roots);
     return ok;
 }
@@ -500,14 +517,28 @@ bool tpi_run(const tpi_run_request *request) {
 #define HAS(o, type, field) ((o) && (o)->size >= (int64_t)(offsetof(type, field) + sizeof((o)->field)))
 #define OPTION(o, type, field) (HAS(o, type, field) && (o)->field)
 
-bool tp_backward_with(tp_tensor *root, const tp_backward_options *o) {
+/* Inputs that are not leaves keep their gradients as if the user had called tp_retain_grad. */
+static bool retain_inputs(tp_tensors inputs) {
+    for (int64_t i = 0; i < inputs.n; i++)
+        if (inputs.v[i] && tp_requires_grad(inputs.v[i]) && !tp_retain_grad(inputs.v[i])) return false;
+    return true;
+}
+
+bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_backward_options *o) {
     const char *before = tpi_op_enter("backward");
-    tp_tensor *gradient = HAS(o, tp_backward_options, gradient) ? o->gradient : NULL;
-    bool ok = tpi_run(&(tpi_run_request){.nroots = 1, .roots = &root, .root_grads = &gradient,
+    tp_tensors inputs = HAS(o, tp_backward_options, inputs) ? o->inputs : (tp_tensors){NULL, 0};
+    bool ok = retain_inputs(inputs) &&
+              tpi_run(&(tpi_run_request){.nroots = roots.n, .roots = roots.v, .root_grads = gradients, .ninputs = inputs.n, .inputs = inputs.v,
+                                         .only_inputs = inputs.n > 0, .accumulate = inputs.n > 0,
                                          .retain_graph = OPTION(o, tp_backward_options, retain_graph),
                                          .create_graph = OPTION(o, tp_backward_options, create_graph)});
     tpi_op_leave(before);
     return ok;
+}
+
+bool tp_backward_with(tp_tensor *root, const tp_backward_options *o) {
+    tp_tensor *gradient = HAS(o, tp_backward_options, gradient) ? o->gradient : NULL;
+    return tp_backward_many((tp_tensors){&root, 1}, &gradient, o);
 }
 
 static bool check_used(tp_tensors inputs, tp_tensor **grads) {
@@ -518,12 +549,24 @@ static bool check_used(tp_tensors inputs, tp_tensor **grads) {
     return true;
 }
 
+/* Zeros for inputs that were not used; they require gradients where the backward was recorded, as PyTorch's do. */
+static bool fill_unused(tp_tensors inputs, tp_tensor **grads, bool recorded) {
+    for (int64_t i = 0; i < inputs.n; i++) {
+        if (grads[i]) continue;
+        if (!(grads[i] = tpi_empty_like(inputs.v[i], (tp_dtype)inputs.v[i]->dtype)) || !tpi_fill_data(grads[i], tp_int(0))) return false;
+        if (recorded && !tp_set_requires_grad(grads[i], true)) return false;
+    }
+    return true;
+}
+
 bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads, const tp_grad_options *o) {
     const char *before = tpi_op_enter("gradients");
     bool ok = tpi_run(&(tpi_run_request){.nroots = outputs.n, .roots = outputs.v, .root_grads = grad_outputs, .ninputs = inputs.n, .inputs = inputs.v,
                                          .grads = grads, .only_inputs = true, .retain_graph = OPTION(o, tp_grad_options, retain_graph),
                                          .create_graph = OPTION(o, tp_grad_options, create_graph)});
-    bool handed = ok && (OPTION(o, tp_grad_options, allow_unused) || check_used(inputs, grads));
+    bool zeros = OPTION(o, tp_grad_options, materialize_grads);
+    bool handed = ok && (zeros ? fill_unused(inputs, grads, OPTION(o, tp_grad_options, create_graph))
+                               : OPTION(o, tp_grad_options, allow_unused) || check_used(inputs, grads));
     for (int64_t i = 0; i < inputs.n && ok; i++) {
         if (handed) handed = !grads[i] || (grads[i] = tpi_to_scope(grads[i]));
         else grads[i] = instead(grads[i], NULL);

@@ -1,4 +1,4 @@
-/* Tensor hooks, and the scopes in which callbacks of the user's run.
+/* Hooks of tensors and of nodes, and the scopes in which callbacks of the user's run.
  *
  * A leaf's hooks hang on the leaf; those of a result on its node's output, where they stay if the tensor is written in place or
  * released: a hook sees the gradient of the value the tensor had when it was added. Hooks are counted, so that one may remove
@@ -11,7 +11,11 @@ struct tpi_hook {
     int64_t handle;
     atomic_int refs;
     atomic_bool removed;
-    tp_hook_fn fn;
+    union { /* by the list it is in */
+        tp_hook_fn fn;
+        tp_leaf_hook_fn leaf_fn;
+        tp_node_hook_fn node_fn;
+    };
     void *context;
     void (*release)(void *context);
 };
@@ -50,6 +54,64 @@ void tpi_callback_end(tpi_callback *callback, int64_t n, tp_tensor **handed) {
     tpi_op_now = callback->op;
 }
 
+/* ---- Lists ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t add_to(tpi_hook **list, tpi_hook made) {
+    static atomic_llong handles;
+    tpi_hook *hook = tpi_new0(sizeof *hook);
+    if (!hook) return 0;
+    hook->fn = made.fn, hook->context = made.context, hook->release = made.release;
+    atomic_init(&hook->refs, 1);
+    int64_t handle = hook->handle = atomic_fetch_add(&handles, 1) + 1;
+    tpi_hook **end = list;
+    tpi_weak_lock(list);
+    while (*end) end = &(*end)->next;
+    *end = hook;
+    tpi_weak_unlock(list);
+    return handle;
+}
+
+static bool remove_from(tpi_hook **list, int64_t handle) {
+    tpi_weak_lock(list);
+    tpi_hook **at = list, *found;
+    while (*at && (*at)->handle != handle) at = &(*at)->next;
+    if ((found = *at)) *at = found->next;
+    tpi_weak_unlock(list);
+    if (!found) return false;
+    atomic_store(&found->removed, true);
+    hook_release(found);
+    return true;
+}
+
+/* All hooks are held before the first one runs, since a hook may change the list. */
+typedef struct held {
+    int64_t n;
+    tpi_hook **v, *few[16];
+} held;
+
+static bool hold(tpi_hook **list, held *h) {
+    int64_t n = 0;
+    h->n = 0, h->v = h->few;
+    tpi_weak_lock(list);
+    for (tpi_hook *hook = *list; hook; hook = hook->next) n++;
+    tpi_weak_unlock(list);
+    if (n > 16 && !(h->v = tpi_malloc((size_t)n * sizeof *h->v))) return false;
+    tpi_weak_lock(list);
+    for (tpi_hook *hook = *list; hook && h->n < n; hook = hook->next) {
+        atomic_fetch_add_explicit(&hook->refs, 1, memory_order_relaxed);
+        h->v[h->n++] = hook;
+    }
+    tpi_weak_unlock(list);
+    return true;
+}
+
+static void let_go(held *h) {
+    for (int64_t i = 0; i < h->n; i++) hook_release(h->v[i]);
+    if (h->v != h->few) tpi_mfree(h->v);
+}
+
+static bool counts(const tpi_hook *hook) { return !atomic_load(&hook->removed); }
+
 /* ---- Running -------------------------------------------------------------------------------------------------------------- */
 
 /* One hook's turn: *grad is replaced by what it returns. */
@@ -76,31 +138,74 @@ misfit:
     return false;
 }
 
-/* All hooks are held before the first one runs, since a hook may change the list. */
 bool tpi_hooks_run(tpi_hook **list, const tpi_meta *meta, tp_tensor **grad) {
-    tpi_hook *held[16], **hooks = held;
-    int64_t n = 0;
-    tpi_weak_lock(list);
-    for (tpi_hook *h = *list; h; h = h->next) n++;
-    tpi_weak_unlock(list);
-    if (n > 16 && !(hooks = tpi_malloc((size_t)n * sizeof *hooks))) return false;
-    int64_t taken = 0;
-    tpi_weak_lock(list);
-    for (tpi_hook *h = *list; h && taken < n; h = h->next) {
-        atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
-        hooks[taken++] = h;
-    }
-    tpi_weak_unlock(list);
+    held hooks;
+    if (!hold(list, &hooks)) return false;
     bool ok = true;
-    for (int64_t i = 0; i < taken; i++) {
-        if (ok && !atomic_load(&hooks[i]->removed)) ok = run_one(hooks[i], meta, grad);
-        hook_release(hooks[i]);
+    for (int64_t i = 0; ok && i < hooks.n; i++)
+        if (counts(hooks.v[i])) ok = run_one(hooks.v[i], meta, grad);
+    let_go(&hooks);
+    return ok;
+}
+
+bool tpi_leaf_hooks_run(tpi_hook **list, tp_tensor *leaf) {
+    held hooks;
+    if (!hold(list, &hooks)) return false;
+    bool ok = true;
+    for (int64_t i = 0; ok && i < hooks.n; i++) {
+        if (!counts(hooks.v[i])) continue;
+        tpi_callback callback = tpi_callback_begin();
+        ok = hooks.v[i]->leaf_fn(leaf, hooks.v[i]->context);
+        tpi_callback_end(&callback, 0, NULL);
+        if (!ok) tpi_fail(TP_ERR_RUNTIME, "a hook of a leaf failed");
     }
-    if (hooks != held) tpi_mfree(hooks);
+    let_go(&hooks);
+    return ok;
+}
+
+/* What a node's hook put in the place of a gradient must look like it; none may come where none was. */
+static bool may_replace(const tp_tensor *before, const tp_tensor *after, int64_t i) {
+    if (!after || (before && after->dtype == before->dtype && tpi_same_shape(after, before))) return true;
+    if (!before) return tpi_refuse(TP_ERR_RUNTIME, "a hook can't replace a None gradient with a non-None value: gradient %lld", (long long)i);
+    return tpi_refuse(TP_ERR_RUNTIME, "a hook has changed gradient %lld from %s of shape %s to %s of shape %s", (long long)i,
+                      tp_dtype_name((tp_dtype)before->dtype), tpi_shape_text(tpi_shape(before)), tp_dtype_name((tp_dtype)after->dtype),
+                      tpi_shape_text(tpi_shape(after)));
+}
+
+/* replaced: n empty slots. */
+static bool run_node_hook(const tpi_hook *hook, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads, tp_tensor **replaced) {
+    tpi_callback callback = tpi_callback_begin();
+    tp_hook_result result = hook->node_fn(grad_inputs, grad_outputs, replaced, hook->context);
+    tpi_callback_end(&callback, n, replaced);
+    bool ok = result != TP_HOOK_FAILED || tpi_refuse(TP_ERR_RUNTIME, "a hook of a node failed");
+    for (int64_t i = 0; ok && result == TP_HOOK_REPLACE && i < n; i++) ok = may_replace(grads[i], replaced[i], i);
+    for (int64_t i = 0; i < n; i++) {
+        bool takes = ok && result == TP_HOOK_REPLACE;
+        tpi_release(takes ? grads[i] : replaced[i]);
+        if (takes) grads[i] = replaced[i];
+        replaced[i] = NULL;
+    }
+    return ok;
+}
+
+bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads) {
+    held hooks;
+    tp_tensor *few[8] = {NULL}, **replaced = few;
+    size_t bytes = (size_t)n * sizeof *replaced;
+    if (n > 8 && !(replaced = tpi_new0(bytes))) return false;
+    bool ok = hold(list, &hooks);
+    for (int64_t i = 0; ok && i < hooks.n; i++)
+        if (counts(hooks.v[i])) ok = run_node_hook(hooks.v[i], grad_inputs, grad_outputs, n, grads, replaced);
+    let_go(&hooks);
+    if (replaced != few) tpi_delete(replaced, bytes);
     return ok;
 }
 
 /* ---- What the user sees ------------------------------------------------------------------------------------------------------ */
+
+static bool given(const void *object, const char *name, const char *kind) {
+    return object || tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a %s, got NULL", name, kind);
+}
 
 static tpi_hook **hooks_of(tp_tensor *t) {
     tpi_autograd *ag = tpi_autograd_of(t);
@@ -108,41 +213,46 @@ static tpi_hook **hooks_of(tp_tensor *t) {
     return ag->grad_fn ? &ag->grad_fn->metas[ag->output].hooks : &ag->hooks;
 }
 
+static int64_t refuse_hook(const char *why) {
+    tpi_fail(TP_ERR_RUNTIME, "%s", why);
+    return 0;
+}
+
 int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(void *context)) {
-    static atomic_llong handles;
-    if (!t || !fn) {
-        tpi_fail(TP_ERR_TYPE, "argument '%s': expected a %s, got NULL", t ? "fn" : "t", t ? "function" : "tensor");
-        return 0;
-    }
-    if (!tp_requires_grad(t)) {
-        tpi_fail(TP_ERR_RUNTIME, "cannot register a hook on a tensor that doesn't require gradient");
-        return 0;
-    }
-    tpi_hook *hook = tpi_new0(sizeof *hook);
-    if (!hook) return 0;
-    atomic_init(&hook->refs, 1);
-    hook->handle = atomic_fetch_add(&handles, 1) + 1;
-    hook->fn = fn, hook->context = context, hook->release = release;
-    int64_t handle = hook->handle;
-    tpi_hook **list = hooks_of(t), **end = list;
-    tpi_weak_lock(list);
-    while (*end) end = &(*end)->next;
-    *end = hook;
-    tpi_weak_unlock(list);
-    return handle;
+    if (!given(t, "t", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
+    if (!tp_requires_grad(t)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
+    return add_to(hooks_of(t), (tpi_hook){.fn = fn, .context = context, .release = release});
+}
+
+int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context)) {
+    if (!given(leaf, "leaf", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
+    if (!tp_requires_grad(leaf)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");
+    if (!tp_is_leaf(leaf)) return refuse_hook("post accumulate grad hooks cannot be registered on non-leaf tensors");
+    return add_to(&tpi_autograd_of(leaf)->after, (tpi_hook){.leaf_fn = fn, .context = context, .release = release});
 }
 
 bool tp_remove_hook(tp_tensor *t, int64_t handle) {
-    tpi_hook **list = t ? hooks_of(t) : NULL, *found = NULL;
-    if (list) {
-        tpi_weak_lock(list);
-        tpi_hook **at = list;
-        while (*at && (*at)->handle != handle) at = &(*at)->next;
-        if ((found = *at)) *at = found->next;
-        tpi_weak_unlock(list);
-    }
-    if (!found) return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the tensor has no hook with the handle %lld", (long long)handle);
-    atomic_store(&found->removed, true);
-    hook_release(found);
-    return true;
+    tpi_hook **list = t ? hooks_of(t) : NULL;
+    if (list && (remove_from(list, handle) || remove_from(&tpi_autograd_of(t)->after, handle))) return true;
+    return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the tensor has no hook with the handle %lld", (long long)handle);
+}
+
+static int64_t add_node_hook(tp_node *node, bool before, tpi_hook made) {
+    if (!given(node, "node", "node") || !given((const void *)made.node_fn, "fn", "function")) return 0;
+    tpi_extra *extra = tpi_node_extra(node);
+    return extra ? add_to(before ? &extra->before : &extra->after, made) : 0;
+}
+
+int64_t tp_node_add_hook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context)) {
+    return add_node_hook(node, false, (tpi_hook){.node_fn = fn, .context = context, .release = release});
+}
+
+int64_t tp_node_add_prehook(tp_node *node, tp_node_hook_fn fn, void *context, void (*release)(void *context)) {
+    return add_node_hook(node, true, (tpi_hook){.node_fn = fn, .context = context, .release = release});
+}
+
+bool tp_node_remove_hook(tp_node *node, int64_t handle) {
+    tpi_extra *extra = node ? node->extra : NULL;
+    if (extra && (remove_from(&extra->before, handle) || remove_from(&extra->after, handle))) return true;
+    return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);
 }

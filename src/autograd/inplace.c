@@ -15,9 +15,18 @@ static bool refuse_no_grad_view(void) {
                       "and error-prone, it is forbidden: make the view and the change both inside the no_grad block, or both outside");
 }
 
+static bool refuse_custom_view(const tp_tensor *t) {
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "Output %lld of %s is a view and is being modified inplace. This view was created inside a custom Function (or because an input was "
+                      "returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
+                      "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
+                      (long long)tp_output_nr(t), tp_grad_fn_name(t));
+}
+
 /* With the grad mode on: is t something whose history a write could go into? */
 bool tpi_check_recorded_write(tp_tensor *t) {
     tp_tensor *base = t->base;
+    if (base && (t->flags & TPI_CUSTOM_VIEW) && t->requires_grad) return refuse_custom_view(t);
     if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
     if (base && t->requires_grad && tpi_is_tracked_leaf(base))
         return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
@@ -181,15 +190,28 @@ static bool slices_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor *
 
 static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_backward, NULL};
 
-tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved) {
+/* A new base whose part is t. */
+static tp_tensor *base_around(const slice *s, tp_tensor *t) {
+    tp_tensor *whole = tpi_empty_strided(base_shape(s), base_strides(s), (tp_dtype)t->dtype, tpi_device(t));
+    tp_tensor *part = whole ? tpi_alias(whole, s->view_ndim, view_shape(s).v, view_strides(s).v, s->view_offset - s->base_offset) : NULL;
+    if (!part || !tpi_copy_data(part, t)) {
+        tpi_release(whole);
+        whole = NULL;
+    }
+    tpi_release(part);
+    return whole;
+}
+
+tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved, bool elsewhere) {
     tpi_node *node = inner->outer;
     const slice *s = node->attrs;
-    tp_tensor *base = tpi_alias(saved, s->base_ndim, base_shape(s).v, base_strides(s).v, s->base_offset); /* stands in for the written base */
+    tp_tensor *base = elsewhere ? base_around(s, saved) /* stands in for the written base */
+                                : tpi_alias(saved, s->base_ndim, base_shape(s).v, base_strides(s).v, s->base_offset);
     tpi_autograd *ag = base ? tpi_autograd_make(base) : NULL;
     tp_tensor *t = NULL;
     if (ag) {
         tpi_set_history(base, ag, tpi_node_retain(node), 0);
-        t = recorded_view(base, view_shape(s), view_strides(s), s->view_offset);
+        t = recorded_view(base, view_shape(s), view_strides(s), elsewhere ? s->view_offset - s->base_offset : s->view_offset);
     }
     tpi_release(base);
     return t;

@@ -54,41 +54,46 @@ static tp_tensor *first_grad(tp_tensor *leaf, tp_tensor *g) {
     return tpi_grad_off && may_be_kept(g, leaf) ? tpi_retain(g) : copy_for(g, leaf);
 }
 
-/* In place when there is no tape, so that whoever holds .grad (an optimiser, a bucket) sees the sum. */
-static bool add_to_grad(tpi_autograd *ag, tp_tensor *g) {
-    if (tpi_grad_off && !ag->grad->requires_grad) {
-        if (!tpi_add_grads_into(ag->grad, g)) return false;
-        tpi_touch(ag->grad);
-        return true;
+/* Puts `made` where `had` was, if that is still there. */
+static bool exchange_grad(tpi_autograd *ag, pthread_mutex_t *lock, tp_tensor *had, tp_tensor *made) {
+    pthread_mutex_lock(lock);
+    bool same = ag->grad == had;
+    if (same) ag->grad = made;
+    pthread_mutex_unlock(lock);
+    tpi_release(same ? had : made);
+    return same;
+}
+
+/* Adds in place when there is no tape, so that whoever holds .grad (an optimiser, a bucket) sees the sum. Otherwise the lock is not held
+ * while operators run or gradients are released: both may call out, to code that waits for other threads. */
+static bool add_grad(tpi_autograd *ag, const void *key, tp_tensor *leaf, tp_tensor *g) {
+    pthread_mutex_t *lock = &grad_locks[stripe(key)];
+    for (;;) {
+        pthread_mutex_lock(lock);
+        tp_tensor *had = ag->grad;
+        bool in_place = had && leaf && tpi_grad_off && !had->requires_grad;
+        bool ok = !in_place || tpi_add_grads_into(had, g);
+        if (in_place && ok) tpi_touch(had);
+        if (!in_place) tpi_retain(had);
+        pthread_mutex_unlock(lock);
+        if (in_place) return ok;
+        tp_tensor *made = had ? tpi_add_grads(had, g) : leaf ? first_grad(leaf, g) : copy_for(g, g);
+        bool done = made && exchange_grad(ag, lock, had, made);
+        tpi_release(had);
+        if (!made || done) return made != NULL;
     }
-    tp_tensor *sum = tpi_add_grads(ag->grad, g);
-    if (!sum) return false;
-    tpi_release(ag->grad);
-    ag->grad = sum;
-    return true;
 }
 
 static bool accumulate(tp_tensor *leaf, tp_tensor *g) {
     tpi_autograd *ag = tpi_autograd_make(leaf);
     if (!ag) return false;
-    pthread_mutex_t *lock = &grad_locks[stripe(leaf)];
-    pthread_mutex_lock(lock);
-    bool ok = ag->grad ? add_to_grad(ag, g) : (ag->grad = first_grad(leaf, g)) != NULL;
-    pthread_mutex_unlock(lock);
-    return ok;
+    if (!tpi_same_shape(leaf, g)) /* a graph from before the leaf's data was exchanged */
+        return tpi_refuse(TP_ERR_RUNTIME, "a gradient of shape %s came for a leaf whose shape is %s now", tpi_shape_text(tpi_shape(g)),
+                          tpi_shape_text(tpi_shape(leaf)));
+    return add_grad(ag, leaf, leaf, g);
 }
 
-bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad) {
-    pthread_mutex_t *lock = &grad_locks[stripe(ag)];
-    pthread_mutex_lock(lock);
-    tp_tensor *kept = ag->grad ? tpi_add_grads(ag->grad, grad) : copy_for(grad, grad);
-    if (kept) {
-        tpi_release(ag->grad);
-        ag->grad = kept;
-    }
-    pthread_mutex_unlock(lock);
-    return kept != NULL;
-}
+bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad) { return add_grad(ag, ag, NULL, grad); }
 
 /* ---- The accumulation node ------------------------------------------------------------------------------------------------- */
 
@@ -96,7 +101,10 @@ static tp_tensor *leaf_of(const tpi_node *node) { return *(tp_tensor **)node->at
 
 static bool accumulate_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     (void)grad_inputs;
-    return accumulate(leaf_of(node), grads[0]);
+    tp_tensor *leaf = leaf_of(node);
+    if (!accumulate(leaf, grads[0])) return false;
+    tpi_hook **after = &tpi_autograd_of(leaf)->after;
+    return !*after || tpi_leaf_hooks_run(after, leaf);
 }
 
 static void accumulate_release(tpi_node *node) {
@@ -244,6 +252,11 @@ bool tp_retain_grad(tp_tensor *t) {
     if (before) tpi_autograd_release(before);
     ag->retains_grad = true;
     return true;
+}
+
+bool tp_retains_grad(const tp_tensor *t) {
+    tpi_autograd *ag = t ? tpi_autograd_of(t) : NULL;
+    return ag && ag->grad_fn && ag->retains_grad;
 }
 
 tp_tensor *tp_detach(tp_tensor *t) { return refuse_null(t) ? tpi_to_scope(tpi_detached(t)) : NULL; }

@@ -10,6 +10,13 @@ static TPI_THREAD_LOCAL uint64_t nodes_made;
 
 /* ---- Nodes ----------------------------------------------------------------------------------------------------------- */
 
+static void extra_free(tpi_extra *extra) {
+    tpi_hooks_free(extra->before);
+    tpi_hooks_free(extra->after);
+    tpi_note_drop(extra);
+    tpi_delete(extra, sizeof *extra);
+}
+
 tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t attr_bytes, int noutputs) {
     size_t at_edges = sizeof(tpi_node);
     size_t at_saved = at_edges + (size_t)nedges * sizeof(tpi_edge);
@@ -29,10 +36,21 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
     node->metas = (tpi_meta *)(block + at_metas);
     node->attrs = block + at_attrs;
     if (atomic_load_explicit(&tpi_anomaly, memory_order_relaxed) && !tpi_note_begin(node)) {
+        if (node->extra) extra_free(node->extra);
         tpi_delete(block, bytes);
         return NULL;
     }
     return node;
+}
+
+tpi_extra *tpi_node_extra(tpi_node *node) {
+    tpi_extra *extra = __atomic_load_n(&node->extra, __ATOMIC_ACQUIRE);
+    if (extra) return extra;
+    tpi_extra *made = tpi_new0(sizeof *made);
+    if (!made) return NULL;
+    if (__atomic_compare_exchange_n(&node->extra, &extra, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return made;
+    tpi_delete(made, sizeof *made); /* another thread was faster */
+    return extra;
 }
 
 static void meta_free(tpi_meta *meta) {
@@ -43,6 +61,7 @@ static void meta_free(tpi_meta *meta) {
 
 /* Frees one node whose last reference is gone. What it held may lose its last reference too: those nodes only join the list. */
 static void node_free(tpi_node *node) {
+    if (node->extra && node->extra->binding_gone) node->extra->binding_gone(node->extra->binding);
     if (node->cls->release) node->cls->release(node);
     for (uint32_t i = 0; i < node->nsaved; i++) tpi_saved_drop(&node->saved[i]);
     for (uint32_t i = 0; i < node->noutputs; i++) meta_free(&node->metas[i]);
@@ -51,7 +70,7 @@ static void node_free(tpi_node *node) {
         node->inner->outer = NULL;
         tpi_node_release(node->inner);
     }
-    tpi_mfree(node->note);
+    if (node->extra) extra_free(node->extra);
     tpi_delete(node, node->bytes);
 }
 
@@ -77,7 +96,7 @@ void *tpi_node_attrs(tpi_node *node) { return node->attrs; }
 bool tpi_node_needs(const tpi_node *node, int i) { return node->edges[i].node && tpi_run_needs(node, i); }
 
 void tpi_node_edge(tpi_node *node, int i, tp_tensor *input) {
-    if (node->note) tpi_note_input(node, input);
+    if (node->extra && node->extra->note) tpi_note_input(node, input);
     if (!tpi_tracks(input) || !tpi_differentiable(input)) return;
     if (!tpi_history(input, &node->edges[i])) node->failed = true;
     if (node->edges[i].node) node->live = true;
@@ -126,6 +145,7 @@ void tpi_autograd_release(tpi_autograd *ag) {
     if (atomic_fetch_sub_explicit(&ag->refs, 1, memory_order_acq_rel) != 1) return;
     tpi_release(ag->grad);
     if (ag->hooks) tpi_hooks_free(ag->hooks);
+    if (ag->after) tpi_hooks_free(ag->after);
     tpi_delete(ag, sizeof *ag);
 }
 
@@ -185,6 +205,7 @@ tpi_node *tpi_grad_fn(tp_tensor *t, uint32_t *output) {
 
 static void of_view(tp_tensor *view, tp_tensor *of) {
     if (tpi_grad_off || (of->flags & TPI_NO_GRAD_VIEW)) view->flags |= TPI_NO_GRAD_VIEW;
+    view->flags |= of->flags & TPI_CUSTOM_VIEW;
 }
 
 const char *tp_grad_fn_name(const tp_tensor *t) {

@@ -5,7 +5,7 @@
 #define TPI_NODE_H
 #include "tensor/tensor.h"
 
-typedef struct tpi_node tpi_node;
+typedef struct tp_node tpi_node; /* the public tp_node */
 
 typedef struct tpi_node_class {
     const char *name; /* "MulBackward0" */
@@ -30,6 +30,7 @@ typedef struct tpi_autograd {
     tpi_node *accumulator;  /* a leaf's accumulation node, borrowed (the node owns the leaf, not the other way round) */
     tp_tensor *grad;        /* owned */
     struct tpi_hook *hooks; /* a leaf's hooks, in order; those of other tensors hang on their node's output */
+    struct tpi_hook *after; /* a leaf's hooks that run when its gradient was added to */
     bool retains_grad;
     uint32_t view_version;  /* views: the storage's version when grad_fn was made */
 } tpi_autograd;
@@ -38,8 +39,9 @@ typedef struct tpi_autograd {
 extern TPI_THREAD_LOCAL bool tpi_grad_off;  /* set inside no-grad and inference scopes */
 extern TPI_THREAD_LOCAL bool tpi_inference; /* set inside inference scopes */
 
-/* A tensor flag beside those of tensor.h: a view made without a tape. It has no history, and may not get one by an in-place write. */
-enum { TPI_NO_GRAD_VIEW = 64 };
+/* Tensor flags beside those of tensor.h: a view made without a tape, which has no history and may not get one by an in-place write;
+ * and a view that a custom function returned, whose history is that function's and may not be rewritten. */
+enum { TPI_NO_GRAD_VIEW = 64, TPI_CUSTOM_VIEW = 128 };
 
 /* Might a gradient flow to t? A view whose base got a history later, by an in-place write, counts: its own is made when asked for.
  * A yes may turn out to be wrong; then no edge of the node leads anywhere, and attaching leaves the results alone. */

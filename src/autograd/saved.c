@@ -10,39 +10,44 @@ static bool refuse_inference(const tp_tensor *t) {
                                       "make a clone outside of it and use that", tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
 }
 
+/* The last step of saving t: an alias without history, or an object of the user's. */
+static bool keep(tpi_saved *slot, tp_tensor *t, bool packs) {
+    slot->is_packed = packs;
+    if (packs) slot->packed = tpi_pack(t);
+    else slot->t = tpi_detached(t);
+    if (slot->t) return true;
+    tpi_node_release(slot->fn);
+    *slot = (tpi_saved){.kind = TPI_SAVED_NONE};
+    return false;
+}
+
 bool tpi_saved_input(tpi_saved *slot, tp_tensor *t) {
     if (!t) return true;
     if (!refuse_inference(t)) return false;
-    if (tpi_is_tracked_leaf(t)) {
-        *slot = (tpi_saved){tpi_retain(t), NULL, 0, tpi_version(t), TPI_SAVED_LEAF};
+    bool packs = tpi_packs(t);
+    if (!packs && tpi_is_tracked_leaf(t)) {
+        *slot = (tpi_saved){.t = tpi_retain(t), .version = tpi_version(t), .kind = TPI_SAVED_LEAF};
         return true;
     }
     tpi_edge history = {NULL, 0};
     if (tpi_tracks(t) && !tpi_history(t, &history)) return false;
-    tp_tensor *alias = tpi_detached(t);
-    if (!alias) {
-        tpi_node_release(history.node);
-        return false;
-    }
-    *slot = (tpi_saved){alias, history.node, history.output, tpi_version(t), TPI_SAVED_ALIAS};
-    return true;
+    *slot = (tpi_saved){.fn = history.node, .output = history.output, .version = tpi_version(t), .kind = TPI_SAVED_ALIAS};
+    return keep(slot, t, packs);
 }
 
 bool tpi_saved_output(tpi_saved *slot, tp_tensor *t, uint32_t output) {
     if (!t) return true;
     if (!refuse_inference(t)) return false;
-    tp_tensor *alias = tpi_detached(t);
-    if (!alias) return false;
-    *slot = (tpi_saved){alias, NULL, output, tpi_version(t), TPI_SAVED_OUTPUT};
-    return true;
+    *slot = (tpi_saved){.output = output, .version = tpi_version(t), .kind = TPI_SAVED_OUTPUT};
+    return keep(slot, t, tpi_packs(t));
 }
 
 void tpi_saved_drop(tpi_saved *slot) {
-    tp_tensor *t = slot->t;
-    tpi_node *fn = slot->fn;
+    tpi_saved had = *slot;
     slot->t = NULL, slot->fn = NULL; /* the kind stays: it tells a freed slot from one that was never given */
-    tpi_release(t);
-    tpi_node_release(fn);
+    if (!had.is_packed) tpi_release(had.t);
+    else if (had.packed) tpi_packed_drop(had.packed);
+    tpi_node_release(had.fn);
 }
 
 bool tpi_node_save(tpi_node *node, int i, tp_tensor *t) { return tpi_saved_input(&node->saved[i], t); }
@@ -68,6 +73,21 @@ static tp_tensor *with_history(tp_tensor *saved, tpi_node *fn, uint32_t output) 
     return t;
 }
 
+/* Gives t, which it takes over, the history of what was saved. */
+static tp_tensor *again(tpi_node *node, const tpi_saved *slot, tp_tensor *t) {
+    bool output = slot->kind == TPI_SAVED_OUTPUT, slice = output && node->outer;
+    tpi_node *fn = !output ? slot->fn : node->metas[slot->output].shape ? node : NULL;
+    tp_tensor *result = slice ? tpi_unpack_slice(node, t, slot->is_packed) : fn ? with_history(t, fn, slot->output) : tpi_retain(t);
+    tpi_release(t);
+    return result;
+}
+
+/* What the user's hooks give back is not checked for changes: nobody knows what it shares memory with. */
+static tp_tensor *from_packed(tpi_node *node, const tpi_saved *slot) {
+    tp_tensor *t = tpi_unpack_packed(slot->packed);
+    return !t || tpi_grad_off ? t : again(node, slot, t);
+}
+
 tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
     if (slot->kind == TPI_SAVED_NONE) return NULL;
     if (!slot->t)
@@ -75,6 +95,7 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
                         "Trying to backward through the graph a second time: the saved tensors of %s (%s) were freed by the first backward; "
                         "pass retain_graph to the first one to keep them",
                         node->cls->op, node->cls->name);
+    if (slot->is_packed) return from_packed(node, slot);
     uint32_t version = tpi_version(slot->t);
     if (version != slot->version)
         return tpi_fail(TP_ERR_RUNTIME,
@@ -83,9 +104,7 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
                         tp_dtype_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)),
                         slot->kind == TPI_SAVED_OUTPUT ? "a result" : "an input", node->cls->op, node->cls->name, version, slot->version);
     if (tpi_grad_off || slot->kind == TPI_SAVED_LEAF) return tpi_retain(slot->t);
-    if (slot->kind == TPI_SAVED_ALIAS) return slot->fn ? with_history(slot->t, slot->fn, slot->output) : tpi_retain(slot->t);
-    if (node->outer) return tpi_unpack_slice(node, slot->t);
-    return node->metas[slot->output].shape ? with_history(slot->t, node, slot->output) : tpi_retain(slot->t);
+    return again(node, slot, tpi_retain(slot->t));
 }
 
 tp_tensor *tpi_node_saved(tpi_node *node, int i) { return tpi_saved_get(node, &node->saved[i]); }

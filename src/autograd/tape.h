@@ -1,6 +1,7 @@
 /* The tape's insides, shared by the files of this folder: what a node holds, weak references, and runs of the engine. */
 #ifndef TPI_TAPE_H
 #define TPI_TAPE_H
+#include <taper/autograd.h>
 #include "autograd/node.h"
 
 /* How a tensor is kept for backward. */
@@ -12,11 +13,15 @@ enum {
     TPI_SAVED_OUTPUT  /* a result: an alias without history; the node itself is its history */
 };
 typedef struct tpi_saved {
-    tp_tensor *t;     /* owned; NULL once the graph was freed */
+    union {
+        tp_tensor *t;              /* owned; NULL once the graph was freed */
+        struct tpi_packed *packed; /* the same in the user's hands */
+    };
     tpi_node *fn;     /* TPI_SAVED_ALIAS: owned, NULL if it had no history */
     uint32_t output;  /* of fn, or of the node */
-    uint32_t version; /* the storage's, when it was saved */
+    uint32_t version; /* the tensor's, when it was saved */
     uint8_t kind;
+    bool is_packed;
 } tpi_saved;
 
 /* What a gradient that flows into an output must look like, and who watches it. */
@@ -31,7 +36,7 @@ typedef struct tpi_meta {
 } tpi_meta;
 
 /* One block: this header, the edges, the saved tensors, the outputs' metas, the attributes. */
-struct tpi_node {
+struct tp_node {
     atomic_int refs;
     uint32_t nedges, nsaved, noutputs;
     const tpi_node_class *cls;
@@ -46,8 +51,18 @@ struct tpi_node {
     tpi_node *next;    /* in the list of nodes that wait to be freed */
     tpi_node *inner;   /* of a CopySlices node: the node of the call that wrote the view, owned */
     tpi_node *outer;   /* the way back: borrowed */
-    char *note;        /* anomaly mode: the forward call, from tpi_malloc */
+    struct tpi_extra *extra; /* NULL until something of it is needed */
 };
+
+/* What few nodes have. */
+typedef struct tpi_extra {
+    struct tpi_hook *before, *after;   /* the user's hooks around the node's turn */
+    void *binding;                     /* a language binding's object for the node, borrowed */
+    void (*binding_gone)(void *binding);
+    char *note;                        /* anomaly mode: the forward call, from tpi_malloc */
+    void *trace;                       /* and what the user's hooks recorded of it */
+    const tp_trace_hooks *traced_by;
+} tpi_extra;
 
 static inline tpi_node *tpi_node_retain(tpi_node *node) {
     if (node) atomic_fetch_add_explicit(&node->refs, 1, memory_order_relaxed);
@@ -56,6 +71,7 @@ static inline tpi_node *tpi_node_retain(tpi_node *node) {
 static inline bool tpi_differentiable(const tp_tensor *t) { return tpi_dtype_category[t->dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX); }
 
 /* ---- node.c ---- */
+tpi_extra *tpi_node_extra(tpi_node *node); /* made if missing; NULL and an error without memory */
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t);
 /* The history of t as an edge, owned; node NULL if it has none. False: an error is pending. */
 bool tpi_history(tp_tensor *t, tpi_edge *edge);
@@ -63,6 +79,13 @@ bool tpi_history(tp_tensor *t, tpi_edge *edge);
 void tpi_set_history(tp_tensor *t, tpi_autograd *ag, tpi_node *node, uint32_t output);
 tpi_autograd *tpi_autograd_of(const tp_tensor *t); /* NULL if it has none yet */
 void tpi_autograd_release(tpi_autograd *ag);
+
+/* ---- packed.c ---- */
+extern TPI_THREAD_LOCAL struct tpi_packers *tpi_packers_now; /* the hooks of the user's that save tensors; NULL: none */
+static inline bool tpi_packs(const tp_tensor *t) { return tpi_packers_now && !(t->flags & TPI_WRAPPED); }
+struct tpi_packed *tpi_pack(tp_tensor *t);
+tp_tensor *tpi_unpack_packed(const struct tpi_packed *packed);
+void tpi_packed_drop(struct tpi_packed *packed);
 
 /* ---- saved.c ---- */
 bool tpi_saved_input(tpi_saved *slot, tp_tensor *t);
@@ -74,7 +97,8 @@ void tpi_node_forget(tpi_node *node); /* drops what is saved, after a backward t
 /* ---- inplace.c ---- */
 bool tpi_view_is_stale(const tp_tensor *t);   /* of a view: its base was written since its history was made */
 bool tpi_view_refresh(tp_tensor *view);
-tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved); /* a saved result of a call that wrote a view, with its history */
+/* A saved result of a call that wrote a view, with its history. elsewhere: it has the view's elements, but not its place in the base. */
+tp_tensor *tpi_unpack_slice(tpi_node *inner, tp_tensor *saved, bool elsewhere);
 bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge);
 bool tpi_check_recorded_write(tp_tensor *t);
 bool tpi_record_copy(tp_tensor *dst, tp_tensor *src); /* dst.copy_(src): recorded when the grad mode is on */
@@ -92,6 +116,10 @@ typedef struct tpi_hook tpi_hook;
 void tpi_hooks_free(tpi_hook *list);
 /* Runs the hooks over *grad, which they may replace. False: an error is pending. */
 bool tpi_hooks_run(tpi_hook **list, const tpi_meta *meta, tp_tensor **grad);
+/* A leaf's, after its gradient was added to. */
+bool tpi_leaf_hooks_run(tpi_hook **list, tp_tensor *leaf);
+/* A node's, over n gradients, which they may replace: grad_outputs before it runs (then there are no grad_inputs), grad_inputs after it. */
+bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads);
 /* A user's callback runs between two of these, in scopes of its own: whatever it makes and does not hand over is released. */
 typedef struct tpi_callback {
     tp_scope outer, inner;
@@ -104,7 +132,9 @@ void tpi_callback_end(tpi_callback *callback, int64_t n, tp_tensor **handed); /*
 extern atomic_bool tpi_anomaly;
 bool tpi_note_begin(tpi_node *node);
 void tpi_note_input(tpi_node *node, const tp_tensor *input);
+void tpi_note_drop(tpi_extra *extra);
 bool tpi_anomaly_check(const tpi_node *node, const tp_tensor *const *grad_inputs);
+void tpi_anomaly_tell(const tpi_node *node); /* adds what is known of the forward call to the pending error */
 
 /* ---- engine.c ---- */
 typedef struct tpi_run_request {
@@ -115,6 +145,7 @@ typedef struct tpi_run_request {
     tp_tensor *const *inputs;     /* whose gradients are wanted */
     tp_tensor **grads;            /* ninputs slots: owned references, NULL where nothing came */
     bool only_inputs;             /* walk what leads to the inputs alone; otherwise all, stopping at the inputs */
+    bool accumulate;              /* with only_inputs: leaves among the inputs take their gradients themselves; grads is NULL */
     bool retain_graph, create_graph;
 } tpi_run_request;
 bool tpi_run(const tpi_run_request *request);

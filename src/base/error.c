@@ -72,6 +72,22 @@ void *tpi_fail(tp_code code, const char *format, ...) {
     return NULL;
 }
 
+void tpi_error_add(const char *text) {
+    const char *now = tp_error();
+    if (!now) return;
+    size_t have = strlen(now), more = strlen(text);
+    char *joined = tpi_malloc(have + more + 2), *before = pending.long_text;
+    if (!joined) return;
+    memcpy(joined, now, have);
+    joined[have] = '\n';
+    memcpy(joined + have + 1, text, more + 1);
+    char *block = long_block(joined, have + more + 1);
+    tpi_mfree(joined);
+    if (!block) return;
+    pending.long_text = block;
+    tpi_mfree(before);
+}
+
 /* ---- Reading ---- */
 const char *tp_error(void) {
     if (pending.code == TP_OK) return NULL;

@@ -14,6 +14,9 @@ void *tpi_fail(tp_code code, const char *format, ...) TP_PRINTF(2, 3);
 /* The same for functions that return bool. */
 #define tpi_refuse(...) (tpi_fail(__VA_ARGS__), false)
 
+/* Adds a line to the pending error, if there is one and memory for it. */
+void tpi_error_add(const char *text);
+
 /* Out of memory, in numbers: the request, what is allocated and reserved, the largest free block. Needs no memory. Returns NULL. */
 void *tpi_fail_memory(size_t bytes, const char *what);
 
