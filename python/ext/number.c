@@ -127,7 +127,7 @@ static int do_bool(PyObject *o) {
 }
 static PyObject *item(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
-    if (tp_numel(t) != 1) return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tp_numel(t));
+    if (tp_numel(t) != 1) return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
     tp_scalar s = tp_item_scalar(t);
     return tp_ok() ? tpy_number(s) : tpy_raise();
 }

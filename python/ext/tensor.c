@@ -173,6 +173,17 @@ PyMethodDef tpy_tensor_methods[] = {
     {"is_complex", tensor_is_complex, METH_NOARGS, NULL}, {"is_signed", tensor_is_signed, METH_NOARGS, NULL}, {"get_device", tensor_get_device, METH_NOARGS, NULL},
     {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL}, {0}};
 
+int tpy_add_methods(PyMethodDef *methods) {
+    for (PyMethodDef *m = methods; m->ml_name; m++) {
+        PyObject *method = PyDescr_NewMethod(tpy_tensor_type, m);
+        int done = method ? PyDict_SetItemString(tpy_tensor_type->tp_dict, m->ml_name, method) : -1;
+        Py_XDECREF(method);
+        if (done < 0) return -1;
+    }
+    PyType_Modified(tpy_tensor_type);
+    return 0;
+}
+
 /* ---- Sequence ---- */
 static Py_ssize_t tensor_len(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
@@ -196,7 +207,7 @@ int tpy_init_tensor(PyObject *module) {
     static const PyType_Slot own[] = {{Py_tp_dealloc, tensor_dealloc}, {Py_tp_traverse, tensor_traverse}, {Py_tp_clear, tensor_clear}, {Py_tp_hash, tensor_hash},
         {Py_tp_repr, tensor_repr}, {Py_tp_richcompare, tpy_compare}, {Py_tp_methods, tpy_tensor_methods}, {Py_tp_getset, tpy_tensor_properties},
         {Py_tp_members, tensor_members}, {Py_mp_length, tensor_len}, {Py_sq_length, tensor_len}, {Py_mp_subscript, tpy_get_item}, {Py_mp_ass_subscript, tpy_set_item},
-        {Py_tp_iter, tensor_iter}, {Py_tp_new, tpy_tensor_new}, {Py_tp_doc, "A strided view on memory, with its history."}};
+        {Py_tp_iter, tensor_iter}, {Py_bf_getbuffer, tpy_get_buffer}, {Py_bf_releasebuffer, tpy_release_buffer}, {Py_tp_new, tpy_tensor_new}, {Py_tp_doc, "A strided view on memory, with its history."}};
     PyType_Slot slots[96];
     size_t n = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) slots[n++] = own[i];

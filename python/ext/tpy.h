@@ -24,6 +24,9 @@ PyObject *tpy_wrap(tp_tensor *t);                         /* takes t over; the s
 PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type);  /* as an instance of a subclass */
 PyObject *tpy_wrap_list(tp_tensors list);                 /* a tuple; takes the list over */
 PyObject *tpy_shape(const tp_tensor *t);                  /* a Size */
+int tpy_add_methods(PyMethodDef *methods);                /* to taper.Tensor */
+/* What a library call has just returned belongs to the caller, whatever scopes are open around us (a hook's, for example). */
+static inline tp_tensor *tpy_own(tp_tensor *t) { return tp_keep(t); }
 
 /* ---- Errors (error.c) ---- */
 PyObject *tpy_raise(void);             /* the library's pending error as a Python exception; always NULL */
@@ -35,6 +38,7 @@ typedef struct { PyObject_HEAD tp_device device; bool indexed; } tpy_device;
 typedef struct { PyObject_HEAD tp_layout layout; } tpy_memory_format;
 extern PyTypeObject *tpy_dtype_type, *tpy_device_type, *tpy_memory_format_type, *tpy_layout_type, *tpy_size_type;
 PyObject *tpy_dtype_object(tp_dtype dtype);
+const char *tpy_dtype_word(tp_dtype dtype);      /* PyTorch's old word: "Float", as in torch.FloatTensor (convert.c) */
 PyObject *tpy_device_object(tp_device device);
 PyObject *tpy_size_of(tp_ints sizes);
 PyObject *tpy_int_tuple(tp_ints values);
@@ -99,12 +103,23 @@ PyObject *tpy_compare(PyObject *a, PyObject *b, int op);           /* number.c *
 PyObject *tpy_get_item(PyObject *self, PyObject *key);             /* index.c */
 int tpy_set_item(PyObject *self, PyObject *key, PyObject *value);
 extern PyType_Slot tpy_number_slots[];                             /* number.c, ends with {0, NULL} */
-extern PyMethodDef tpy_tensor_methods[], tpy_convert_methods[], tpy_autograd_methods[];
+extern PyMethodDef tpy_tensor_methods[], tpy_autograd_methods[];
 extern PyGetSetDef tpy_tensor_properties[];
+
+/* ---- Data from and to Python ---- */
+tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device); /* make.c: a copy of nested sequences, numbers, arrays, tensors */
+tp_tensor *tpy_over_array(PyObject *array, bool warn);             /* array.c: over a NumPy array's memory; warn: of read-only ones */
+bool tpy_is_ndarray(PyObject *o);
+tp_dtype tpy_numpy_scalar_dtype(PyObject *o);                      /* TP_NO_DTYPE for anything else */
+int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags);
+void tpy_release_buffer(PyObject *o, Py_buffer *view);
 
 /* ---- Rooms with functions of their own; each adds them to the module ---- */
 int tpy_init_tensor(PyObject *module);   /* tensor.c */
-int tpy_init_convert(PyObject *module);  /* convert.c: tensor(), from_numpy, DLPack, buffers */
+int tpy_init_make(PyObject *module);     /* make.c: tensor(), as_tensor() */
+int tpy_init_array(PyObject *module);    /* array.c: NumPy and buffers */
+int tpy_init_read(PyObject *module);     /* read.c: item, tolist */
+int tpy_init_convert(PyObject *module);  /* convert.c: to, type */
 int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */

@@ -1,5 +1,7 @@
 """PyTorch's names on Taper's C library."""
 from taper import _C
-from taper._C import *
-globals().update({name: f for name, f in _C._functions.items()})
+globals().update(_C._functions)
+from taper._C import *  # dtypes last: torch.bool is one, and an operator is called so too
+from taper._tensor import asarray
+
 Tensor = _C.Tensor
