@@ -288,13 +288,16 @@ static bool read_arguments(const char *function, PyObject *const *args, Py_ssize
     return true;
 }
 
+int tpy_warn_copy_construct(void) {
+    return PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                                           "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1);
+}
+
 static PyObject *make_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     (void)module;
     tensor_arguments a = {0};
     if (!read_arguments("tensor", args, n, kwnames, true, &a)) return NULL;
-    if (tpy_is_tensor(a.data) &&
-        PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                                        "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1) < 0) return NULL;
+    if (tpy_is_tensor(a.data) && tpy_warn_copy_construct() < 0) return NULL;
     if (a.pin_memory) return PyErr_Format(PyExc_RuntimeError, "Cannot access accelerator device when none is available.");
     tp_tensor *t = tpy_tensor_of(a.data, a.dtype, a.device);
     if (!t) return NULL;

@@ -1,7 +1,11 @@
 /* torch.Tensor: the type, how library tensors become objects and back, and what a tensor can be asked.
  *
  * One library tensor has at most one Python object: the library's binding slot points at it (borrowed), the object owns a reference to the
- * tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object as long as that lives. */
+ * tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object as long as that lives.
+ *
+ * An object with something of its own (a subclass, attributes) must not be lost when Python lets go of it while the library still holds the tensor.
+ * Then the two change places: the tensor owns the object (`kept`), and the object, out of Python's sight, only borrows the tensor. They change
+ * back when the tensor is handed to Python again; when the tensor goes first, it takes the object along. */
 #include "tpy.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -24,9 +28,41 @@ PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type) {
 PyObject *tpy_wrap(tp_tensor *t) {
     PyObject *there = t ? tp_binding(t) : NULL;
     if (!there) return tpy_wrap_as(t, tpy_tensor_type);
+    tpy_tensor *o = (tpy_tensor *)there;
+    if (o->kept) { /* the caller's reference to the tensor becomes the object's, the tensor's to the object the caller's */
+        o->kept = false;
+        tp_set_binding(t, there, NULL);
+        PyObject_GC_Track(there);
+        return there;
+    }
     Py_INCREF(there);
     tp_release(t);
     return there;
+}
+
+/* The tensor that kept an object goes, on whatever thread. */
+static void tensor_gone(void *object) {
+    if (!PyGILState_Check() && !Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    tpy_tensor *o = object;
+    o->kept = false;
+    o->t = NULL;
+    PyObject_GC_Track(object);
+    Py_DECREF(object);
+    PyGILState_Release(state);
+}
+
+/* In the object's last moment: does the library still want it? */
+static bool keep_alive(tpy_tensor *o) {
+    bool own = Py_TYPE(o) != tpy_tensor_type || (o->dict && PyDict_GET_SIZE(o->dict));
+    if (!own || !o->t || tp_binding(o->t) != o || tp_references(o->t) < 2) return false;
+    if (o->weakrefs) PyObject_ClearWeakRefs((PyObject *)o);
+    PyObject_GC_UnTrack(o);
+    Py_SET_REFCNT((PyObject *)o, 1);
+    o->kept = true;
+    tp_set_binding(o->t, o, tensor_gone);
+    tp_release(o->t); /* may be the last after all, if another thread was quick: then the object is gone here */
+    return true;
 }
 
 PyObject *tpy_wrap_list(tp_tensors list) {
@@ -44,6 +80,7 @@ PyObject *tpy_wrap_list(tp_tensors list) {
 static void tensor_dealloc(PyObject *o) {
     tpy_tensor *self = (tpy_tensor *)o;
     PyTypeObject *type = Py_TYPE(o);
+    if (keep_alive(self)) return;
     PyObject_GC_UnTrack(o);
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
     Py_CLEAR(self->dict);

@@ -16,6 +16,7 @@ typedef struct tpy_tensor {
     tp_tensor *t;       /* owned; never NULL in a finished object */
     PyObject *dict;     /* attributes a user sets, made on demand */
     PyObject *weakrefs;
+    bool kept;          /* the tensor owns this object and t is borrowed (tensor.c) */
 } tpy_tensor;
 extern PyTypeObject *tpy_tensor_type; /* taper.Tensor */
 static inline bool tpy_is_tensor(PyObject *o) { return Py_TYPE(o) == tpy_tensor_type || PyType_IsSubtype(Py_TYPE(o), tpy_tensor_type); }
@@ -26,7 +27,7 @@ PyObject *tpy_wrap_list(tp_tensors list);                 /* a tuple; takes the 
 PyObject *tpy_shape(const tp_tensor *t);                  /* a Size */
 int tpy_add_methods(PyMethodDef *methods);                /* to taper.Tensor */
 /* What a library call has just returned belongs to the caller, whatever scopes are open around us (a hook's, for example). */
-static inline tp_tensor *tpy_own(tp_tensor *t) { return tp_keep(t); }
+static inline tp_tensor *tpy_own(tp_tensor *t) { return tp_own(t); }
 
 /* ---- Errors (error.c) ---- */
 PyObject *tpy_raise(void);             /* the library's pending error as a Python exception; always NULL */
@@ -111,6 +112,9 @@ tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device); /* m
 tp_tensor *tpy_over_array(PyObject *array, bool warn);             /* array.c: over a NumPy array's memory; warn: of read-only ones */
 bool tpy_is_ndarray(PyObject *o);
 tp_dtype tpy_numpy_scalar_dtype(PyObject *o);                      /* TP_NO_DTYPE for anything else */
+int tpy_warn_copy_construct(void);                                 /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
+tp_storage *tpy_storage_in(PyObject *o);                           /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
+tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype);        /* all of it, in one dimension */
 int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags);
 void tpy_release_buffer(PyObject *o, Py_buffer *view);
 
@@ -120,6 +124,9 @@ int tpy_init_make(PyObject *module);     /* make.c: tensor(), as_tensor() */
 int tpy_init_array(PyObject *module);    /* array.c: NumPy and buffers */
 int tpy_init_read(PyObject *module);     /* read.c: item, tolist */
 int tpy_init_convert(PyObject *module);  /* convert.c: to, type */
+int tpy_init_legacy(PyObject *module);   /* legacy.c: torch.Tensor(2, 3), x.new(), subclasses */
+int tpy_init_storage(PyObject *module);  /* storage.c: UntypedStorage, set_, resize_ */
+int tpy_init_dlpack(PyObject *module);   /* dlpack.c: capsules */
 int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */

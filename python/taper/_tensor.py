@@ -1,6 +1,9 @@
 """Those methods of Tensor that read best in Python. They join the C type when this file is imported."""
 from taper import _C
 from taper._C import Tensor
+from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_tensor_v2
+from taper.storage import TypedStorage, _named
+from taper.utils.dlpack import _device_of, _export, from_dlpack
 
 Tensor.__module__ = "torch"
 Tensor.__array_priority__ = 1000  # NumPy leaves operators between an array and a tensor to the tensor
@@ -48,6 +51,124 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
     return _C.from_numpy(array if array.ndim else array.reshape(1)).reshape(array.shape)
 
 
+@_method
+def __dlpack__(self, *, stream=-1, max_version=None, dl_device=None, copy=None):
+    """A DLPack capsule over the tensor's memory."""
+    return _export(self, stream, max_version, dl_device, copy)
+
+
+@_method
+def __dlpack_device__(self):
+    return _device_of(self)
+
+
+# ---- Memory ----
+@_method
+def storage(self):
+    """The memory under the tensor, as numbers of its dtype."""
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+
+
+Tensor._typed_storage = storage
+
+
+@_method
+def storage_type(self):
+    return next(t for t in _named.values() if t.dtype == self.dtype)
+
+
+@_method
+def share_memory_(self):
+    """Moves the tensor to memory that child processes see after a fork."""
+    memory = self.untyped_storage()
+    if not memory.is_shared():
+        self.set_(memory.share_memory_(), self.storage_offset(), tuple(self.shape), self.stride())
+    return self
+
+
+@_method
+def is_shared(self):
+    return self.untyped_storage().is_shared()
+
+
+@_method
+def pin_memory(self, device=None):
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+@_method
+def is_pinned(self, device=None):
+    return False
+
+
+# ---- Python functions over elements ----
+def _plain(tensor, name):
+    if tensor.requires_grad:
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+
+
+@_method
+def apply_(self, callable):
+    """Replaces each element x by callable(x). Slow."""
+    _plain(self, "apply_")
+    values = [callable(x) for x in self.reshape(-1).tolist()]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+@_method
+def map_(self, tensor, callable):
+    """Replaces each element x by callable(x, y), y from the other tensor. Slow."""
+    _plain(self, "map_")
+    values = [callable(x, y) for x, y in zip(self.reshape(-1).tolist(), tensor.expand_as(self).reshape(-1).tolist())]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+@_method
+def map2_(self, x, y, callable):
+    """Replaces each element a by callable(a, b, c), b and c from the other tensors. Slow."""
+    _plain(self, "map2_")
+    others = (t.expand_as(self).reshape(-1).tolist() for t in (x, y))
+    values = [callable(*each) for each in zip(self.reshape(-1).tolist(), *others)]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+# ---- Copies ----
+@_method
+def __deepcopy__(self, memo):
+    """A copy with its gradient and attributes; tensors that share memory share it in the copy too."""
+    if not self.is_leaf:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
+    if id(self) in memo:
+        return memo[id(self)]
+    from copy import deepcopy
+    memory = self.untyped_storage().__deepcopy__(memo)
+    copied = _C._functions["empty"]((0,), dtype=self.dtype).set_(memory, self.storage_offset(), tuple(self.shape), self.stride())
+    if type(self) is not Tensor:
+        copied = Tensor._make_subclass(type(self), copied)
+    copied.requires_grad = self.requires_grad
+    memo[id(self)] = copied
+    if self.grad is not None:
+        copied.grad = self.grad.__deepcopy__(memo)
+    if self.__dict__:
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+    return copied
+
+
+@_method
+def _reduce_ex_internal(self, protocol):
+    arguments = self._typed_storage(), self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, {}
+    return _rebuild_tensor_v2, arguments
+
+
+@_method
+def __reduce_ex__(self, protocol):
+    state = _get_obj_state(self)
+    rebuild, arguments = Tensor._reduce_ex_internal(self, protocol)
+    if type(self) is Tensor and not state:
+        return rebuild, arguments
+    return _rebuild_from_type_v2, (rebuild, type(self), arguments, state)
+
+
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """obj as a tensor: sharing memory with tensors, arrays, DLPack capsules and buffers unless copy is True."""
     if isinstance(obj, Tensor):
@@ -84,7 +205,7 @@ def _shared(obj, dtype, copy):
             raise ValueError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
         return _C.tensor(obj)
     if hasattr(obj, "__dlpack__"):
-        return _C.from_dlpack(obj)
+        return from_dlpack(obj)
     try:
         memoryview(obj)
     except (TypeError, BufferError):

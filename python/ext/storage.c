@@ -1,0 +1,326 @@
+/* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that processes
+ * share after a fork (share_memory_) is made here too. */
+#define _GNU_SOURCE
+#include "tpy.h"
+#include <sys/mman.h>
+
+typedef struct tpy_storage {
+    PyObject_HEAD
+    tp_storage *s; /* owned */
+} tpy_storage;
+static PyTypeObject *storage_type;
+
+static PyObject *objects; /* address of a storage -> address of its object: one storage is one object while that lives */
+
+static tp_storage *storage_of(PyObject *o) { return ((tpy_storage *)o)->s; }
+
+static PyObject *object_of(tp_storage *s) { /* borrowed; NULL: none yet */
+    PyObject *key = PyLong_FromVoidPtr(s), *there = key ? PyDict_GetItemWithError(objects, key) : NULL;
+    Py_XDECREF(key);
+    return there ? PyLong_AsVoidPtr(there) : NULL;
+}
+static int remember(tp_storage *s, void *object) { /* NULL: forget */
+    PyObject *key = PyLong_FromVoidPtr(s), *value = object ? PyLong_FromVoidPtr(object) : NULL;
+    int done = !key || (object && !value) ? -1 : object ? PyDict_SetItem(objects, key, value) : PyDict_DelItem(objects, key);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return done;
+}
+
+static PyObject *wrap_storage(tp_storage *s, PyTypeObject *type) { /* takes s over */
+    if (!s) return tpy_raise();
+    PyObject *there = object_of(s);
+    if (there) {
+        tp_storage_release(s);
+        return Py_NewRef(there);
+    }
+    tpy_storage *o = PyErr_Occurred() ? NULL : (tpy_storage *)type->tp_alloc(type, 0);
+    if (!o) tp_storage_release(s);
+    else {
+        o->s = s;
+        if (remember(s, o) < 0) Py_CLEAR(o);
+    }
+    return (PyObject *)o;
+}
+
+tp_storage *tpy_storage_in(PyObject *o) {
+    if (PyObject_TypeCheck(o, storage_type)) return storage_of(o);
+    if (PyLong_Check(o) || PyList_Check(o) || PyTuple_Check(o)) return NULL;
+    PyObject *inner = PyObject_GetAttrString(o, "_untyped_storage"); /* a TypedStorage */
+    if (!inner) return PyErr_Clear(), NULL;
+    tp_storage *s = PyObject_TypeCheck(inner, storage_type) ? storage_of(inner) : NULL;
+    Py_DECREF(inner); /* its owner keeps it */
+    return s;
+}
+
+tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype) {
+    int64_t none = 0, n = tp_storage_size(s) / tp_dtype_size(dtype);
+    tp_tensor *t = tpy_own(tp_empty(tp_ints_view(&none, 1), .dtype = dtype, .device = tp_storage_device(s)));
+    if (t && tp_set_storage(t, s, 0, tp_ints_view(&n, 1), tp_no_ints())) return t;
+    tp_release(t);
+    return (tp_tensor *)tpy_raise();
+}
+
+/* The storage's bytes as a tensor, whose operators then do the work. */
+static PyObject *bytes_of(PyObject *o) {
+    tp_tensor *t = tpy_over_storage(storage_of(o), TP_UINT8);
+    return t ? tpy_wrap(t) : NULL;
+}
+
+/* ---- The type ---- */
+static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"size", "device", NULL};
+    PyObject *given = NULL, *place = Py_None;
+    tp_device device = {TP_CPU, 0};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", names, &given, &place)) return NULL;
+    if (place != Py_None && tpy_fit_device(place, &device) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "UntypedStorage(): argument 'device' must be torch.device, not %s", Py_TYPE(place)->tp_name);
+    int64_t n = 0;
+    int fits = given ? tpy_fit_int(given, &n) : 1;
+    if (fits < 0) return NULL;
+    if (fits) {
+        if (n < 0) return PyErr_Format(PyExc_RuntimeError, "UntypedStorage(): expected a size of 0 or more, got %lld", (long long)n);
+        return wrap_storage(tp_storage_new(n, device), type);
+    }
+    if (!PySequence_Check(given)) return PyErr_Format(PyExc_TypeError, "UntypedStorage(): expected a size or a sequence, got %s", Py_TYPE(given)->tp_name);
+    tp_tensor *t = tpy_tensor_of(given, TP_UINT8, device);
+    if (!t) return NULL;
+    PyObject *o = wrap_storage(tp_storage_of(t), type);
+    tp_release(t);
+    return o;
+}
+static void storage_dealloc(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject *pending, *value, *trace;
+    PyErr_Fetch(&pending, &value, &trace);
+    if (storage_of(o) && remember(storage_of(o), NULL) < 0) PyErr_Clear(); /* it was never entered */
+    PyErr_Restore(pending, value, trace);
+    tp_storage_release(storage_of(o));
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t storage_len(PyObject *o) { return (Py_ssize_t)tp_storage_size(storage_of(o)); }
+static PyObject *storage_nbytes(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromSsize_t(storage_len(o)); }
+static PyObject *storage_data_ptr(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromVoidPtr(tp_storage_data(storage_of(o))); }
+static PyObject *storage_element_size(PyObject *o, PyObject *unused) { (void)o, (void)unused; return PyLong_FromLong(1); }
+static PyObject *storage_device(PyObject *o, void *unused) { (void)unused; return tpy_device_object(tp_storage_device(storage_of(o))); }
+static PyObject *storage_address(PyObject *o, void *unused) { (void)unused; return PyLong_FromVoidPtr(storage_of(o)); }
+static PyObject *storage_is_cuda(PyObject *o, void *unused) { (void)unused; return PyBool_FromLong(tp_storage_device(storage_of(o)).type == TP_CUDA); }
+
+static PyObject *storage_resize(PyObject *o, PyObject *size) {
+    int64_t n;
+    int fits = tpy_fit_int(size, &n);
+    if (fits < 0) return NULL;
+    if (!fits || n < 0) return PyErr_Format(PyExc_TypeError, "resize_(): expected a size of 0 or more, got %R", size);
+    return tp_storage_resize(storage_of(o), n) ? Py_NewRef(o) : tpy_raise();
+}
+
+static PyObject *storage_item(PyObject *o, PyObject *key) {
+    int64_t i, n = tp_storage_size(storage_of(o));
+    int fits = tpy_fit_int(key, &i);
+    if (fits < 0) return NULL;
+    if (fits && (i < -n || i >= n)) return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %lld", (long long)i, (long long)n);
+    if (!fits && !PySlice_Check(key)) return PyErr_Format(PyExc_TypeError, "can't index a torch.UntypedStorage with %s", Py_TYPE(key)->tp_name);
+    PyObject *bytes = bytes_of(o), *part = bytes ? PyObject_GetItem(bytes, key) : NULL, *result = NULL;
+    if (part && fits) result = PyNumber_Long(part);
+    else if (part) {
+        PyObject *copy = PyObject_CallMethod(part, "clone", NULL);
+        result = copy ? wrap_storage(tp_storage_of(tpy_unwrap(copy)), storage_type) : NULL;
+        Py_XDECREF(copy);
+    }
+    Py_XDECREF(bytes);
+    Py_XDECREF(part);
+    return result;
+}
+static int storage_set_item(PyObject *o, PyObject *key, PyObject *value) {
+    if (!value) return PyErr_SetString(PyExc_TypeError, "a storage's items cannot be deleted"), -1;
+    PyObject *bytes = bytes_of(o);
+    int done = bytes ? PyObject_SetItem(bytes, key, value) : -1;
+    Py_XDECREF(bytes);
+    return done;
+}
+
+static PyObject *by_bytes(PyObject *o, const char *method, PyObject *argument, bool self) { /* calls a method of the bytes as a tensor */
+    PyObject *bytes = bytes_of(o), *result = bytes ? PyObject_CallMethod(bytes, method, argument ? "O" : NULL, argument) : NULL;
+    Py_XDECREF(bytes);
+    if (!self || !result) return result;
+    Py_DECREF(result);
+    return Py_NewRef(o);
+}
+static PyObject *storage_tolist(PyObject *o, PyObject *unused) { (void)unused; return by_bytes(o, "tolist", NULL, false); }
+static PyObject *storage_fill(PyObject *o, PyObject *value) { return by_bytes(o, "fill_", value, true); }
+static PyObject *storage_copy(PyObject *o, PyObject *args) {
+    PyObject *source, *non_blocking;
+    if (!PyArg_ParseTuple(args, "O|O:copy_", &source, &non_blocking)) return NULL;
+    tp_storage *from = tpy_storage_in(source);
+    if (!from) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "copy_(): expected a storage, got %s", Py_TYPE(source)->tp_name);
+    if (tp_storage_size(from) != tp_storage_size(storage_of(o))) return PyErr_Format(PyExc_RuntimeError, "size does not match, self was %zd bytes but src was %lld bytes", storage_len(o), (long long)tp_storage_size(from));
+    tp_tensor *t = tpy_over_storage(from, TP_UINT8);
+    PyObject *bytes = t ? tpy_wrap(t) : NULL, *result = bytes ? by_bytes(o, "copy_", bytes, true) : NULL;
+    Py_XDECREF(bytes);
+    return result;
+}
+static PyObject *storage_clone(PyObject *o, PyObject *unused) {
+    (void)unused;
+    PyObject *bytes = by_bytes(o, "clone", NULL, false), *result = bytes ? wrap_storage(tp_storage_of(tpy_unwrap(bytes)), Py_TYPE(o)) : NULL;
+    Py_XDECREF(bytes);
+    return result;
+}
+
+/* ---- Memory that processes share after a fork ---- */
+typedef struct shared_block {
+    void *data;
+    size_t bytes;
+    struct shared_block *next;
+} shared_block;
+static shared_block *shared_blocks; /* under the interpreter lock */
+
+static void drop_shared(void *context) {
+    shared_block *b = context;
+    bool alive = PyGILState_Check() || Py_IsInitialized();
+    PyGILState_STATE state = alive ? PyGILState_Ensure() : PyGILState_UNLOCKED;
+    shared_block **at = &shared_blocks;
+    while (*at && *at != b) at = &(*at)->next;
+    if (*at) *at = b->next;
+    if (alive) PyGILState_Release(state);
+    munmap(b->data, b->bytes);
+    free(b);
+}
+
+static PyObject *new_shared(PyTypeObject *type, Py_ssize_t bytes) {
+    shared_block *b = malloc(sizeof *b);
+    if (!b) return PyErr_NoMemory();
+    b->bytes = bytes ? (size_t)bytes : 1;
+    b->data = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    tp_storage *s = b->data != MAP_FAILED ? tp_storage_over(b->data, bytes, drop_shared, b) : NULL;
+    if (!s) {
+        if (b->data != MAP_FAILED) munmap(b->data, b->bytes);
+        free(b);
+        return tp_ok() ? PyErr_NoMemory() : tpy_raise();
+    }
+    b->next = shared_blocks;
+    shared_blocks = b;
+    return wrap_storage(s, type);
+}
+static PyObject *storage_new_shared(PyObject *type, PyObject *size) {
+    Py_ssize_t bytes = PyNumber_AsSsize_t(size, PyExc_OverflowError);
+    if (bytes == -1 && PyErr_Occurred()) return NULL;
+    if (bytes < 0) return PyErr_Format(PyExc_ValueError, "expected a size of 0 or more, got %zd", bytes);
+    return new_shared((PyTypeObject *)type, bytes);
+}
+static PyObject *storage_is_shared(PyObject *o, PyObject *unused) {
+    (void)unused;
+    void *data = tp_storage_data(storage_of(o));
+    shared_block *b = shared_blocks;
+    while (b && b->data != data) b = b->next;
+    return PyBool_FromLong(b != NULL);
+}
+
+static PyMethodDef storage_methods[] = {
+    {"nbytes", storage_nbytes, METH_NOARGS, "The size in bytes."}, {"size", storage_nbytes, METH_NOARGS, "The size in bytes."}, {"data_ptr", storage_data_ptr, METH_NOARGS, "The address of the first byte."},
+    {"element_size", storage_element_size, METH_NOARGS, NULL}, {"resize_", storage_resize, METH_O, "resize_(bytes): another size, keeping what is there."}, {"tolist", storage_tolist, METH_NOARGS, NULL},
+    {"fill_", storage_fill, METH_O, NULL}, {"copy_", storage_copy, METH_VARARGS, NULL}, {"clone", storage_clone, METH_NOARGS, NULL}, {"is_shared", storage_is_shared, METH_NOARGS, NULL},
+    {"_new_shared", storage_new_shared, METH_O | METH_CLASS, "_new_shared(bytes): memory that child processes see."}, {0}};
+static PyGetSetDef storage_properties[] = {{"device", storage_device, NULL, NULL, NULL}, {"_cdata", storage_address, NULL, NULL, NULL}, {"is_cuda", storage_is_cuda, NULL, NULL, NULL}, {0}};
+static PyType_Slot storage_slots[] = {{Py_tp_new, storage_new}, {Py_tp_dealloc, storage_dealloc}, {Py_tp_methods, storage_methods}, {Py_tp_getset, storage_properties}, {Py_mp_length, storage_len},
+    {Py_mp_subscript, storage_item}, {Py_mp_ass_subscript, storage_set_item}, {Py_tp_doc, "The memory under tensors, as bytes."}, {0, NULL}};
+static PyType_Spec storage_spec = {"torch.storage.UntypedStorage", sizeof(tpy_storage), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, storage_slots};
+
+/* ---- Tensor's side ---- */
+static PyObject *tensor_storage(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return wrap_storage(tp_storage_of(tpy_unwrap(o)), storage_type);
+}
+
+static bool read_ints(PyObject *o, const char *name, int64_t *list, Py_ssize_t *n) {
+    PyObject *items = PyTuple_Check(o) || PyList_Check(o) ? PySequence_Tuple(o) : NULL;
+    if (!items && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, not %s", name, Py_TYPE(o)->tp_name);
+    if (!items) return false;
+    *n = PyTuple_GET_SIZE(items);
+    bool ok = *n <= TP_MAX_DIMS;
+    if (!ok) PyErr_Format(PyExc_ValueError, "argument '%s': expected at most %d ints, got %zd", name, TP_MAX_DIMS, *n);
+    for (Py_ssize_t i = 0; ok && i < *n; i++) {
+        int fits = tpy_fit_int(PyTuple_GET_ITEM(items, i), &list[i]);
+        if (!fits) PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, but found element of type %s at pos %zd", name, Py_TYPE(PyTuple_GET_ITEM(items, i))->tp_name, i);
+        ok = fits > 0;
+    }
+    Py_DECREF(items);
+    return ok;
+}
+
+static PyObject *set_to_storage(PyObject *self, tp_storage *s, long long offset, PyObject *size, PyObject *stride) {
+    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], whole = (tp_storage_size(s) - offset) / tp_dtype_size(tp_dtype_of(tpy_unwrap(self)));
+    Py_ssize_t n = 1, m = 0;
+    shape[0] = whole;
+    if (size != Py_None && !read_ints(size, "size", shape, &n)) return NULL;
+    if (stride != Py_None && !read_ints(stride, "stride", strides, &m)) return NULL;
+    if (stride != Py_None && m && m != n) return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape: %zd strides for %zd sizes", m, n);
+    bool ok = tp_set_storage(tpy_unwrap(self), s, offset, tp_ints_view(shape, n), m ? tp_ints_view(strides, m) : tp_no_ints());
+    return ok ? Py_NewRef(self) : tpy_raise();
+}
+
+static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"source", "storage_offset", "size", "stride", NULL};
+    PyObject *source = Py_None, *size = Py_None, *stride = Py_None;
+    long long offset = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OLOO:set_", names, &source, &offset, &size, &stride)) return NULL;
+    if (source == Py_None) {
+        tp_storage *empty = tp_storage_new(0, tp_device_of(tpy_unwrap(self)));
+        PyObject *done = empty ? set_to_storage(self, empty, 0, Py_None, Py_None) : tpy_raise();
+        tp_storage_release(empty);
+        return done;
+    }
+    if (tpy_is_tensor(source)) {
+        tp_tensor *t = tpy_unwrap(source), *own = tpy_unwrap(self);
+        if (tp_dtype_of(t) != tp_dtype_of(own)) return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", tp_dtype_name(tp_dtype_of(t)), tp_dtype_name(tp_dtype_of(own)));
+        tp_storage *s = tp_storage_of(t);
+        bool ok = s && tp_set_storage(own, s, tp_storage_offset(t), tp_shape(t), tp_strides(t));
+        tp_storage_release(s);
+        return ok ? Py_NewRef(self) : tpy_raise();
+    }
+    tp_storage *s = tpy_storage_in(source);
+    if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s", Py_TYPE(source)->tp_name);
+    return set_to_storage(self, s, offset, size, stride);
+}
+
+static PyObject *resize(PyObject *self, tp_ints shape) {
+    if (tp_requires_grad(tpy_unwrap(self))) return PyErr_Format(PyExc_RuntimeError, "cannot resize variables that require grad");
+    return tp_resize(tpy_unwrap(self), shape) ? Py_NewRef(self) : tpy_raise();
+}
+static PyObject *tensor_resize(PyObject *self, PyObject *args, PyObject *kwargs) {
+    if (kwargs && PyDict_GET_SIZE(kwargs) && !(PyDict_GET_SIZE(kwargs) == 1 && PyDict_GetItemString(kwargs, "memory_format")))
+        return PyErr_Format(PyExc_TypeError, "resize_() got an unexpected keyword argument");
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    bool packed = n == 1 && (PyTuple_Check(PyTuple_GET_ITEM(args, 0)) || PyList_Check(PyTuple_GET_ITEM(args, 0)));
+    int64_t shape[TP_MAX_DIMS];
+    if (!read_ints(packed ? PyTuple_GET_ITEM(args, 0) : args, "size", shape, &n)) return NULL;
+    return resize(self, tp_ints_view(shape, n));
+}
+static PyObject *tensor_resize_as(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"other", "memory_format", NULL};
+    PyObject *other, *format;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:resize_as_", names, &other, &format)) return NULL;
+    if (!tpy_is_tensor(other)) return PyErr_Format(PyExc_TypeError, "resize_as_(): argument 'the_template' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
+    return resize(self, tp_shape(tpy_unwrap(other)));
+}
+static PyObject *tensor_is_set_to(PyObject *self, PyObject *other) {
+    if (!tpy_is_tensor(other)) return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
+    tp_tensor *a = tpy_unwrap(self), *b = tpy_unwrap(other);
+    tp_ints x = tp_shape(a), y = tp_shape(b), sx = tp_strides(a), sy = tp_strides(b);
+    bool same = tp_shares_storage(a, b) && tp_storage_offset(a) == tp_storage_offset(b) && x.n == y.n;
+    for (int64_t i = 0; same && i < x.n; i++) same = x.v[i] == y.v[i] && sx.v[i] == sy.v[i];
+    return PyBool_FromLong(same);
+}
+
+static PyMethodDef methods[] = {{"untyped_storage", tensor_storage, METH_NOARGS, "The memory under the tensor."},
+    {"set_", (PyCFunction)(void (*)(void))tensor_set, METH_VARARGS | METH_KEYWORDS, "set_(source=None, storage_offset=0, size=None, stride=None): looks at other memory."},
+    {"resize_", (PyCFunction)(void (*)(void))tensor_resize, METH_VARARGS | METH_KEYWORDS, "resize_(*sizes, memory_format=torch.contiguous_format): another shape, with more memory where it must."},
+    {"resize_as_", (PyCFunction)(void (*)(void))tensor_resize_as, METH_VARARGS | METH_KEYWORDS, "resize_as_(tensor): resized to the tensor's shape."},
+    {"is_set_to", tensor_is_set_to, METH_O, "is_set_to(tensor): do both look at the same memory in the same way?"}, {0}};
+
+int tpy_init_storage(PyObject *module) {
+    storage_type = (PyTypeObject *)PyType_FromSpec(&storage_spec);
+    objects = PyDict_New();
+    if (!storage_type || !objects || PyModule_AddType(module, storage_type) < 0) return -1;
+    return tpy_add_methods(methods);
+}

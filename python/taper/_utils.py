@@ -1,0 +1,54 @@
+"""What pickled tensors and parameters are rebuilt by."""
+from taper import _C
+
+
+def _rebuild_tensor(storage, storage_offset, size, stride):
+    dtype = getattr(storage, "dtype", _C.uint8)
+    return _C._functions["empty"]((0,), dtype=dtype).set_(storage, storage_offset, tuple(size), tuple(stride))
+
+
+def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
+    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+def _rebuild_from_type_v2(func, type, args, state):
+    """An instance of a subclass, or a tensor with attributes."""
+    tensor = func(*args)
+    if type is not _C.Tensor and not isinstance(tensor, type):
+        tensor = _C.Tensor._make_subclass(type, tensor, tensor.requires_grad)
+    return _set_state(tensor, state)
+
+
+def _set_state(obj, state):
+    if isinstance(state, tuple):
+        state, slots = state
+        for name, value in (slots or {}).items():
+            setattr(obj, name, value)
+    if state:
+        obj.__dict__.update(state)
+    return obj
+
+
+def _get_obj_state(obj):
+    """An object's attributes: its __dict__, or (__dict__, slots) where its class has slots."""
+    getstate = getattr(type(obj), "__getstate__", None)
+    if getstate is not None and getstate is not getattr(object, "__getstate__", None):
+        return obj.__getstate__()
+    slots = {name: getattr(obj, name) for cls in type(obj).__mro__ for name in _slots_of(cls) if hasattr(obj, name)}
+    return (obj.__dict__, slots) if slots else obj.__dict__
+
+
+def _slots_of(cls):
+    slots = cls.__dict__.get("__slots__", ())
+    return [slots] if isinstance(slots, str) else slots
+
+
+def _rebuild_parameter(data, requires_grad, backward_hooks):
+    from taper.nn.parameter import Parameter
+    return Parameter(data, requires_grad)
+
+
+def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
+    return _set_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)

@@ -1,0 +1,223 @@
+"""torch.storage: the memory under tensors, as bytes (UntypedStorage) or as elements of a dtype (TypedStorage and its named relatives)."""
+from taper import _C
+from taper._C import UntypedStorage
+
+
+def _bytes_as_tensor(storage):
+    return _C._functions["empty"]((0,), dtype=_C.uint8).set_(storage)
+
+
+def _load(data):
+    """A storage from its bytes, for pickle."""
+    storage = UntypedStorage(len(data))
+    if data:
+        _bytes_as_tensor(storage).copy_(_C.frombuffer(data, dtype=_C.uint8))
+    return storage
+
+
+def _untyped(function):
+    setattr(UntypedStorage, function.__name__, function)
+
+
+@_untyped
+def __repr__(self):
+    lines = "\n ".join(str(v) for v in self.tolist())
+    return f" {lines}\n[torch.storage.UntypedStorage(device={self.device}) of size {len(self)}]"
+
+
+@_untyped
+def __reduce__(self):
+    return _load, (bytes(memoryview(_bytes_as_tensor(self))),)
+
+
+@_untyped
+def __copy__(self):
+    return self.clone()
+
+
+@_untyped
+def __deepcopy__(self, memo):
+    seen = memo.setdefault("torch", {})
+    if self._cdata not in seen:
+        seen[self._cdata] = self.clone()
+    return seen[self._cdata]
+
+
+@_untyped
+def __iter__(self):
+    return iter(self.tolist())
+
+
+@_untyped
+def cpu(self):
+    return self
+
+
+@_untyped
+def untyped(self):
+    return self
+
+
+@_untyped
+def share_memory_(self):
+    """A storage that child processes see after a fork holds the bytes; tensors move to it by Tensor.share_memory_."""
+    return self if self.is_shared() else UntypedStorage._new_shared(len(self)).copy_(self)
+
+
+@_untyped
+def is_pinned(self, device="cuda"):
+    return False
+
+
+class TypedStorage:
+    """A storage whose items are numbers of one dtype."""
+
+    dtype = None  # the named relatives fix it
+    is_sparse = False
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
+        if dtype is not None:
+            self.dtype = dtype
+        elif self.dtype is None:
+            self.dtype = _C.get_default_dtype()
+        if wrap_storage is None:
+            if len(args) > 1:
+                raise TypeError(f"{type(self).__name__}() takes at most one positional argument, got {len(args)}")
+            given = args[0] if args else 0
+            if isinstance(given, int):
+                wrap_storage = UntypedStorage(given * self.dtype.itemsize)
+            elif isinstance(given, (TypedStorage, UntypedStorage)):
+                wrap_storage = given.untyped()
+            else:
+                wrap_storage = _C.tensor(given, dtype=self.dtype).untyped_storage()
+        self._untyped_storage = wrap_storage
+
+    def _tensor(self):
+        return _C._functions["empty"]((0,), dtype=self.dtype).set_(self._untyped_storage)
+
+    def __len__(self):
+        return len(self._untyped_storage) // self.dtype.itemsize
+
+    size = _size = __len__
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} out of range for storage of size {len(self)}")
+        return self._tensor()[index].item()
+
+    def __setitem__(self, index, value):
+        self._tensor()[index] = _C.tensor(value, dtype=self.dtype) if isinstance(value, (list, tuple)) else value
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def __repr__(self):
+        lines = "\n ".join(str(v) for v in self.tolist())
+        return f" {lines}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+
+    def __eq__(self, other):
+        return isinstance(other, TypedStorage) and self._cdata == other._cdata and self.dtype == other.dtype
+
+    __hash__ = object.__hash__
+
+    def __reduce__(self):
+        return _rebuild_typed, (self._untyped_storage, self.dtype)
+
+    def __copy__(self):
+        return self.clone()
+
+    def __deepcopy__(self, memo):
+        return TypedStorage(wrap_storage=self._untyped_storage.__deepcopy__(memo), dtype=self.dtype)
+
+    @property
+    def device(self):
+        return self._untyped_storage.device
+
+    @property
+    def _cdata(self):
+        return self._untyped_storage._cdata
+
+    @property
+    def is_cuda(self):
+        return self._untyped_storage.is_cuda
+
+    def untyped(self):
+        return self._untyped_storage
+
+    def nbytes(self):
+        return self._untyped_storage.nbytes()
+
+    def data_ptr(self):
+        return self._untyped_storage.data_ptr()
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    def tolist(self):
+        return self._tensor().tolist()
+
+    def clone(self):
+        return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
+
+    def cpu(self):
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        self._tensor().copy_(source._tensor())
+        return self
+
+    def fill_(self, value):
+        self._tensor().fill_(value)
+        return self
+
+    def resize_(self, size):
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
+        return self
+
+    def type(self, dtype=None):
+        name = f"{_words[self.dtype]}Storage"
+        if dtype is None:
+            return f"torch.{name}"
+        wanted = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", "")
+        return self._to(next(d for d, word in _words.items() if wanted.split(".")[-1] == f"{word}Storage"))
+
+    def _to(self, dtype):
+        return self if dtype == self.dtype else TypedStorage(wrap_storage=self._tensor().to(dtype).untyped_storage(), dtype=dtype)
+
+    def is_shared(self):
+        return self._untyped_storage.is_shared()
+
+    def is_pinned(self, device="cuda"):
+        return False
+
+    def share_memory_(self):
+        self._untyped_storage = self._untyped_storage.share_memory_()
+        return self
+
+    def pickle_storage_type(self):
+        return f"{_words[self.dtype]}Storage"
+
+
+def _rebuild_typed(untyped, dtype):
+    return TypedStorage(wrap_storage=untyped, dtype=dtype)
+
+
+class _StorageType(type):
+    """torch.FloatStorage and its like: a TypedStorage of the dtype is an instance."""
+
+    def __instancecheck__(cls, instance):
+        return isinstance(instance, TypedStorage) and (cls.dtype is None or instance.dtype == cls.dtype)
+
+
+_words = {_C.bool: "Bool", _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long", _C.float16: "Half",
+          _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble"}
+
+
+class _LegacyStorage(TypedStorage, metaclass=_StorageType):
+    pass
+
+
+_named = {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"dtype": dtype, "__module__": "torch"}) for dtype, word in _words.items()}
+UntypedStorage.__module__ = TypedStorage.__module__ = "torch.storage"
