@@ -24,8 +24,9 @@ demo: configure
 	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.npz
 
 test: configure
-	@tools/setup.sh build test
-	@cmake -DTAPER_BUILD_TESTS=ON $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+	@tools/setup.sh build test python
+	@tools/venv.sh $(BUILD)
+	@cmake -DTAPER_BUILD_TESTS=ON -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@$(NINJA) --target all tests
 	@$(MAKE) --no-print-directory docs
 	@$(CTEST) -LE long
@@ -41,19 +42,20 @@ install: configure
 bench: configure
 	@$(NINJA) --target benchmarks
 	@set -e; for program in $(BUILD)/bench/*; do test ! -x $$program || $$program; done
+	@if test -x .venv/bin/taper; then .venv/bin/python bench/python.py; else echo "'make test' makes the Python package; 'make bench' measures it then"; fi
 
 # The reference pages are generated with the code; in CI a test compares instead, so a stale page shows.
 docs:
 	@test -n "$$CI" || cmp -s $(BUILD)/generated/operators.md docs/operators.md || cp $(BUILD)/generated/operators.md docs/operators.md
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-wheel .venv
 
 help:
 	@echo 'make              set up what is missing, configure, build the library and the examples'
 	@echo 'make demo         train a small network on handwritten digits'
-	@echo 'make test         build and run the tests'
-	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers'
+	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
+	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
 	@echo 'make bench        build and run the benchmarks'
 	@echo 'make clean        remove what was built'

@@ -9,9 +9,17 @@ target_link_libraries(python_extension PRIVATE taper taper_flags)
 set_target_properties(python_extension PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY ${TAPER_PYTHON_DIR}/taper)
 
 # The package's Python files are links, so that an edit needs no build.
-file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python python/taper/*.py python/taper/*.pyi python/taper/py.typed)
+file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python python/taper/*.py python/taper/*.pyi python/taper/*.txt python/taper/py.typed)
 foreach(file ${package_files})
     get_filename_component(folder ${TAPER_PYTHON_DIR}/${file} DIRECTORY)
     file(MAKE_DIRECTORY ${folder})
     file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/${file} ${TAPER_PYTHON_DIR}/${file} SYMBOLIC)
 endforeach()
+
+# What goes into a wheel (component `python`): the extension and, beside it, the library as one file.
+if(SKBUILD)
+    set_target_properties(taper PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
+endif()
+set_target_properties(python_extension PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS python_extension LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
+install(TARGETS taper LIBRARY DESTINATION taper NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)

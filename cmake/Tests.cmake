@@ -1,6 +1,6 @@
 # The tests, under ctest. tests/*_test.c are cmocka programs on the library's internals; other C files in tests/ are shared by them;
 # tests/*_test.sh are scripts, told where things are by TAPER_SOURCE_DIR and TAPER_BUILD_DIR. tests/long/ has the same
-# two kinds, labelled `long`: `make test` leaves those out, `make test-all` runs them too.
+# two kinds, labelled `long`: `make test` leaves those out, `make test-all` runs them too. tests/python/test_*.py run under pytest, a test per file.
 
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
@@ -40,3 +40,14 @@ foreach(file ${test_files})
         taper_register(${name} 3600)
     endif()
 endforeach()
+
+if(TAPER_PYTHON)
+    file(GLOB python_tests CONFIGURE_DEPENDS tests/python/test_*.py)
+    foreach(file ${python_tests})
+        get_filename_component(name ${file} NAME_WE)
+        string(REPLACE "test_" "python/" name ${name})
+        add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -m pytest -q -p no:cacheprovider ${file} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+        taper_register(${name} 600)
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "PYTHONPATH=${TAPER_PYTHON_DIR};PYTHONDONTWRITEBYTECODE=1")
+    endforeach()
+endif()

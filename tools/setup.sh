@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the system packages for building Taper are there (Debian 12, Ubuntu 24.04, or newer).
-#   tools/setup.sh GROUP...    groups: build, test, long
+#   tools/setup.sh GROUP...    groups: build, test, python, long
 # Asks dpkg first and touches nothing when all is there. Installs what is missing as root or through sudo; where neither works
 # it prints the one command to run and stops with status 1. On other systems it leaves the search to CMake.
 set -eu
@@ -8,6 +8,7 @@ set -eu
 # A word is a package; a|b is satisfied by either, and the first one is installed.
 build='gcc libc6-dev cmake ninja-build pkgconf|pkg-config libopenblas-openmp-dev|libopenblas-dev zlib1g-dev libdnnl-dev'
 test='g++ libcmocka-dev binutils'
+python='python3-dev python3-venv'
 long='valgrind clang libomp-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross'
 
 command -v dpkg-query > /dev/null || exit 0
@@ -17,8 +18,9 @@ for group in "$@"; do
     case $group in
         build) wanted="$wanted $build" ;;
         test) wanted="$wanted $test" ;;
+        python) wanted="$wanted $python" ;;
         long) wanted="$wanted $long" ;;
-        *) echo "setup.sh: no group '$group': expected build, test or long" >&2; exit 2 ;;
+        *) echo "setup.sh: no group '$group': expected build, test, python or long" >&2; exit 2 ;;
     esac
 done
 
