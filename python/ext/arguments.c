@@ -198,6 +198,38 @@ static int fit_real(PyObject *o, tp_scalar *out) {
     return fits > 0 && (out->kind == TP_SCALAR_COMPLEX || out->kind == TP_SCALAR_BOOL) ? 0 : fits;
 }
 
+static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
+    Py_ssize_t n;
+    PyObject **items = items_of(o, &n);
+    if (!items) return 0;
+    double *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
+    if (!list) return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        tp_scalar s;
+        int fits = fit_real(items[i], &s);
+        if (fits <= 0) return fits;
+        list[i] = tp_scalar_to_double(s);
+    }
+    v->kind = TP_K_FLOATS;
+    v->as.floats = (tp_floats){list, n};
+    return 1;
+}
+
+static int fit_scalars(PyObject *o, tp_value *v, tpy_frame *f) {
+    Py_ssize_t n;
+    PyObject **items = items_of(o, &n);
+    if (!items) return 0;
+    tp_scalar *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
+    if (!list) return -1;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int fits = tpy_fit_scalar(items[i], &list[i]);
+        if (fits <= 0) return fits;
+    }
+    v->kind = TP_K_SCALARS;
+    v->as.scalars = (tp_scalars){list, n};
+    return 1;
+}
+
 static int fit_text(PyObject *o, tp_value *v) {
     if (!PyUnicode_Check(o)) return 0;
     v->kind = TP_K_STRING;
@@ -261,8 +293,8 @@ int tpy_fit(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f) {
         fits = Py_TYPE(o) == tpy_generator_type;
         if (fits) v->as.generator = tpy_generator_of(o);
         return fits;
-    case TPY_FLOATS:
-    case TPY_SCALARS:
+    case TPY_FLOATS: return fit_floats(o, v, f);
+    case TPY_SCALARS: return fit_scalars(o, v, f);
     case TPY_BOOLS: return 0;
     }
     return 0;

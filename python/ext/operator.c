@@ -10,7 +10,7 @@
 typedef struct overload {
     const tp_operator *op;
     int nargs;
-    int generators;              /* where the generator argument stands, or -1 */
+    int self;                    /* where the tensor stands that a method is called on */
     bool factory;                /* makes a tensor from nothing: takes requires_grad, layout, pin_memory */
     tpy_argument *args;
 } overload;
@@ -23,10 +23,10 @@ typedef struct tpy_operator {
     bool inplace;                /* the name_ form */
     bool method;
     overload *overloads;
-    PyTypeObject *named;         /* the named tuple of several results, made at first use */
 } tpy_operator;
 
 static PyTypeObject *function_type, *method_type;
+static PyObject *named_types; /* name -> the named tuple of its results, made at first use */
 static PyObject *functions; /* PyTorch's name -> Function, for C callers and for modules that take over a name */
 static struct { PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *device, *x1, *x2, *other, *names, *inplace; } word;
 
@@ -66,7 +66,7 @@ static bool read_overload(overload *o, const tp_operator *op) {
     o->nargs = (int)op->nargs;
     o->args = PyMem_Calloc(op->nargs ? (size_t)op->nargs : 1, sizeof *o->args);
     if (!o->args || op->nargs > TPY_MAX_ARGS) return PyErr_NoMemory(), false;
-    o->generators = -1;
+    o->self = 0;
     for (int i = 0; i < o->nargs; i++) {
         tpy_argument *a = &o->args[i];
         const tp_argument_info *info = &op->args[i];
@@ -76,6 +76,7 @@ static bool read_overload(overload *o, const tp_operator *op) {
         a->takes_rest = a->kind == TPY_INTS && !a->length && one_of(info->name, rest) && i <= 1;
         a->keyword_only = one_of(info->name, keyword_only);
         if (a->kind == TPY_DEVICE) o->factory = true;
+        if (i && strcmp(info->name, "self") == 0) o->self = i;
     }
     return true;
 }
@@ -195,7 +196,9 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
     uint32_t given = 0;
     f->used = 0;
     Py_ssize_t i = 0;
-    for (int k = 0; i < n; k++, i++) {
+    for (int place = 0; i < n; place++, i++) {
+        int k = place;
+        if (self->method && o->self) k = place == 0 ? o->self : place <= o->self ? place - 1 : place; /* x.where(condition, y) */
         if (k >= o->nargs || o->args[k].keyword_only) return *m = (misfit){.why = MISFIT_COUNT}, 0;
         const tpy_argument *a = &o->args[k];
         int fits;
@@ -355,8 +358,12 @@ static PyObject *call_out(const overload *o, tpy_frame *f, PyObject *out, PyType
 
 static PyTypeObject *named_of(tpy_operator *self, const tp_operator *op) {
     if (op->nresults < 2 || !one_of(PyUnicode_AsUTF8(self->name), named_results)) return NULL;
-    if (!self->named) self->named = make_named(PyUnicode_AsUTF8(self->name), op);
-    return self->named;
+    PyObject *there = PyDict_GetItem(named_types, self->name); /* borrowed; torch.max and Tensor.max share it */
+    if (there) return (PyTypeObject *)there;
+    PyTypeObject *made = make_named(PyUnicode_AsUTF8(self->name), op);
+    if (!made || PyDict_SetItem(named_types, self->name, (PyObject *)made) < 0) return NULL;
+    Py_DECREF(made);
+    return made;
 }
 
 static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, const extras *x, PyObject *const *args) {
@@ -422,7 +429,6 @@ static void operator_dealloc(PyObject *o) {
     Py_XDECREF(self->module);
     Py_XDECREF(self->doc);
     Py_XDECREF(self->dict);
-    Py_XDECREF((PyObject *)self->named);
     type->tp_free(o); /* the overloads are shared by a name's forms and live as long as the module */
     Py_DECREF(type);
 }
@@ -529,6 +535,44 @@ static bool add_name(const char *name, int64_t first, int64_t last) {
     return !inplace || add_form(changed, changing, inplace, true, true);
 }
 
+/* The operators of one of PyTorch's namespaces, by the names they have there: a dict for the module's globals. */
+static PyObject *namespace(PyObject *module, PyObject *which) {
+    (void)module;
+    const char *space = PyUnicode_Check(which) ? PyUnicode_AsUTF8(which) : NULL;
+    if (!space) return PyErr_Format(PyExc_TypeError, "expected the name of a namespace");
+    PyObject *found = PyDict_New(), *name, *object;
+    size_t length = strlen(space);
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "%s_", space);
+    for (Py_ssize_t at = 0; found && PyDict_Next(functions, &at, &name, &object);) {
+        tpy_operator *o = (tpy_operator *)object;
+        if (o->inplace) continue;
+        overload *here = PyMem_Calloc((size_t)o->count, sizeof *here);
+        int count = 0;
+        for (int i = 0; here && i < o->count; i++) {
+            const char *names = o->overloads[i].op->names, *hit = names ? strstr(names, space) : NULL;
+            while (hit && ((hit > names && hit[-1] != ' ') || (hit[length] && hit[length] != ' '))) hit = strstr(hit + 1, space);
+            if (hit) here[count++] = o->overloads[i];
+        }
+        const char *text = PyUnicode_AsUTF8(name), *plain = strncmp(text, prefix, length + 1) == 0 ? text + length + 1 : text;
+        PyObject *function = count == 0 ? NULL : count == o->count ? Py_NewRef(object) : (PyObject *)make_operator(function_type, text, here, count, false);
+        if (count == 0 || count == o->count) PyMem_Free(here);
+        if (!here || (count && (!function || PyDict_SetItemString(found, plain, function) < 0))) Py_CLEAR(found);
+        Py_XDECREF(function);
+    }
+    return found;
+}
+/* torch.return_types.NAME; None if the operator gives no named results. */
+static PyObject *return_type(PyObject *module, PyObject *name) {
+    (void)module;
+    tpy_operator *o = (tpy_operator *)PyDict_GetItemWithError(functions, name); /* borrowed */
+    PyTypeObject *named = NULL;
+    for (int i = 0; o && !named && i < o->count; i++) named = named_of(o, o->overloads[i].op);
+    if (PyErr_Occurred()) return NULL;
+    return Py_NewRef(named ? (PyObject *)named : Py_None);
+}
+static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {0}};
+
 int tpy_init_operators(PyObject *module) {
 #define WORD(w) if (!(word.w = PyUnicode_InternFromString(#w))) return -1
     WORD(input); WORD(self); WORD(out); WORD(axis); WORD(dim); WORD(keepdims); WORD(keepdim); WORD(dims); WORD(requires_grad); WORD(layout); WORD(pin_memory);
@@ -537,7 +581,8 @@ int tpy_init_operators(PyObject *module) {
     function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);
     functions = PyDict_New();
-    if (!function_type || !method_type || !functions || PyModule_AddType(module, function_type) < 0 || PyModule_AddType(module, method_type) < 0) return -1;
+    named_types = PyDict_New();
+    if (!function_type || !method_type || !functions || !named_types || PyModule_AddType(module, function_type) < 0 || PyModule_AddType(module, method_type) < 0) return -1;
     int64_t total = tp_operator_count();
     for (int64_t i = 0, next; i < total; i = next) {
         const char *name = tp_operator_at(i)->name;
@@ -551,5 +596,5 @@ int tpy_init_operators(PyObject *module) {
         if (!add_name(base, i, next)) return -1;
     }
     PyType_Modified(tpy_tensor_type);
-    return PyModule_AddObjectRef(module, "_functions", functions);
+    return PyModule_AddObjectRef(module, "_functions", functions) < 0 ? -1 : PyModule_AddFunctions(module, namespace_functions);
 }

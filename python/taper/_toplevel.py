@@ -1,0 +1,452 @@
+"""What stands in torch itself beside the operators: settings, seeds, and functions whose signature is wider than their operator's."""
+import math as _math
+
+from taper import _C
+from taper._C import _functions as _op
+from taper._C import Tensor, Size
+
+pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
+legacy_contiguous_format = _C.contiguous_format
+has_lapack = has_openmp = has_spectral = True
+has_mkl = has_cuda = has_mps = False
+
+
+def is_tensor(obj):
+    """True if obj is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj):
+    """True if obj is a storage."""
+    return type(obj).__name__ in ("UntypedStorage", "TypedStorage") or type(obj).__name__.endswith("Storage")
+
+
+def is_floating_point(input):
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    return input.is_complex()
+
+
+def is_signed(input):
+    return input.is_signed()
+
+
+def is_nonzero(input):
+    """The truth of a one-element tensor."""
+    return bool(input)
+
+
+def is_conj(input):
+    return False
+
+
+def is_neg(input):
+    return False
+
+
+def is_inference(input):
+    return input.is_inference()
+
+
+def numel(input):
+    """The number of elements."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"numel(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input.numel()
+
+
+def get_device(input):
+    return input.get_device()
+
+
+def typename(obj):
+    """The name of an object's type, with a tensor's element type as in 'torch.FloatTensor'."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    module = type(obj).__module__
+    return type(obj).__qualname__ if module in ("builtins", "") else f"{module}.{type(obj).__qualname__}"
+
+
+# ---- Random numbers ----
+def manual_seed(seed):
+    """Sets the seed of the default generator and returns that."""
+    return _C.default_generator.manual_seed(int(seed))
+
+
+def seed():
+    """Sets the default generator's seed to a random number and returns it."""
+    return _C.default_generator.seed()
+
+
+def initial_seed():
+    return _C.default_generator.initial_seed()
+
+
+def get_rng_state():
+    return _C.default_generator.get_state()
+
+
+def set_rng_state(new_state):
+    _C.default_generator.set_state(new_state)
+
+
+class _ForkRng:
+    """with torch.random.fork_rng(): the generator's state is as before when the block ends."""
+
+    def __init__(self, devices=None, enabled=True, **unused):
+        self.enabled = enabled
+
+    def __enter__(self):
+        if self.enabled:
+            self.state = get_rng_state()
+
+    def __exit__(self, *error):
+        if self.enabled:
+            set_rng_state(self.state)
+
+
+fork_rng = _ForkRng
+
+
+def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, out=None):
+    """Normal numbers; mean and std are tensors or numbers, the size is asked for if both are numbers."""
+    if size is not None:
+        if isinstance(mean, Tensor) or isinstance(std, Tensor):
+            raise TypeError("normal(): size is for a mean and a std that are numbers")
+        size = [size] if isinstance(size, int) else list(size)
+        result = _op["normal"](float(mean), float(std), size, generator=generator, dtype=dtype, device=device)
+    else:
+        if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+            raise TypeError("normal(): expected a tensor for mean or std, or a size")
+        shape = broadcast_shapes(*[x.shape for x in (mean, std) if isinstance(x, Tensor)])
+        like = mean if isinstance(mean, Tensor) else std
+        if isinstance(std, Tensor) and not std.is_complex() and std.numel() and bool((std < 0).any()):
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+        noise = _op["empty"](shape, dtype=like.dtype).normal_(generator=generator)
+        with _no_grad():
+            result = noise.mul_(std).add_(mean)
+    if requires_grad:
+        result.requires_grad_()
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+class _no_grad:
+    def __enter__(self):
+        self.before = _C.is_grad_enabled()
+        _C._set_grad_enabled(False)
+
+    def __exit__(self, *error):
+        _C._set_grad_enabled(self.before)
+
+
+# ---- Settings ----
+_float32_precision = "highest"
+
+
+def get_float32_matmul_precision():
+    return _float32_precision
+
+
+def set_float32_matmul_precision(precision):
+    """How exact float32 products must be: 'highest', 'high' or 'medium'. The CPU's are always 'highest'."""
+    global _float32_precision
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(f"invalid float32 matmul precision '{precision}': expected 'highest', 'high' or 'medium'")
+    _float32_precision = precision
+
+
+_deterministic = [False, False]
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Asks for algorithms that give the same bits each time. On the CPU all of Taper's do."""
+    _deterministic[:] = [bool(mode), bool(warn_only)]
+
+
+def are_deterministic_algorithms_enabled():
+    return _deterministic[0]
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    return _deterministic[1]
+
+
+def set_deterministic_debug_mode(debug_mode):
+    level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
+    if level not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, 'default', 'warn' or 'error', but got {debug_mode}")
+    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+
+
+def get_deterministic_debug_mode():
+    return 0 if not _deterministic[0] else 1 if _deterministic[1] else 2
+
+
+_warn_always = False
+
+
+def set_warn_always(b):
+    global _warn_always
+    _warn_always = bool(b)
+
+
+def is_warn_always_enabled():
+    return _warn_always
+
+
+def set_flush_denormal(mode):
+    """Not changed by Taper: subnormal numbers are kept."""
+    return False
+
+
+def set_default_tensor_type(t):
+    """The old way to set the default dtype: torch.set_default_tensor_type(torch.DoubleTensor)."""
+    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    kinds = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
+    dtype = kinds.get(name.rsplit(".", 1)[-1])
+    if dtype is None:
+        raise TypeError(f"invalid type object: only floating-point types are supported as the default type, got {name}")
+    _C.set_default_dtype(dtype)
+
+
+def compiled_with_cxx11_abi():
+    return True
+
+
+# ---- Shapes and dtypes ----
+def broadcast_shapes(*shapes):
+    """The shape that tensors of these shapes have together."""
+    result = []
+    for shape in shapes:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(n < 0 for n in shape):
+            raise RuntimeError(f"Trying to create tensor with negative dimension: {list(shape)}")
+        longer, shorter = (result, shape) if len(result) >= len(shape) else (list(shape), result)
+        for i in range(1, len(shorter) + 1):
+            a, b = longer[-i], shorter[-i]
+            if a != b and a != 1 and b != 1:
+                raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
+            longer[-i] = b if a == 1 else a
+        result = longer
+    return Size(result)
+
+
+def result_type(tensor1, tensor2):
+    """The dtype of arithmetic on the two; numbers and zero-dimensional tensors are weak."""
+    a = tensor1 if isinstance(tensor1, Tensor) else None
+    b = tensor2 if isinstance(tensor2, Tensor) else None
+    empty_a = _op["empty"]((0,) * a.dim() if a is not None and a.dim() else (), dtype=a.dtype) if a is not None else tensor1
+    empty_b = _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype) if b is not None else tensor2
+    if a is None and b is None:
+        empty_a, empty_b = _C.tensor(tensor1), _C.tensor(tensor2)
+    both_bool = (a is not None and a.dtype == _C.bool or a is None and isinstance(tensor1, bool)) and (b is not None and b.dtype == _C.bool or b is None and isinstance(tensor2, bool))
+    return _C.bool if both_bool else _op["mul"](empty_a, empty_b).dtype
+
+
+# ---- Functions around operators ----
+def _tensor_list(tensors):
+    return list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+
+
+def broadcast_tensors(*tensors):
+    """Expanded to one shape together."""
+    return _op["broadcast_tensors"](_tensor_list(tensors))
+
+
+def meshgrid(*tensors, indexing=None):
+    """Grids of coordinates from one-dimensional tensors."""
+    return _op["meshgrid"](_tensor_list(tensors), indexing="ij" if indexing is None else indexing)
+
+
+def cartesian_prod(*tensors):
+    return _op["cartesian_prod"](_tensor_list(tensors))
+
+
+def block_diag(*tensors):
+    return _op["block_diag"](_tensor_list(tensors))
+
+
+def _atleast(name):
+    operator = _op[name]
+
+    def function(*tensors):
+        if len(tensors) == 1 and not isinstance(tensors[0], (list, tuple)):
+            return operator(tensors[0])
+        return tuple(operator(t) for t in _tensor_list(tensors))
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = operator.__doc__
+    return function
+
+
+atleast_1d, atleast_2d, atleast_3d = _atleast("atleast_1d"), _atleast("atleast_2d"), _atleast("atleast_3d")
+
+
+def einsum(equation, *operands):
+    """Sums of products by index letters: einsum('ij,jk->ik', a, b), or with lists of indices after each operand."""
+    if isinstance(equation, str):
+        return _op["einsum"](equation, _tensor_list(operands))
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    spell = lambda axes: "".join("..." if axis is Ellipsis else letters[axis] for axis in axes)
+    given = [equation, *operands]
+    text = ",".join(spell(axes) for axes in given[1:len(given) // 2 * 2:2])
+    if len(given) % 2:
+        text += "->" + spell(given[-1])
+    return _op["einsum"](text, given[0:len(given) // 2 * 2:2])
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Contracts dims of a with dims of b: how many, a pair of lists, or a tensor of such."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        dims_a, dims_b = list(range(a.dim() - dims, a.dim())), list(range(dims))
+        if dims > min(a.dim(), b.dim()):
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
+    else:
+        dims_a, dims_b = dims
+        dims_a, dims_b = [dims_a] if isinstance(dims_a, int) else list(dims_a), [dims_b] if isinstance(dims_b, int) else list(dims_b)
+    return _op["tensordot"](a, b, dims_a, dims_b) if out is None else _op["tensordot"](a, b, dims_a, dims_b, out=out)
+
+
+def _pick_unique(results, return_inverse, return_counts):
+    output, inverse, counts = results
+    wanted = (output,) + ((inverse,) if return_inverse else ()) + ((counts,) if return_counts else ())
+    return wanted if len(wanted) > 1 else output
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements (or slices along dim), with what else is asked for."""
+    operator = _op["unique"](input, sorted, return_inverse, return_counts) if dim is None else _op["unique_dim"](input, dim, sorted, return_inverse, return_counts)
+    return _pick_unique(operator, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """Runs of equal elements reduced to one each."""
+    return _pick_unique(_op["unique_consecutive"](input, return_inverse, return_counts, dim), return_inverse, return_counts)
+
+
+def split(tensor, split_size_or_sections, dim=0):
+    """Pieces of one size, the last may be shorter, or of the given sizes."""
+    return _op["split"](tensor, split_size_or_sections, dim)
+
+
+def tensor_split(input, indices_or_sections, dim=0):
+    """Parts of nearly equal size, or cut at the given indices."""
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    return _op["tensor_split"](input, indices_or_sections, dim)
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The norm of a tensor or along dims; torch.linalg has the newer ones."""
+    if isinstance(p, str) and p == "fro" and (dim is None or isinstance(dim, int) or len(dim) <= 2):
+        result = _op["norm"](input, 2.0, dim, keepdim, dtype=dtype)
+    elif p is None:
+        result = _op["norm"](input, 2.0, dim, keepdim, dtype=dtype)
+    else:
+        result = _op["norm"](input, p, dim, keepdim, dtype=dtype)
+    return result if out is None else out.resize_(result.shape).copy_(result)
+
+
+def chain_matmul(*matrices, out=None):
+    """The product of the matrices, multiplied in the cheapest order."""
+    return _op["linalg_multi_dot"](_tensor_list(matrices)) if out is None else _op["linalg_multi_dot"](_tensor_list(matrices), out=out)
+
+
+def lu(A, pivot=True, get_infos=False, out=None):
+    """The LU factors in one matrix, and the pivots."""
+    result = _op["linalg_lu_factor_ex"](A, pivot=pivot)
+    return tuple(result) if get_infos else tuple(result)[:2]
+
+
+def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None, return_complex=None, align_to_window=None):
+    """The short-time Fourier transform."""
+    return _op["stft"](input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, None if onesided is None else int(onesided),
+                       None if return_complex is None else int(return_complex))
+
+
+def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
+    """The inverse of stft."""
+    return _op["istft"](input, n_fft, hop_length, win_length, window, center, normalized, None if onesided is None else int(onesided), length, return_complex)
+
+
+def unravel_index(indices, shape):
+    """Flat indices as one index per dim."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if indices.dtype in (_C.float32, _C.float64, _C.float16, _C.bfloat16, _C.bool) or indices.is_complex():
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if any(n < 0 for n in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {shape}")
+    total = _math.prod(shape)
+    if indices.numel() and bool(((indices < -total) | (indices >= total)).any()):
+        raise ValueError(f"all indices must be within [{-total}, {total}) for a shape of {shape}")
+    parts, rest = [], indices
+    for n in reversed(shape):
+        parts.append(rest % n)
+        rest = rest // n
+    return tuple(reversed(parts))
+
+
+def range(start=0, end=None, step=1, **options):
+    """Numbers from start to end, both included; arange is what to use."""
+    if end is None:
+        start, end = 0, start
+    return _op["range"](start, end, step, **options)
+
+
+def svd_lowrank(A, q=6, niter=2, M=None):
+    """A low-rank singular value decomposition from random projections."""
+    q = 6 if q is None else q
+    m, n = A.shape[-2:]
+    target = A if M is None else A - M
+    wide = m < n
+    target = target.mH if wide else target
+    basis = _op["linalg_qr"](target @ _op["randn"](*target.shape[:-2], target.shape[-1], q, dtype=A.dtype))[0]
+    for _ in [None] * niter:
+        basis = _op["linalg_qr"](target.mH @ basis)[0]
+        basis = _op["linalg_qr"](target @ basis)[0]
+    U, S, Vh = _op["linalg_svd"](basis.mH @ target, False)
+    U, V = basis @ U, Vh.mH
+    return (V, S, U) if wide else (U, S, V)
+
+
+def pca_lowrank(A, q=None, center=True, niter=2):
+    """Principal components: the low-rank SVD of the centred matrix."""
+    m, n = A.shape[-2:]
+    q = min(6, m, n) if q is None else q
+    if not 0 <= q <= min(m, n):
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+    return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter=niter)
+
+
+def set_default_device(device):
+    """New tensors are made there."""
+    _C._set_default_device(device)
+
+
+def get_default_device():
+    return _C._get_default_device()
+
+
+def get_num_interop_threads():
+    return _C._interop[0] if hasattr(_C, "_interop") else 1
+
+
+def set_num_interop_threads(n):
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise RuntimeError(f"set_num_interop_threads expects a positive integer, got {n!r}")
+    _C._interop = [n]
+
+
+# The in-place functions that torch itself has.
+for _name in ("abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_ "
+              "clamp_max_ clamp_min_ clip_ conj_physical_ cos_ cosh_ deg2rad_ dropout_ embedding_renorm_ erf_ erfc_ exp2_ exp_ expm1_ feature_alpha_dropout_ "
+              "feature_dropout_ fill_ fix_ floor_ frac_ gcd_ i0_ index_put_ lcm_ ldexp_ log10_ log1p_ log2_ log_ logit_ nan_to_num_ neg_ negative_ rad2deg_ "
+              "reciprocal_ relu_ round_ rrelu_ rsqrt_ selu_ sigmoid_ sin_ sinc_ sinh_ sqrt_ square_ tan_ tanh_ threshold_ trunc_ xlogy_ zero_").split():
+    if _name in _op:
+        globals()[_name] = _op[_name]
+del _name

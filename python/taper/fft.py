@@ -1,0 +1,4 @@
+"""torch.fft: discrete Fourier transforms."""
+from taper import _C
+
+globals().update(_C._namespace("fft"))

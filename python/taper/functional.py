@@ -1,0 +1,4 @@
+"""torch.functional: the functions of torch that PyTorch writes in Python."""
+from taper._toplevel import (  # noqa: F401
+    atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_shapes, broadcast_tensors, cartesian_prod, chain_matmul, einsum, istft, lu, meshgrid, norm, split, stft,
+    tensordot, unique, unique_consecutive, unravel_index)

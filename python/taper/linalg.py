@@ -1,0 +1,29 @@
+"""torch.linalg: the linear algebra of the table."""
+from taper import _C
+from taper._C import Tensor
+from taper._C import _functions as _op
+
+globals().update(_C._namespace("linalg"))
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that cannot be factored or solved with."""
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+    """A vector's or matrix's norm, by the number of dims."""
+    extra = {} if out is None else {"out": out}
+    if ord is None:
+        flat = dim is None and not keepdim
+        result = vector_norm(A.flatten() if flat else A, 2, None if dim is None else dim, keepdim, dtype=dtype, **extra)
+        return result
+    if isinstance(dim, int) or (dim is not None and len(dim) == 1) or (dim is None and A.dim() == 1):
+        if isinstance(ord, str):
+            raise RuntimeError(f"linalg.norm: order '{ord}' is for matrices, but the input has one dim to reduce")
+        return vector_norm(A, ord, dim, keepdim, dtype=dtype, **extra)
+    return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype, **extra)
+
+
+def multi_dot(tensors, *, out=None):
+    """The product of the matrices, multiplied in the cheapest order."""
+    return _op["linalg_multi_dot"](list(tensors)) if out is None else _op["linalg_multi_dot"](list(tensors), out=out)

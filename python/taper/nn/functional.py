@@ -1,0 +1,413 @@
+"""torch.nn.functional: the operators of the table under PyTorch's names, and in Python where PyTorch's own signature is wider than the operator's."""
+from taper import _C
+from taper._C import _functions as _op
+
+globals().update(_C._namespace("nn.functional"))
+
+
+# ---- Activations: `inplace` picks the operator's in-place form ----
+def _activation(name, *parameters):
+    plain, changing = _op[name], _op[name + "_"]
+    arguments = "".join(f", {p}" for p in parameters)
+    passed = "".join(f", {p.split('=')[0]}" for p in parameters)
+    scope = {"plain": plain, "changing": changing}
+    exec(f"def {name}(input{arguments}, inplace=False):\n    return changing(input{passed}) if inplace else plain(input{passed})\n", scope)
+    function = scope[name]
+    function.__module__ = __name__
+    function.__doc__ = plain.__doc__
+    return function
+
+
+relu = _activation("relu")
+relu6 = _activation("relu6")
+selu = _activation("selu")
+silu = _activation("silu")
+mish = _activation("mish")
+hardsigmoid = _activation("hardsigmoid")
+hardswish = _activation("hardswish")
+hardtanh = _activation("hardtanh", "min_val=-1.0", "max_val=1.0")
+leaky_relu = _activation("leaky_relu", "negative_slope=0.01")
+elu = _activation("elu", "alpha=1.0")
+celu = _activation("celu", "alpha=1.0")
+threshold = _activation("threshold", "threshold", "value")
+tanh, sigmoid = _op["tanh"], _op["sigmoid"]
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """leaky_relu with a slope drawn for each negative element in training, the mean slope otherwise."""
+    out = _op["rrelu"](input, lower, upper, training)
+    return input.copy_(out) if inplace else out
+
+
+def _softmax_dim(ndim):
+    """The dim that PyTorch's old callers mean by leaving it out."""
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def _softmax(name):
+    def function(input, dim=None, _stacklevel=3, dtype=None):
+        return _op[name](input, _softmax_dim(input.dim()) if dim is None else dim, dtype=dtype)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _op[name].__doc__
+    return function
+
+
+softmax, softmin, log_softmax = _softmax("softmax"), _softmax("softmin"), _softmax("log_softmax")
+
+
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    """Samples from the Gumbel-Softmax distribution; `hard` gives one-hot samples with the soft ones' gradient."""
+    return _op["gumbel_softmax"](logits, float(tau), hard, dim)
+
+
+# ---- Dropout ----
+def _check_probability(p):
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _dropout(name):
+    operator = _op[name]
+
+    def function(input, p=0.5, training=True, inplace=False):
+        _check_probability(p)
+        out = operator(input, p, training)
+        return input.copy_(out) if inplace and training else out
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = operator.__doc__
+    return function
+
+
+dropout, alpha_dropout, feature_alpha_dropout = _dropout("dropout"), _dropout("alpha_dropout"), _dropout("feature_alpha_dropout")
+dropout1d, dropout2d, dropout3d = _dropout("dropout1d"), _dropout("dropout2d"), _dropout("dropout3d")
+
+
+# ---- Losses: size_average and reduce are the old way to say reduction ----
+def _reduction(size_average, reduce, reduction):
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    return _op["binary_cross_entropy"](input, target, weight, _reduction(size_average, reduce, reduction))
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+    return _op["binary_cross_entropy_with_logits"](input, target, weight, _reduction(size_average, reduce, reduction), pos_weight)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    return _op["cosine_embedding_loss"](input1, input2, target, margin, _reduction(size_average, reduce, reduction))
+
+
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+    return _op["cross_entropy"](input, target, weight, ignore_index, _reduction(size_average, reduce, reduction), label_smoothing)
+
+
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    return _op["hinge_embedding_loss"](input, target, margin, _reduction(size_average, reduce, reduction))
+
+
+def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
+    return _op["kl_div"](input, target, _reduction(size_average, reduce, reduction), log_target)
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    return _op["l1_loss"](input, target, _reduction(size_average, reduce, reduction), weight)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    return _op["mse_loss"](input, target, _reduction(size_average, reduce, reduction), weight)
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    return _op["margin_ranking_loss"](input1, input2, target, margin, _reduction(size_average, reduce, reduction))
+
+
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    return _op["multi_margin_loss"](input, target, p, margin, weight, _reduction(size_average, reduce, reduction))
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    return _op["multilabel_margin_loss"](input, target, _reduction(size_average, reduce, reduction))
+
+
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    return _op["multilabel_soft_margin_loss"](input, target, weight, _reduction(size_average, reduce, reduction))
+
+
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    return _op["nll_loss"](input, target, weight, ignore_index, _reduction(size_average, reduce, reduction))
+
+
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+    return _op["poisson_nll_loss"](input, target, log_input, full, eps, _reduction(size_average, reduce, reduction))
+
+
+def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    return _op["smooth_l1_loss"](input, target, _reduction(size_average, reduce, reduction), beta)
+
+
+def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    return _op["soft_margin_loss"](input, target, _reduction(size_average, reduce, reduction))
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+    return _op["triplet_margin_loss"](anchor, positive, negative, margin, p, eps, swap, _reduction(size_average, reduce, reduction))
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
+    """The triplet loss with any distance; pairwise_distance unless another function is given."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    if distance_function is None:
+        distance_function = _op["pairwise_distance"]
+    near, far = distance_function(anchor, positive), distance_function(anchor, negative)
+    if swap:
+        far = _op["minimum"](far, distance_function(positive, negative))
+    loss = _op["clamp_min"](margin + near - far, 0)
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
+    return _op["linear_cross_entropy"](input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing)
+
+
+# ---- Pooling: return_indices picks between two operators ----
+def _max_pool(dims):
+    plain, indexed = _op[f"max_pool{dims}d"], _op[f"max_pool{dims}d_with_indices"]
+
+    def with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        return tuple(indexed(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode))
+
+    def pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        if return_indices:
+            return with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return plain(input, kernel_size, [] if stride is None else stride, padding, dilation, ceil_mode)
+    pool.__name__ = pool.__qualname__ = f"max_pool{dims}d"
+    with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
+    pool.__doc__ = plain.__doc__
+    return pool, with_indices
+
+
+max_pool1d, max_pool1d_with_indices = _max_pool(1)
+max_pool2d, max_pool2d_with_indices = _max_pool(2)
+max_pool3d, max_pool3d_with_indices = _max_pool(3)
+
+
+def _sizes(value, dims, input):
+    """One number for all dims; None keeps the input's size."""
+    value = [value] * dims if isinstance(value, int) or value is None else list(value)
+    return [input.shape[i - dims] if v is None else v for i, v in enumerate(value)]
+
+
+def _adaptive(dims):
+    plain, average, indexed = _op[f"adaptive_max_pool{dims}d"], _op[f"adaptive_avg_pool{dims}d"], _op["adaptive_max_pool"]
+
+    def with_indices(input, output_size, return_indices=False):
+        return tuple(indexed(input, _sizes(output_size, dims, input), dims))
+
+    def maximum(input, output_size, return_indices=False):
+        if return_indices:
+            return with_indices(input, output_size)
+        return plain(input, _sizes(output_size, dims, input))
+
+    def mean(input, output_size):
+        return average(input, _sizes(output_size, dims, input))
+    for function, name in ((maximum, f"adaptive_max_pool{dims}d"), (with_indices, f"adaptive_max_pool{dims}d_with_indices"), (mean, f"adaptive_avg_pool{dims}d")):
+        function.__name__ = function.__qualname__ = name
+    return maximum, with_indices, mean
+
+
+adaptive_max_pool1d, adaptive_max_pool1d_with_indices, _ = _adaptive(1)
+adaptive_max_pool2d, adaptive_max_pool2d_with_indices, adaptive_avg_pool2d = _adaptive(2)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices, adaptive_avg_pool3d = _adaptive(3)
+
+
+def _fractional(dims):
+    indexed = _op["fractional_max_pool"]
+
+    def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
+        if output_size is None:
+            ratio = [output_ratio] * dims if isinstance(output_ratio, (int, float)) else output_ratio
+            output_size = [int(input.shape[i - dims] * r) for i, r in enumerate(ratio)]
+        if _random_samples is None:
+            batch = 1 if input.dim() == dims + 1 else input.shape[0]
+            _random_samples = _op["rand"](batch, input.shape[-dims - 1], dims, dtype=input.dtype)
+        kernel = [kernel_size] * dims if isinstance(kernel_size, int) else kernel_size
+        return tuple(indexed(input, kernel, _sizes(output_size, dims, input), _random_samples, dims))
+
+    def pool(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        both = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+        return both if return_indices else both[0]
+    pool.__name__ = pool.__qualname__ = f"fractional_max_pool{dims}d"
+    with_indices.__name__ = with_indices.__qualname__ = f"fractional_max_pool{dims}d_with_indices"
+    return pool, with_indices
+
+
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)
+
+
+def lp_pool1d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    return _op["lp_pool1d"](input, norm_type, kernel_size, [] if stride is None else stride, ceil_mode)
+
+
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    return _op["lp_pool2d"](input, norm_type, kernel_size, [] if stride is None else stride, ceil_mode)
+
+
+def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    return _op["lp_pool3d"](input, norm_type, kernel_size, [] if stride is None else stride, ceil_mode)
+
+
+# ---- Windows, sizes, sampling ----
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Sliding blocks as columns."""
+    return _op["im2col"](input, kernel_size, dilation, padding, stride)
+
+
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Adds columns of sliding blocks up into images; the adjoint of unfold."""
+    return _op["col2im"](input, [output_size] * 2 if isinstance(output_size, int) else output_size, kernel_size, dilation, padding, stride)
+
+
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+    """Resizes the spatial dims to `size` or by `scale_factor`."""
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
+    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
+    spatial = input.dim() - 2
+    if size is not None:
+        if isinstance(size, (list, tuple)) and len(size) != spatial:
+            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and output size of {size}")
+        if recompute_scale_factor:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        size = [size] * spatial if not isinstance(size, (list, tuple)) else list(size)
+        return _op["interpolate"](input, size, mode, bool(align_corners), antialias)
+    scales = [scale_factor] * spatial if not isinstance(scale_factor, (list, tuple)) else list(scale_factor)
+    if len(scales) != spatial:
+        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}.")
+    if recompute_scale_factor or (mode == "area"):
+        return _op["interpolate"](input, [int(n * s) for n, s in zip(input.shape[2:], scales)], mode, bool(align_corners), antialias)
+    if len(set(scales)) == 1:
+        return _op["interpolate"](input, float(scales[0]), mode, bool(align_corners), False, antialias)
+    sizes = [int(n * s) for n, s in zip(input.shape[2:], scales)]
+    if mode == "nearest-exact" or mode == "nearest" or not antialias:
+        return _op["resample"](input, sizes, mode, bool(align_corners), antialias, *[float(s) for s in scales])
+    return _op["interpolate"](input, sizes, mode, bool(align_corners), antialias)
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    return _op["grid_sample"](input, grid, mode, padding_mode, bool(align_corners))
+
+
+def affine_grid(theta, size, align_corners=None):
+    return _op["affine_grid"](theta, list(size), bool(align_corners))
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    result = _op["normalize"](input, p, dim, eps)
+    if out is None:
+        return result
+    return out.resize_(result.shape).copy_(result)
+
+
+# ---- Attention ----
+def _in_projection(q, k, v, weight, bias):
+    """One matrix holds the three projections, one below the other."""
+    e = q.shape[-1]
+    if k is v and q is k:
+        return linear(q, weight, bias).chunk(3, -1)
+    parts = weight.split(e), (None, None, None) if bias is None else bias.split(e)
+    return tuple(linear(x, w, b) for x, w, b in zip((q, k, v), *parts))
+
+
+def _additive(mask, dtype):
+    """A mask where True means "not here" becomes one to add."""
+    if mask is None or mask.dtype != _C.bool:
+        return mask
+    return _op["zeros_like"](mask, dtype=dtype).masked_fill_(mask, float("-inf"))
+
+
+def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
+                                 out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+                                 use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
+                                 average_attn_weights=True, is_causal=False):
+    """Attention over several heads; query, key and value are (length, batch, embedding), or without the batch."""
+    batched = query.dim() == 3
+    if not batched:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    target, batch, embed = query.shape
+    if embed != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {embed}")
+    head = embed // num_heads
+    if head * num_heads != embed:
+        raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
+    if use_separate_proj_weight:
+        bias = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+        q, k, v = linear(query, q_proj_weight, bias[0]), linear(key, k_proj_weight, bias[1]), linear(value, v_proj_weight, bias[2])
+    else:
+        q, k, v = _in_projection(query, key, value, in_proj_weight, in_proj_bias)
+    attn_mask, key_padding_mask = _additive(attn_mask, q.dtype), _additive(key_padding_mask, q.dtype)
+    if attn_mask is not None and attn_mask.dim() == 2:
+        attn_mask = attn_mask.unsqueeze(0)
+    if bias_k is not None and bias_v is not None:
+        k, v = _op["cat"]([k, bias_k.repeat(1, batch, 1)]), _op["cat"]([v, bias_v.repeat(1, batch, 1)])
+        attn_mask = None if attn_mask is None else pad(attn_mask, (0, 1))
+        key_padding_mask = None if key_padding_mask is None else pad(key_padding_mask, (0, 1))
+    q = q.reshape(target, batch * num_heads, head).transpose(0, 1)
+    k = k.reshape(k.shape[0], batch * num_heads, head).transpose(0, 1) if static_k is None else static_k
+    v = v.reshape(v.shape[0], batch * num_heads, head).transpose(0, 1) if static_v is None else static_v
+    if add_zero_attn:
+        zero = _op["zeros"](batch * num_heads, 1, head, dtype=k.dtype)
+        k, v = _op["cat"]([k, zero], dim=1), _op["cat"]([v, zero], dim=1)
+        attn_mask = None if attn_mask is None else pad(attn_mask, (0, 1))
+        key_padding_mask = None if key_padding_mask is None else pad(key_padding_mask, (0, 1))
+    source = k.shape[1]
+    if key_padding_mask is not None:
+        padding = key_padding_mask.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, source)
+        attn_mask = padding if attn_mask is None else attn_mask + padding
+    if not training:
+        dropout_p = 0.0
+    weights = None
+    if need_weights:
+        scores = _op["bmm"](q * (head ** -0.5), k.transpose(-2, -1))
+        weights = softmax(scores if attn_mask is None else scores + attn_mask, dim=-1)
+        if dropout_p > 0.0:
+            weights = dropout(weights, p=dropout_p)
+        out = _op["bmm"](weights, v).transpose(0, 1).reshape(target * batch, embed)
+    else:
+        if attn_mask is not None:
+            attn_mask = attn_mask.unsqueeze(0) if attn_mask.shape[0] == 1 else attn_mask.view(batch, num_heads, -1, source)
+        shape = (batch, num_heads, -1, head)
+        out = scaled_dot_product_attention(q.reshape(batch, num_heads, target, head), k.reshape(shape), v.reshape(shape), attn_mask, dropout_p)
+        out = out.permute(2, 0, 1, 3).reshape(target * batch, embed)
+    out = linear(out, out_proj_weight, out_proj_bias).view(target, batch, embed)
+    if weights is not None:
+        weights = weights.view(batch, num_heads, target, source)
+        weights = weights.mean(dim=1) if average_attn_weights else weights
+        weights = weights if batched else weights.squeeze(0)
+    return (out if batched else out.squeeze(1)), weights

@@ -1,0 +1,103 @@
+"""torch.overrides: __torch_function__ from Python's side."""
+from taper import _C
+
+
+def has_torch_function(relevant_args):
+    return _C._has_torch_function(*relevant_args)
+
+
+def has_torch_function_unary(obj):
+    return _C._has_torch_function(obj)
+
+
+def has_torch_function_variadic(*objects):
+    return _C._has_torch_function(*objects)
+
+
+def handle_torch_function(public_api, relevant_args, *args, **kwargs):
+    """Hands a call to the first of the arguments that answers it."""
+    seen = []
+    for arg in relevant_args:
+        kind = type(arg)
+        if hasattr(kind, "__torch_function__") and kind not in seen:
+            at = next((i for i, other in enumerate(seen) if issubclass(kind, other)), len(seen))
+            seen.insert(at, kind)
+    for kind in seen:
+        result = kind.__torch_function__(public_api, tuple(seen), args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise TypeError(f"no implementation found for '{public_api}' on types that implement __torch_function__: {seen}")
+
+
+def is_tensor_like(inp):
+    return isinstance(inp, _C.Tensor) or hasattr(type(inp), "__torch_function__")
+
+
+def is_tensor_method_or_property(func):
+    name = getattr(func, "__name__", "")
+    return name == "__get__" or getattr(_C.Tensor, name, None) is func
+
+
+def wrap_torch_function(dispatcher):
+    """A decorator that lets a Python function be overridden by the arguments that dispatcher picks."""
+    def decorate(function):
+        def wrapped(*args, **kwargs):
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+        wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__ = function.__name__, function.__doc__, function
+        return wrapped
+    return decorate
+
+
+def resolve_name(f):
+    if is_tensor_method_or_property(f):
+        return f"torch.Tensor.{f.__name__}"
+    return f"{getattr(f, '__module__', 'torch')}.{getattr(f, '__name__', f)}"
+
+
+class DisableTorchFunctionSubclass:
+    """with DisableTorchFunctionSubclass(): subclasses are treated as plain tensors."""
+
+    def __enter__(self):
+        _C._enter_disabled_torch_function()
+
+    def __exit__(self, *error):
+        _C._leave_disabled_torch_function()
+
+
+DisableTorchFunction = DisableTorchFunctionSubclass
+
+
+def _convert(result, cls):
+    """Results of an operator as instances of the subclass."""
+    if cls is _C.Tensor:
+        return result
+    if type(result) is _C.Tensor:
+        return result.as_subclass(cls)
+    if isinstance(result, (tuple, list)):
+        items = [_convert(item, cls) for item in result]
+        return type(result)(items) if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields") else type(result)(*items)
+    return result
+
+
+def _tensor_torch_function(cls, func, types, args=(), kwargs=None):
+    """Tensor.__torch_function__: runs the function on plain tensors, and gives subclasses their type back."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    return result if func in _KEEP_TYPE else _convert(result, cls)
+
+
+def _disabled_torch_function_impl(func, types, args=(), kwargs=None):
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+_KEEP_TYPE = frozenset()
+_C.Tensor.__torch_function__ = classmethod(_tensor_torch_function)
+_C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl)
+
+

@@ -1,0 +1,4 @@
+"""torch.special: special functions."""
+from taper import _C
+
+globals().update(_C._namespace("special"))
