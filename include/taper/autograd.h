@@ -17,6 +17,7 @@ TP_API bool tp_retain_grad(tp_tensor *t);               /* keep the gradient of 
 TP_API bool tp_retains_grad(const tp_tensor *t);        /* was tp_retain_grad called? Leaves answer false */
 TP_API int64_t tp_output_nr(const tp_tensor *t);        /* which result of the call that made it; 0 for leaves */
 TP_API bool tp_is_inference(const tp_tensor *t);        /* made in an inference scope */
+TP_API bool tp_mark_written(tp_tensor *t);              /* counts a write made through tp_data, so that the tape knows of it */
 TP_API tp_tensor *tp_detach(tp_tensor *t);              /* the same data without history */
 TP_API bool tp_detach_(tp_tensor *t);
 
@@ -120,7 +121,8 @@ typedef struct tp_saved_hooks {
 } tp_saved_hooks;
 TP_API bool tp_push_saved_hooks(const tp_saved_hooks *hooks); /* on failure nothing is released */
 TP_API bool tp_pop_saved_hooks(void);
-/* Refuses tp_push_saved_hooks in this thread with that message; NULL allows it again. Returns what was set before. */
+/* Refuses tp_push_saved_hooks in this thread with that message, whose text is borrowed until then; NULL allows it again. An error if hooks are
+ * pushed already. Returns what was set before. */
 TP_API const char *tp_forbid_saved_hooks(const char *message);
 
 /* A custom differentiable function. forward computes the outputs (it runs without a tape); backward gets one gradient per output

@@ -1,4 +1,4 @@
-/* What a tensor looks at, exchanged: .data, set_, resize_. The tensor stays the one it was to everybody who holds it, its gradient and
+/* What a tensor looks at, exchanged (.data, set_, resize_) or written by others. The tensor stays the one it was to everybody who holds it, its gradient and
  * its hooks stay, and it counts its versions on. A leaf that the tape has saved is seen with its new data, as in PyTorch. */
 #include <string.h>
 #include "autograd/tape.h"
@@ -83,6 +83,12 @@ bool tp_resize(tp_tensor *t, tp_ints shape) {
     if (!given(t, "t")) return false;
     if (tp_requires_grad(t)) return tpi_refuse(TP_ERR_RUNTIME, "cannot resize variables that require grad");
     if (!tpi_resize(t, shape)) return false;
+    tpi_touch(t);
+    return true;
+}
+
+bool tp_mark_written(tp_tensor *t) {
+    if (!given(t, "t")) return false;
     tpi_touch(t);
     return true;
 }

@@ -16,11 +16,13 @@ static bool refuse_no_grad_view(void) {
 }
 
 static bool refuse_custom_view(const tp_tensor *t) {
+    const tpi_node *fn = tpi_autograd_of(t)->grad_fn;
+    const char *name = !fn ? "a custom function" : tp_node_function(fn) ? fn->cls->op : fn->cls->name;
     return tpi_refuse(TP_ERR_RUNTIME,
                       "Output %lld of %s is a view and is being modified inplace. This view was created inside a custom Function (or because an input was "
                       "returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
                       "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the custom Function.",
-                      (long long)tp_output_nr(t), tp_grad_fn_name(t));
+                      (long long)tp_output_nr(t), name);
 }
 
 /* With the grad mode on: is t something whose history a write could go into? */
