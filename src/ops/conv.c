@@ -1,5 +1,5 @@
 /* The convolution operator and its two backward operators: checks, geometry, dtypes and layouts around the products of conv.h. */
-#include "ops/conv.h"
+#include "ops/conv_onednn.h"
 #include "ops/native.h"
 #include "ops/real.h"
 
@@ -74,10 +74,26 @@ static bool geometry(tpi_conv *c, tp_ints input, tp_ints weight, const setting *
     return true;
 }
 
+/* Which of x, w and y is computed. */
+static tpi_conv_role target(role r, bool transposed) {
+    if (r == GRAD_WEIGHT) return TPI_CONV_W;
+    return (r == FORWARD) == !transposed ? TPI_CONV_Y : TPI_CONV_X;
+}
+
+static bool multiply_library(const tpi_conv *c, role r, bool transposed, bool last, const void *a, const void *b, const void *bias, void *out) {
+    switch (target(r, transposed)) {
+    case TPI_CONV_Y: return tpi_conv_onednn(c, TPI_CONV_Y, last, a, b, bias, out);
+    case TPI_CONV_X: return tpi_conv_onednn(c, TPI_CONV_X, last, out, b, bias, a);
+    default: return tpi_conv_onednn(c, TPI_CONV_W, last, transposed ? a : b, out, NULL, transposed ? b : a);
+    }
+}
+
 static bool multiply_real(const tpi_conv *c, role r, bool transposed, tp_dtype dtype, const void *a, const void *b, const void *bias, void *out) {
-    if (r == GRAD_WEIGHT) return transposed ? tpi_conv_w(c, dtype, a, b, out) : tpi_conv_w(c, dtype, b, a, out);
-    if ((r == FORWARD) == !transposed) return tpi_conv_y(c, dtype, a, b, bias, out);
-    return tpi_conv_x(c, dtype, a, b, bias, out);
+    tpi_conv_role t = target(r, transposed);
+    if (dtype == TP_FLOAT32 && tpi_conv_onednn_fits(c, t, false, bias)) return multiply_library(c, r, transposed, false, a, b, bias, out);
+    if (t == TPI_CONV_Y) return tpi_conv_y(c, dtype, a, b, bias, out);
+    if (t == TPI_CONV_X) return tpi_conv_x(c, dtype, a, b, bias, out);
+    return transposed ? tpi_conv_w(c, dtype, a, b, out) : tpi_conv_w(c, dtype, b, a, out);
 }
 
 /* ---- Complex values: four real products over planes of real and imaginary parts ---- */
@@ -134,12 +150,35 @@ static bool channels_last(const tp_tensor *t) {
            ((t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D)));
 }
 
+/* The values of t in the dtype and the layout. Owned; t itself when it is so already. */
+static tp_tensor *data_in(tp_tensor *t, tp_dtype dtype, tp_layout layout) {
+    if (t->dtype == dtype && tp_is_contiguous_as(t, layout)) return tpi_retain(t);
+    tp_tensor *out = tpi_empty_layout(tpi_shape(t), dtype, tpi_device(t), layout);
+    if (out && tpi_copy_data(out, t)) return out;
+    tpi_release(out);
+    return NULL;
+}
+
+/* multiply for images that the library takes channels last. The weight's gradient is contiguous until it is laid out as the images are. */
+static tp_tensor *multiply_last(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias, tp_ints shape, tp_layout layout) {
+    bool weight = r == GRAD_WEIGHT;
+    tp_tensor *ta = data_in(a, TP_FLOAT32, layout), *tb = data_in(b, TP_FLOAT32, weight ? layout : TP_CONTIGUOUS), *tbias = tpi_real_data(bias, TP_FLOAT32);
+    tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty_layout(shape, TP_FLOAT32, tpi_device(a), weight ? TP_CONTIGUOUS : layout) : NULL;
+    bool ok = out && multiply_library(c, r, transposed, true, ta->data, tb->data, tbias ? tbias->data : NULL, out->data);
+    tpi_release(ta), tpi_release(tb), tpi_release(tbias);
+    if (!ok) return tpi_release(out), NULL;
+    return weight ? tpi_real_finish_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b) : tpi_real_finish(out, (tp_dtype)a->dtype);
+}
+
 /* The bilinear map `r` of a and b (both of a's dtype), plus bias, as a fresh tensor of the shape. */
 static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias, tp_ints shape) {
     tp_dtype dtype = (tp_dtype)a->dtype, compute = dtype;
     if (dtype == TP_BOOL) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': convolution is not implemented for bool");
     if (tp_dtype_is_integral(dtype)) compute = TP_INT64;
     if (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16) compute = TP_FLOAT32;
+    bool last = (channels_last(a) || channels_last(b)) && a->ndim == b->ndim && a->ndim == shape.n;
+    if (last && compute == TP_FLOAT32 && tpi_conv_onednn_fits(c, target(r, transposed), true, bias))
+        return multiply_last(c, r, transposed, a, b, bias, shape, a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
     tp_tensor *ta = tpi_real_data(a, compute), *tb = tpi_real_data(b, compute), *tbias = tpi_real_data(bias, compute);
     tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty(shape, compute, tpi_device(a)) : NULL;
     bool ok = out;

@@ -18,6 +18,8 @@ typedef struct tpi_conv {
 bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y);
 bool tpi_conv_x(const tpi_conv *c, tp_dtype dtype, const void *y, const void *w, const void *bias, void *x);
 bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w);
+/* Partial weight gradients, `count` arrays of n elements one after the other, added in their order. out may be the first of them. */
+void tpi_conv_merge(tp_dtype dtype, const void *parts, int64_t n, int64_t count, void *out);
 
 /* The tap (kd, kh, kw) over output row `row` (depth and height counted together): outputs lo .. hi - 1 of the row that starts at
  * yrow read inside of x, at xrow + stride * w. xrow may lie before the row's start. False when no output of the row does. */

@@ -292,6 +292,11 @@ static void merge_task(int64_t task, void *context) {
         }
 }
 
+void tpi_conv_merge(tp_dtype dtype, const void *parts, int64_t n, int64_t count, void *out) {
+    merge m = {parts, out, n, count, dtype};
+    tpi_parallel_for(tpi_ceil_div(n, MERGE_RUN), n * count > 100000, merge_task, &m);
+}
+
 bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y, void *w) {
     job j = make_job(c, dtype, x, y, NULL, NULL, w);
     int64_t weights = c->groups * c->cy * c->cx * tpi_conv_taps(c);
@@ -306,8 +311,7 @@ bool tpi_conv_w(const tpi_conv *c, tp_dtype dtype, const void *x, const void *y,
     j.out = tpi_alloc(bytes);
     if (!j.out) return false;
     bool ok = run(&j, c->groups * j.slices * j.chunks, weight_task);
-    merge m = {j.out, w, weights, j.chunks, dtype};
-    if (ok) tpi_parallel_for(tpi_ceil_div(weights, MERGE_RUN), weights * j.chunks > 100000, merge_task, &m);
+    if (ok) tpi_conv_merge(dtype, j.out, weights, j.chunks, w);
     tpi_free(j.out, bytes);
     return ok;
 }
