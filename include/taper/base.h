@@ -198,6 +198,13 @@ typedef enum tp_determinism { TP_DETERMINISTIC_OFF = 0, TP_DETERMINISTIC_WARN, T
 TP_API tp_determinism tp_deterministic(void);
 TP_API bool tp_set_deterministic(tp_determinism mode);
 
+/* ---- Libraries --------------------------------------------------------------------------------------------------
+ * What Taper stands on, for i from 0 to tp_library_count() - 1: its part ("BLAS", "LAPACK", "oneDNN"), which version of which
+ * implementation ("OpenBLAS 0.3.21"), and the file it was loaded from. version and file are NULL for an optional library that is not there;
+ * asking looks for it. The texts stay. */
+TP_API int64_t tp_library_count(void);
+TP_API bool tp_library_at(int64_t i, const char **name, const char **version, const char **file);
+
 /* ---- Memory ---------------------------------------------------------------------------------------------------- */
 typedef struct tp_memory_stats {
     int64_t size;           /* sizeof(tp_memory_stats), set by the caller: fields are only ever added */

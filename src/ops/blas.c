@@ -15,6 +15,8 @@
 #include <complex.h>
 #include <limits.h>
 #include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -25,6 +27,21 @@ enum {
     DOT_PARTS = 256,            /* longer dot products have longer chunks */
     WORTH_THREADS = 1 << 17     /* multiply-adds below which one thread does all */
 };
+
+static char version_text[64];
+
+static void find_version(void) { /* "OpenBLAS 0.3.21 NO_LAPACKE ...": the first two words */
+    snprintf(version_text, sizeof version_text, "%s", openblas_get_config());
+    char *space = strchr(version_text, ' ');
+    if (space && (space = strchr(space + 1, ' '))) *space = 0;
+}
+
+const char *tpi_blas_version(void **function) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_version);
+    *function = (void *)cblas_sgemm;
+    return version_text;
+}
 
 /* An OpenMP build of OpenBLAS asks OpenMP how many threads it may use; that number belongs to the calling thread. */
 int tpi_blas_quiet(void) {

@@ -33,6 +33,9 @@ void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha
 void tpi_gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda, const double *b, int64_t ldb,
                   double beta, double *c, int64_t ldc);
 
+/* Its name and version, a text that stays, and one of its functions. */
+const char *tpi_blas_version(void **function);
+
 /* While the LAPACK or BLAS is called directly: keeps the library on the calling thread, without touching other threads. */
 int tpi_blas_quiet(void);
 void tpi_blas_restore(int before);

@@ -5,6 +5,8 @@
 #include "ops/lapack.h"
 #include "base/dtype.h"
 #include "ops/blas.h"
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A routine whose four versions differ only in the type of the elements; Fortran's string lengths come last. */
@@ -52,6 +54,22 @@ DECLARE2(s, d, gelsd, in, in, in, void *, in, void *, in, void *, arr, int *, vo
 DECLARE2(c, z, gelsd, in, in, in, void *, in, void *, in, void *, arr, int *, void *, in, void *, int *, int *);
 DECLARE2(s, d, gelss, in, in, in, void *, in, void *, in, void *, arr, int *, void *, in, int *);
 DECLARE2(c, z, gelss, in, in, in, void *, in, void *, in, void *, arr, int *, void *, in, void *, int *);
+void ilaver_(int *major, int *minor, int *patch);
+
+static char version_text[48];
+
+static void find_version(void) {
+    int v[3] = {0};
+    ilaver_(&v[0], &v[1], &v[2]);
+    snprintf(version_text, sizeof version_text, "%d.%d.%d", v[0], v[1], v[2]);
+}
+
+const char *tpi_lapack_version(void **function) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, find_version);
+    *function = (void *)sgetrf_;
+    return version_text;
+}
 
 static int at_least_1(int n) { return n > 1 ? n : 1; }
 static bool is_complex(tp_dtype t) { return t == TP_COMPLEX64 || t == TP_COMPLEX128; }

@@ -42,4 +42,7 @@ int tpi_lapack_gesdd(tp_dtype t, char job, int m, int n, void *a, void *sv, void
 /* Least squares. B has max(m, n) rows; its first n become the solution. driver: 'l' gels, 'y' gelsy, 'd' gelsd, 's' gelss. rank is set by
  * all but gels; sv (min(m, n) real values) by gelsd and gelss. */
 int tpi_lapack_gels(tp_dtype t, char driver, int m, int n, int columns, void *a, void *b, double rcond, int *rank, void *sv, tpi_scratch *s);
+
+/* The version of the interface ("3.9.0"), a text that stays, and one of its functions. */
+const char *tpi_lapack_version(void **function);
 #endif
