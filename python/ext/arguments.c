@@ -140,25 +140,20 @@ void *tpy_frame_room(tpy_frame *f, size_t bytes) {
 void tpy_frame_end(tpy_frame *f) { Py_CLEAR(f->owned); }
 
 /* ---- Lists ---- */
-/* The items of a list or tuple (or a Size); NULL without an exception for anything else. */
-static PyObject **items_of(PyObject *o, Py_ssize_t *n) {
-    if (PyTuple_Check(o)) {
-        *n = PyTuple_GET_SIZE(o);
-        return ((PyTupleObject *)o)->ob_item;
-    }
-    if (PyList_Check(o)) {
-        *n = PyList_GET_SIZE(o);
-        return ((PyListObject *)o)->ob_item;
-    }
-    return NULL;
+/* The items of a list or tuple (or a Size); false for anything else. An empty list has no items to point at. */
+static bool items_of(PyObject *o, PyObject ***items, Py_ssize_t *n) {
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+    *n = PySequence_Fast_GET_SIZE(o);
+    *items = PySequence_Fast_ITEMS(o);
+    return true;
 }
 
 static int fit_ints(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f) {
     Py_ssize_t n;
-    PyObject **items = items_of(o, &n);
+    PyObject **items;
     int64_t *list;
     v->kind = TP_K_INTS;
-    if (!items) {
+    if (!items_of(o, &items, &n)) {
         int64_t one;
         int fits = tpy_fit_int(o, &one);
         if (fits <= 0) return fits;
@@ -178,8 +173,8 @@ static int fit_ints(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *
 
 static int fit_tensors(PyObject *o, bool none_fits, tp_value *v, tpy_frame *f) {
     Py_ssize_t n;
-    PyObject **items = items_of(o, &n);
-    if (!items) return 0;
+    PyObject **items;
+    if (!items_of(o, &items, &n)) return 0;
     tp_tensor **list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -200,8 +195,8 @@ static int fit_real(PyObject *o, tp_scalar *out) {
 
 static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
     Py_ssize_t n;
-    PyObject **items = items_of(o, &n);
-    if (!items) return 0;
+    PyObject **items;
+    if (!items_of(o, &items, &n)) return 0;
     double *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -217,8 +212,8 @@ static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
 
 static int fit_scalars(PyObject *o, tp_value *v, tpy_frame *f) {
     Py_ssize_t n;
-    PyObject **items = items_of(o, &n);
-    if (!items) return 0;
+    PyObject **items;
+    if (!items_of(o, &items, &n)) return 0;
     tp_scalar *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -250,6 +245,7 @@ int tpy_fit(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f) {
     v->name = NULL;
     v->kind = TP_K_NONE;
     if (o == Py_None) return a->none_fits;
+    if (f->exact && a->kind != TPY_TENSOR && a->kind != TPY_OPERAND && tpy_is_tensor(o)) return 0;
     int fits;
     switch ((enum tpy_kind)a->kind) {
     case TPY_TENSOR:

@@ -74,7 +74,7 @@ static bool read_overload(overload *o, const tp_operator *op) {
         a->has_default = info->default_value != NULL;
         a->none_fits |= a->has_default && strcmp(info->default_value, "None") == 0;
         a->takes_rest = a->kind == TPY_INTS && !a->length && one_of(info->name, rest) && i <= 1;
-        a->keyword_only = one_of(info->name, keyword_only);
+        a->keyword_only = one_of(info->name, keyword_only) && i != 1; /* alpha of celu and elu is none of those */
         if (a->kind == TPY_DEVICE) o->factory = true;
         if (i && strcmp(info->name, "self") == 0) o->self = i;
     }
@@ -164,7 +164,7 @@ static int fit_rest(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame 
     int64_t *list = tpy_frame_room(f, (size_t)n * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
-        int fits = tpy_fit_int(args[i], &list[i]);
+        int fits = f->exact && tpy_is_tensor(args[i]) ? 0 : tpy_fit_int(args[i], &list[i]);
         if (fits <= 0) return fits;
     }
     v->kind = TP_K_INTS;
@@ -393,13 +393,16 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     tpy_frame f;
     f.owned = NULL;
     misfit m = {0};
-    for (int i = 0; i < self->count; i++) {
-        extras x = {0};
-        int fits = fit_overload(self, &self->overloads[i], args, n, kwnames, &f, &x, &m);
-        if (fits == 0) continue;
-        PyObject *result = fits > 0 ? invoke(self, &self->overloads[i], &f, &x, args) : NULL;
-        tpy_frame_end(&f);
-        return result;
+    for (int lenient = self->count == 1; lenient < 2; lenient++) {
+        f.exact = !lenient;
+        for (int i = 0; i < self->count; i++) {
+            extras x = {0};
+            int fits = fit_overload(self, &self->overloads[i], args, n, kwnames, &f, &x, &m);
+            if (fits == 0) continue;
+            PyObject *result = fits > 0 ? invoke(self, &self->overloads[i], &f, &x, args) : NULL;
+            tpy_frame_end(&f);
+            return result;
+        }
     }
     tpy_frame_end(&f);
     return refuse(self, &m, args, n, kwnames);

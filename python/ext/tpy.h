@@ -71,6 +71,7 @@ typedef struct tpy_frame { /* one call's values and what they point at */
     tp_value values[TPY_MAX_ARGS];
     int64_t words[48]; /* room for short lists */
     int used;
+    bool exact;        /* a tensor is not taken for a number: max(x, y) before max(x, dim) */
     PyObject *owned;   /* list of temporaries and memory capsules, NULL while there are none */
 } tpy_frame;
 int tpy_fit(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f);

@@ -1,5 +1,6 @@
 """What stands in torch itself beside the operators: settings, seeds, and functions whose signature is wider than their operator's."""
 import math as _math
+from builtins import range as _count  # torch.range takes the name below
 
 from taper import _C
 from taper._C import _functions as _op
@@ -224,7 +225,7 @@ def broadcast_shapes(*shapes):
         if any(n < 0 for n in shape):
             raise RuntimeError(f"Trying to create tensor with negative dimension: {list(shape)}")
         longer, shorter = (result, shape) if len(result) >= len(shape) else (list(shape), result)
-        for i in range(1, len(shorter) + 1):
+        for i in _count(1, len(shorter) + 1):
             a, b = longer[-i], shorter[-i]
             if a != b and a != 1 and b != 1:
                 raise RuntimeError("Shape mismatch: objects cannot be broadcast to a single shape")
@@ -303,7 +304,7 @@ def tensordot(a, b, dims=2, out=None):
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        dims_a, dims_b = list(range(a.dim() - dims, a.dim())), list(range(dims))
+        dims_a, dims_b = list(_count(a.dim() - dims, a.dim())), list(_count(dims))
         if dims > min(a.dim(), b.dim()):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
     else:
@@ -365,13 +366,12 @@ def lu(A, pivot=True, get_infos=False, out=None):
 
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None, return_complex=None, align_to_window=None):
     """The short-time Fourier transform."""
-    return _op["stft"](input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, None if onesided is None else int(onesided),
-                       None if return_complex is None else int(return_complex))
+    return _op["stft"](input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex)
 
 
 def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
     """The inverse of stft."""
-    return _op["istft"](input, n_fft, hop_length, win_length, window, center, normalized, None if onesided is None else int(onesided), length, return_complex)
+    return _op["istft"](input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
 
 
 def unravel_index(indices, shape):
@@ -441,6 +441,18 @@ def set_num_interop_threads(n):
         raise RuntimeError(f"set_num_interop_threads expects a positive integer, got {n!r}")
     _C._interop = [n]
 
+
+def nonzero(input, *, out=None, as_tuple=False):
+    """Where the elements are that are not zero: one row each, or one tensor per dim."""
+    if as_tuple:
+        return _op["where"](input) if input.dim() else _op["where"](input.unsqueeze(0))
+    return _op["nonzero"](input) if out is None else _op["nonzero"](input, out=out)
+
+
+# Methods whose signature is as wide.
+for _function in (unique, unique_consecutive, split, tensor_split, norm, lu, stft, istft, nonzero):
+    setattr(Tensor, _function.__name__, _function)
+del _function
 
 # The in-place functions that torch itself has.
 for _name in ("abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_ as_strided_ asin_ asinh_ atan_ atanh_ ceil_ celu_ clamp_ "

@@ -25,7 +25,6 @@ silu = _activation("silu")
 mish = _activation("mish")
 hardsigmoid = _activation("hardsigmoid")
 hardswish = _activation("hardswish")
-hardtanh = _activation("hardtanh", "min_val=-1.0", "max_val=1.0")
 leaky_relu = _activation("leaky_relu", "negative_slope=0.01")
 elu = _activation("elu", "alpha=1.0")
 celu = _activation("celu", "alpha=1.0")
@@ -33,8 +32,17 @@ threshold = _activation("threshold", "threshold", "value")
 tanh, sigmoid = _op["tanh"], _op["sigmoid"]
 
 
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """Values kept between min_val and max_val."""
+    if min_val > max_val:
+        raise ValueError(f"min_val cannot be greater than max_val, got {min_val} and {max_val}")
+    return _op["hardtanh_" if inplace else "hardtanh"](input, min_val, max_val)
+
+
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """leaky_relu with a slope drawn for each negative element in training, the mean slope otherwise."""
+    if lower > upper:
+        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     out = _op["rrelu"](input, lower, upper, training)
     return input.copy_(out) if inplace else out
 
@@ -163,6 +171,8 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     """The triplet loss with any distance; pairwise_distance unless another function is given."""
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
     if distance_function is None:
         distance_function = _op["pairwise_distance"]
     near, far = distance_function(anchor, positive), distance_function(anchor, negative)
@@ -200,7 +210,11 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 def _sizes(value, dims, input):
     """One number for all dims; None keeps the input's size."""
+    if dims > 1 and input.dim() not in (dims + 1, dims + 2):
+        raise ValueError(f"expected a tensor of {dims + 1} or {dims + 2} dims, got {list(input.shape)}")
     value = [value] * dims if isinstance(value, int) or value is None else list(value)
+    if len(value) != dims:
+        raise RuntimeError(f"argument 'output_size' should contain {dims} ints, got {len(value)}")
     return [input.shape[i - dims] if v is None else v for i, v in enumerate(value)]
 
 
