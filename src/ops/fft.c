@@ -78,6 +78,13 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
     return !atomic_load(&j.failed) || (tpi_fail_memory((size_t)n * 64, "the work arrays of a Fourier transform"), false);
 }
 
+/* A zero-dimensional tensor has no dim to transform, though its dims 0 and -1 are accepted elsewhere. */
+static int transformed_dim(const tp_tensor *self, int64_t dim) {
+    if (self->ndim) return TPI_DIM(self, dim);
+    tpi_refuse(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions", (long long)dim);
+    return -1;
+}
+
 static bool check_length(int64_t n, int dim) {
     return n >= 1 || tpi_refuse(TP_ERR_VALUE, "argument 'dim': a transform needs at least one element, got %lld along dim %d", (long long)n, dim);
 }
@@ -89,7 +96,7 @@ tp_tensor *tpi_native_fft_c2c(tp_tensor *self, tp_ints dim, double scale, bool f
     if (!out) return NULL;
     if (!dim.n) return tpi_copy_data(out, self) ? out : tpi_after(out, NULL);
     for (int64_t i = dim.n - 1; i >= 0; i--) { /* from the last dim on, in place after the first pass */
-        int d = TPI_DIM(self, dim.v[i]);
+        int d = transformed_dim(self, dim.v[i]);
         if (d < 0 || !check_length(self->shape[d], d) || !transform(COMPLEX, i == dim.n - 1 ? self : out, out, d, self->shape[d], i ? 1 : scale, forward))
             return tpi_after(out, NULL);
     }
@@ -106,14 +113,14 @@ static tp_tensor *with_size(const tp_tensor *self, int dim, int64_t size, tp_dty
 tp_tensor *tpi_native_fft_r2c(tp_tensor *self, int64_t dim, double scale) {
     if (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected float32 or float64, got %s", tp_dtype_name((tp_dtype)self->dtype));
-    int d = TPI_DIM(self, dim);
+    int d = transformed_dim(self, dim);
     if (d < 0 || !check_length(self->shape[d], d)) return NULL;
     tp_tensor *out = with_size(self, d, self->shape[d] / 2 + 1, tpi_dtype_to_complex((tp_dtype)self->dtype));
     return out && transform(FROM_REAL, self, out, d, self->shape[d], scale, true) ? out : tpi_after(out, NULL);
 }
 
 tp_tensor *tpi_native_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double scale) {
-    int d = TPI_DIM(self, dim);
+    int d = transformed_dim(self, dim);
     if (d < 0 || !check_length(n, d)) return NULL;
     if (!tp_dtype_is_complex((tp_dtype)self->dtype) || self->shape[d] != n / 2 + 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a complex tensor of size %lld along dim %d, got %s of shape %s", (long long)(n / 2 + 1), d,

@@ -31,6 +31,8 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
     if (s.v && dim.v && s.n != dim.n)
         return tpi_refuse(TP_ERR_VALUE, "arguments 's' and 'dim': expected lists of the same length, got %lld and %lld", (long long)s.n, (long long)dim.n);
     if (s.v && s.n > self->ndim) return tpi_refuse(TP_ERR_VALUE, "argument 's': got %lld sizes for %d dimensions", (long long)s.n, self->ndim);
+    if (dim.v && dim.n && !self->ndim)
+        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions", (long long)dim.v[0]);
     if (dim.v && dim.n && !tpi_wrap_dims(dim, self->ndim, mask)) return false;
     r->ndim = (int)(dim.v ? dim.n : s.v ? s.n : self->ndim);
     int64_t total = 1;
@@ -49,7 +51,6 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
 
 /* One dim: n and dim as lists. */
 static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward, bool halved) {
-    if (!self->ndim) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at least one dimension, got none");
     if (n != TP_NONE && n < 1) return tpi_refuse(TP_ERR_VALUE, "argument 'n': invalid number of data points (%lld)", (long long)n);
     return read_request(r, self, n == TP_NONE ? tp_no_ints() : TP_INTS(n), TP_INTS(dim), norm, forward, halved);
 }
@@ -89,7 +90,7 @@ static tp_tensor *complex_to_complex(tp_tensor *self, const request *r, bool for
 static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
     if (tp_dtype_is_complex((tp_dtype)self->dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a real tensor, got %s", tp_dtype_name((tp_dtype)self->dtype));
-    if (r->ndim < 1) return tpi_fail(TP_ERR_VALUE, "argument 'dim': expected at least one dim");
+    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected at least one dim to transform");
     tpi_bag bag = {0};
     tp_tensor *x = in_dtype(&bag, self, tpi_dtype_to_float((tp_dtype)self->dtype));
     for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
@@ -102,7 +103,7 @@ static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forwar
 /* forward: hfft, which is the inverse of the conjugate. */
 static tp_tensor *complex_to_real(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
-    if (r->ndim < 1) return tpi_fail(TP_ERR_VALUE, "argument 'dim': expected at least one dim");
+    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected at least one dim to transform");
     tpi_bag bag = {0};
     int last = r->ndim - 1;
     tp_tensor *x = as_complex(&bag, self);
