@@ -6,14 +6,19 @@ WERROR ?= ON
 NINJA = cmake --build $(BUILD)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup configure demo test test-all install bench docs clean help
+.PHONY: all setup setup-test setup-long configure demo test test-all install bench docs clean help
 
 all: configure
 	@$(NINJA)
 	@$(MAKE) --no-print-directory docs
 
+# What a goal needs is asked for all at once, before anything is built.
 setup:
 	@tools/setup.sh build
+setup-test:
+	@tools/setup.sh build test python
+setup-long:
+	@tools/setup.sh build test python long
 
 # Ninja runs CMake again by itself when the build's files change.
 configure: setup
@@ -23,16 +28,14 @@ demo: configure
 	@$(NINJA) --target digits
 	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.npz
 
-test: configure
-	@tools/setup.sh build test python
+test: setup-test configure
 	@tools/venv.sh $(BUILD)
 	@cmake -DTAPER_BUILD_TESTS=ON -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
 	@$(NINJA) --target all tests
 	@$(MAKE) --no-print-directory docs
 	@$(CTEST) -LE long
 
-test-all: test
-	@tools/setup.sh build test long
+test-all: setup-long test
 	@$(CTEST) -L long
 
 install: configure

@@ -22,7 +22,7 @@ said=$("$setup" build 2>&1) || fail "failed although nothing is missing: $said"
 
 have "${all/cmake ninja-build/}"
 if said=$("$setup" build 2>&1); then fail "succeeded without packages and without root: $said"; fi
-[[ $said == *'sudo apt-get install -y --no-install-recommends cmake ninja-build' ]] || fail "no command to copy: $said"
+[[ $said == *'sudo apt-get update && sudo apt-get install -y --no-install-recommends cmake ninja-build' ]] || fail "no command to copy: $said"
 
 stand_in id 'echo 0'
 said=$("$setup" build 2>&1) || fail "root could not install: $said"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Makes sure that the system packages for building Taper are there (Debian 12, Ubuntu 24.04, or newer).
 #   tools/setup.sh GROUP...    groups: build, test, python, long
-# Asks dpkg first and touches nothing when all is there. Installs what is missing as root or through sudo; where neither works
-# it prints the one command to run and stops with status 1. On other systems it leaves the search to CMake.
+# Asks dpkg first and touches nothing when all is there. Installs what is missing as root or through sudo (which may ask for a password
+# when a person is there to type it); where neither works it prints the one command to run and stops with status 1. On other systems it
+# leaves the search to CMake.
 set -eu
 
 # A word is a package; a|b is satisfied by either, and the first one is installed. An optional one is installed where the package lists
@@ -47,9 +48,11 @@ elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
     as_root='sudo -n'
 elif [ -z "$missing" ]; then
     exit 0
+elif [ -t 0 ] && command -v sudo > /dev/null && echo "Taper needs:$missing" && sudo -v; then
+    as_root=sudo
 else
     echo "Taper needs packages that are not installed. Run this once, then try again:" >&2
-    echo "  sudo $install$missing" >&2
+    echo "  sudo apt-get update && sudo $install$missing" >&2
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
