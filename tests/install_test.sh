@@ -89,6 +89,10 @@ done
 echo "exported names, dependencies, size"
 others=$(nm -D --defined-only "$library" | awk '$2 != "A" && $3 !~ /^tp_/ { print $3 }')
 [ -z "$others" ] || fail "names other than tp_ are exported: $others"
+cat "$prefix"/include/taper/*.h | grep -oE '^TP_API [^;(]*\(' | grep -oE 'tp_[A-Za-z0-9_]+\($' | tr -d '(' | sort -u > "$scratch/declared"
+nm -D --defined-only "$library" | awk '{ sub(/@.*/, "", $3); print $3 }' | sort -u > "$scratch/exported"
+missing=$(comm -23 "$scratch/declared" "$scratch/exported")
+[ -s "$scratch/declared" ] && [ -z "$missing" ] || fail "declared but not exported: $missing"
 [ "$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" = "libtaper.so.${version%%.*}" ] || fail "the soname is wrong"
 needed=$(readelf -d "$library" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
 case $needed in *libstdc++* | *libc++* | *libdnnl*) fail "needs a C++ runtime: $needed" ;; esac

@@ -4,6 +4,7 @@
  * what it saved. A leaf's accumulation node holds the leaf, which knows the node only weakly. So everything points from
  * newer to older, nothing in circles, and dropping the last result frees its graph. */
 #include <string.h>
+#include <taper/autograd.h>
 #include "autograd/tape.h"
 
 static TPI_THREAD_LOCAL uint64_t nodes_made;
