@@ -44,6 +44,30 @@ static void gradients_of_broadcast_inputs_are_summed(void **state) {
     }
 }
 
+static void gradients_of_empty_vectors_beside_others(void **state) { /* cat takes them beside tensors of any shape */
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *none = tp_set_requires_grad(tp_zeros(TP_INTS(0)), true), *x = tp_set_requires_grad(tp_ones(TP_INTS(1, 2)), true);
+        assert_true(tp_backward(tp_sum(tp_mul(tp_cat(TP_LIST(none, x), .dim = 1), 3))));
+        ASSERT_VALUES(tp_grad(x), 3, 3);
+        assert_true(tp_grad(none) && tp_ndim(tp_grad(none)) == 1 && tp_numel(tp_grad(none)) == 0);
+    }
+}
+
+static void a_derivative_that_is_missing_is_an_error(void **state) { /* `todo` in the table: never silently no gradient */
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = tp_set_requires_grad(tp_eye(2), true);
+        tp_tensor *f = tp_geqrf(x).a;
+        assert_true(tp_requires_grad(f));
+        assert_string_equal(tp_grad_fn_name(f), "GeqrfBackward0");
+        assert_false(tp_backward(tp_sum(f)));
+        assert_error("the derivative of geqrf is not implemented");
+        TP_NO_GRAD assert_false(tp_requires_grad(tp_geqrf(x).a));
+        assert_false(tp_requires_grad(tp_geqrf(tp_detach(x)).a));
+    }
+}
+
 static void gradients_have_their_inputs_dtype(void **state) {
     (void)state;
     TP_SCOPE {
@@ -620,6 +644,8 @@ int main(void) {
         CASE(gradients_accumulate),
         CASE(a_second_backward_is_refused_with_advice),
         CASE(gradients_of_broadcast_inputs_are_summed),
+        CASE(gradients_of_empty_vectors_beside_others),
+        CASE(a_derivative_that_is_missing_is_an_error),
         CASE(gradients_have_their_inputs_dtype),
         CASE(gradients_of_gradients),
         CASE(chosen_gradients_leave_grad_alone),

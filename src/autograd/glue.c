@@ -1,5 +1,6 @@
 /* See glue.h. */
 #include "autograd/glue.h"
+#include "autograd/tape.h"
 #include "base/memory.h"
 #include "tpi_ops.h"
 #include <pthread.h>
@@ -71,6 +72,24 @@ void tpi_take_options(void *all, size_t size, const void *given, int64_t given_s
     memcpy(all, given, n);
 }
 
+bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    (void)grads, (void)grad_inputs;
+    return tpi_refuse(TP_ERR_MISSING, "the derivative of %s is not implemented", node->cls->op);
+}
+
+bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inputs, int nresults, tp_tensor *const *results) {
+    bool tracked = false;
+    for (int i = 0; i < n; i++) tracked |= tpi_tracks(inputs[i]);
+    if (tpi_grad_off || !tracked) return true;
+    tpi_node *node = tpi_node_new(cls, n, 0, 0, nresults);
+    if (!node) return false;
+    for (int i = 0; i < n; i++) tpi_node_edge(node, i, inputs[i]);
+    bool ok = true;
+    for (int i = 0; ok && i < nresults; i++) ok = tpi_node_attach(node, i, results[i]);
+    tpi_node_done(node);
+    return ok;
+}
+
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim) {
     int d = tpi_wrap_dim(dim, t->ndim);
     return d < 0 || t->ndim == 0 ? 1 : t->shape[d];
@@ -78,7 +97,10 @@ int64_t tpi_size_at(const tp_tensor *t, int64_t dim) {
 
 tp_ints tpi_sizes_along(tp_tensors list, int64_t dim) {
     int64_t *v = tpi_malloc(sizeof(int64_t) * (size_t)(list.n ? list.n : 1));
-    for (int64_t i = 0; v && i < list.n; i++) v[i] = tpi_size_at(list.v[i], dim);
+    for (int64_t i = 0; v && i < list.n; i++) {
+        bool nothing = list.v[i]->ndim == 1 && list.v[i]->numel == 0; /* cat takes it beside tensors of any shape */
+        v[i] = nothing ? 0 : tpi_size_at(list.v[i], dim);
+    }
     return (tp_ints){v, list.n};
 }
 

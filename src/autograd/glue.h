@@ -61,6 +61,10 @@ int64_t tpi_count_along(tp_ints shape, tp_ints dims);       /* elements along th
 int64_t tpi_product(tp_ints v);
 
 /* ---- recording ---- */
+/* For an operator whose derivative is still to be written: gives its results a history that refuses to be walked, so that a gradient is
+ * missed by an error and not in silence. */
+bool tpi_record_missing(const tpi_node_class *cls, int n, tp_tensor *const *inputs, int nresults, tp_tensor *const *results);
+bool tpi_missing_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
 bool tpi_copy_ints(tp_ints *to, tp_ints from);              /* into an owned array; not given stays not given */
 bool tpi_copy_floats(tp_floats *to, tp_floats from);
 bool tpi_copy_scalars(tp_scalars *to, tp_scalars from);

@@ -661,6 +661,18 @@ static void write_forward_into(text *t, const op *o) {
     }
 }
 
+/* An operator marked `todo`: what it gives remembers where it came from, and backward says that the derivative is missing. */
+static void write_missing(text *t, const op *o) {
+    bool many = o->nresults > 1;
+    put(t, "    static const tpi_node_class missing = {\"%sBackward0\", \"%s\", tpi_missing_backward, NULL};\n", camel_case(o->cname), o->name);
+    put(t, "    tp_tensor *const inputs[] = {");
+    int n = 0;
+    for (int i = 0; i < o->nargs; i++)
+        if (is_tensor(o->args[i].type)) put(t, "%s%s%s", n++ ? ", " : "", o->args[i].name, o->args[i].type == T_OPERAND ? ".tensor" : "");
+    put(t, "};\n    if (!tpi_record_missing(&missing, %d, inputs, %d, %s)) ", n, o->nresults, many ? "out" : "&out");
+    put(t, many ? "{\n        tpi_drop_all(out, %d);\n        return false;\n    }\n" : "return tp_release(out), NULL;\n", o->nresults);
+}
+
 static void write_functional(text *t, const op *o, const needs *n) {
     bool many = o->nresults > 1, list = !o->plain && o->results[0].type == T_TENSORS;
     const char *failure = many || o->plain ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
@@ -686,6 +698,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
         write_attach(t, o, n, outs, "        ", "goto unrecorded;", false);
         put(t, "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_done(node);\n        goto failed;\n    }\n", many ? "true" : "out");
     }
+    if (o->todo) write_missing(t, o);
     if (!list) put(t, "    if (tpi_inference_on()) tpi_mark_inference_all(%s, %d);\n", many ? "out" : "&out", o->nresults);
     if (many) put(t, "    return true;\n%s", track ? format("failed:\n    tpi_drop_all(out, %d);\n    return false;\n", o->nresults) : "");
     else put(t, "    return out;\n%s", track ? "failed:\n    tp_release(out);\n    return NULL;\n" : "");

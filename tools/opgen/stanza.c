@@ -452,6 +452,7 @@ static void check_derivatives(op *o) {
             if (o->args[i].grad) fail(o->at, "%s: a composition differentiates itself; remove its 'grad' lines", o->name);
         return;
     }
+    if (o->todo && (o->inplace || o->results[0].type == T_TENSORS)) fail(o->at, "%s: a 'todo' operator gives new tensors: no 'inplace' form, no list", o->name);
     if (o->nondiff || o->todo || o->plain) return;
     for (int i = 0; i < o->nargs; i++) {
         arg *a = &o->args[i];
