@@ -283,6 +283,22 @@ static bool call_one(int which, tp_tensor *x, tp_tensor *index, tp_tensor *mask)
     return ok;
 }
 
+static void edges_answer_as_pytorch_does(void **state) {
+    (void)state;
+    tp_tensor *x = counting(TP_INTS(2, 3)), *row = counting(TP_INTS(3)), *index = LONGS(TP_INTS(1, 2), -1, 0), *mask = tpo_gt(x, tp_operand_double(1.5));
+    expect_floats(tpo_take_along_dim(x, index, 1), TP_INTS(2, 2), (const float[]){2, 0, 5, 3});
+    expect_floats(tpo_masked_scatter(row, mask, x), TP_INTS(2, 3), (const float[]){0, 1, 0, 1, 2, 3}); /* self takes the mask's shape */
+    assert_null(tpo_masked_scatter_(row, mask, x));
+    assert_non_null(strstr(tp_error(), "the result's shape [2, 3] does not fit the tensor's shape [3]"));
+    tp_error_clear();
+    expect_floats(tpo_diff(x, 0, 0, x, x), TP_INTS(2, 3), (const float[]){0, 1, 2, 3, 4, 5}); /* no difference, so nothing is joined */
+    tp_tensor *two = FLOATS(TP_INTS(2), 2, 2), *counts[2];
+    assert_true(tpo_histogram(two, 2, NAN, NAN, NULL, false, counts));
+    expect_floats(counts[0], TP_INTS(2), (const float[]){0, 2});
+    expect_floats(counts[1], TP_INTS(3), (const float[]){1.5f, 2, 2.5f});
+    tpi_release(x), tpi_release(row), tpi_release(index), tpi_release(mask), tpi_release(two);
+}
+
 static void failing_allocations_leave_nothing_behind(void **state) {
     (void)state;
     tp_tensor *x = FLOATS(TP_INTS(2, 3), 3, 1, 2, 3, 0, -1), *index = LONGS(TP_INTS(2), 1, 0), *mask = NULL;
@@ -319,6 +335,7 @@ int main(void) {
         TEST(long_rows_sort_like_short_ones),
         TEST(unique_counts_and_inverts),
         TEST(thread_counts_do_not_show),
+        TEST(edges_answer_as_pytorch_does),
         TEST(failing_allocations_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

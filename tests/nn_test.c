@@ -145,6 +145,21 @@ static void pooling_counts_as_pytorch_does(void **state) {
     tp_release(mean), tp_release(x);
 }
 
+static void repeated_rows_are_measured_whole(void **state) {
+    (void)state;
+    tp_tensor *a = floats(TP_INTS(1, 2), (float[]){1, 1}), *b = floats(TP_INTS(2, 1), (float[]){3, 4});
+    tp_tensor *along = tpo_cosine_similarity(a, b, 0, 1e-8); /* a's row stands twice along dim 0: ones against 3, 4 */
+    expect_near(along, 2, (float[]){0.98994949f, 0.98994949f});
+    tp_release(along), tp_release(a), tp_release(b);
+}
+
+static void edges_are_repeated_when_nothing_else_is_left(void **state) {
+    (void)state;
+    tp_tensor *x = floats(TP_INTS(1, 1, 4), (float[]){0, 1, 2, 3}), *padded = tpo_pad(x, TP_INTS(-4, 5), "replicate", NAN);
+    expect_near(padded, 5, (float[]){3, 3, 3, 3, 3});
+    tp_release(padded), tp_release(x);
+}
+
 static void channels_last_survives(void **state) {
     (void)state;
     tp_tensor *plain = scattered(TP_INTS(2, 3, 6, 5)), *w = scattered(TP_INTS(4, 3, 3, 3));
@@ -198,6 +213,8 @@ int main(void) {
         cmocka_unit_test(attention_sees_only_what_it_may),
         cmocka_unit_test(batch_norm_moves_its_running_statistics),
         cmocka_unit_test(pooling_counts_as_pytorch_does),
+        cmocka_unit_test(repeated_rows_are_measured_whole),
+        cmocka_unit_test(edges_are_repeated_when_nothing_else_is_left),
         cmocka_unit_test(channels_last_survives),
         cmocka_unit_test(out_of_memory_leaks_nothing),
     };

@@ -38,7 +38,7 @@ static tp_dtype narrowed(tp_dtype wide, tp_dtype dtype) {
 /* Some give one dtype whatever comes in; sums of integers are int64; statistics of 16-bit types may be float32; any and all of uint8 stay uint8. */
 static bool right_dtype(const char *op, int result, tp_dtype has, tp_dtype wide, tp_dtype dtype) {
     bool half = dtype == TP_FLOAT16 || dtype == TP_BFLOAT16;
-    static const char *const settled[] = {"double", "cdouble", "float_power", "ldexp"};
+    static const char *const settled[] = {"double", "cdouble", "float_power"};
     for (size_t i = 0; i < sizeof settled / sizeof *settled; i++)
         if (!strcmp(op, settled[i])) return true;
     return has == narrowed(wide, dtype) || (has == TP_INT64 && widest(dtype) == TP_INT64) || (half && result > 0 && has == TP_FLOAT32) ||

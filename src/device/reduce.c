@@ -38,8 +38,8 @@ static bool make_outs(tp_tensor **outs, int n, tp_ints shape, const uint8_t *res
 /* A fold over no elements: an error that names the dim unless the operator is defined there. */
 static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims, const bool *reduced) {
     if (op->has_empty || x->numel) return true;
-    if (!dims.v || dims.n == 0)
-        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': expected a reduction dim for input.numel() == 0 in %s, got none", op->name);
+    if (!dims.v || dims.n == 0) /* PyTorch's kinds of error */
+        return tpi_refuse(strncmp(op->name, "arg", 3) ? TP_ERR_RUNTIME : TP_ERR_INDEX, "argument 'dim': expected a reduction dim for input.numel() == 0 in %s, got none", op->name);
     for (int d = 0; d < x->ndim; d++)
         if (reduced[d] && x->shape[d] == 0)
             return tpi_refuse(TP_ERR_INDEX, "argument 'dim': expected reduction dim %d to have non-zero size in %s, got shape %s", d, op->name,

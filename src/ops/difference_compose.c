@@ -21,10 +21,11 @@ tp_tensor *tpi_compose_diff(tp_tensor *self, int64_t n, int64_t dim, tp_tensor *
     tp_tensor *list[3], *t;
     int64_t count = 0;
     if (TPI_DIM(self, dim) < 0) return NULL;
+    if (n == 0) return tpo_clone(self, TP_PRESERVE); /* nothing is put before or behind it either */
     if (prepend) list[count++] = prepend;
     list[count++] = self;
     if (append) list[count++] = append;
-    t = count > 1 ? tpo_cat((tp_tensors){list, count}, dim) : n == 0 ? tpo_clone(self, TP_PRESERVE) : tpi_retain(self);
+    t = count > 1 ? tpo_cat((tp_tensors){list, count}, dim) : tpi_retain(self);
     for (int64_t i = 0; t && i < n && tp_size(t, dim) > 0; i++) t = tpi_after(t, difference(t, dim));
     return t;
 }

@@ -1,4 +1,4 @@
-/* cdist and pdist: distances between rows, and their derivative as an expression over operators. */
+/* cdist and pdist, distances between rows, with their derivative as an expression over operators; and the cosine of the angle between rows. */
 #include "device/device.h"
 #include "ops/bag.h"
 #include "ops/distance.h"
@@ -134,4 +134,26 @@ tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
     tp_tensor *all = tpi_put(&bag, tpo_cdist(self, self, p, ""));
     tp_tensor *flat = tpi_put(&bag, tpo_reshape(all, TP_INTS(n * n)));
     return tpi_empty_bag(&bag, tpo_index_select(flat, 0, index));
+}
+
+/* ---- Cosines ---- */
+
+/* t along dim to length one; what is shorter than eps counts as that long. */
+static tp_tensor *unit_length(tpi_bag *bag, tp_tensor *t, int64_t dim, double eps) {
+    tp_tensor *norm = t ? tpi_put(bag, tpo_norm(t, tp_float(2), tp_ints_view(&dim, 1), true, TP_NO_DTYPE)) : NULL;
+    tp_tensor *length = norm ? tpi_put(bag, tpo_clamp_min(norm, tp_operand_double(eps))) : NULL;
+    return length ? tpi_put(bag, tpo_div(tp_operand_tensor(t), tp_operand_tensor(length))) : NULL;
+}
+
+/* The norms are those of the broadcast tensors: dim itself may be one that is repeated. */
+tp_tensor *tpi_compose_cosine_similarity(tp_tensor *x1, tp_tensor *x2, int64_t dim, double eps) {
+    int64_t shape[TP_MAX_DIMS];
+    int ndim;
+    if (!tpi_broadcast(tpi_shape(x1), tpi_shape(x2), shape, &ndim)) return NULL;
+    tp_ints both = {shape, ndim};
+    tpi_bag bag = {0};
+    tp_tensor *a = unit_length(&bag, tpi_put(&bag, tpo_expand(x1, both, false)), dim, eps);
+    tp_tensor *b = unit_length(&bag, tpi_put(&bag, tpo_expand(x2, both, false)), dim, eps);
+    tp_tensor *each = a && b ? tpi_put(&bag, tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b))) : NULL;
+    return tpi_empty_bag(&bag, each ? tpo_sum(each, tp_ints_view(&dim, 1), false, TP_NO_DTYPE) : NULL);
 }

@@ -40,8 +40,8 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     return tpi_after(values, out);
 }
 
-/* The range asked for, or that of the elements when low == high; a single point widens by one on each side (half for numpy's rule). */
-static bool find_range(const double *v, int64_t n, double *low, double *high, const char *argument) {
+/* The range asked for, or that of the elements when low == high; a single point widens by the margin on each side. */
+static bool find_range(const double *v, int64_t n, double *low, double *high, double margin, const char *argument) {
     if (*low == *high && n > 0) {
         *low = *high = v[0];
         for (int64_t i = 1; i < n; i++) {
@@ -49,7 +49,7 @@ static bool find_range(const double *v, int64_t n, double *low, double *high, co
             if (v[i] > *high || v[i] != v[i]) *high = v[i];
         }
     }
-    if (*low == *high) *low -= 1, *high += 1;
+    if (*low == *high) *low -= margin, *high += margin;
     if (!isfinite(*low) || !isfinite(*high)) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a finite range, got [%g, %g]", argument, *low, *high);
     return *low < *high || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected max above min, got [%g, %g]", argument, *low, *high);
 }
@@ -67,7 +67,7 @@ tp_tensor *tpi_native_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_sca
     if (!values) return NULL;
     const double *v = (const double *)(const void *)values->data;
     double low = tp_scalar_to_double(min), high = tp_scalar_to_double(max);
-    if (!find_range(v, values->numel, &low, &high, "max")) return tpi_after(values, NULL);
+    if (!find_range(v, values->numel, &low, &high, 1, "max")) return tpi_after(values, NULL);
     tp_tensor *counts = tpi_empty((tp_ints){&bins, 1}, TP_FLOAT64, tpi_device(self));
     if (!counts || !tpi_fill_data(counts, tp_int(0))) return tpi_after(values, tpi_after(counts, NULL));
     for (int64_t i = 0; i < values->numel; i++) {
@@ -147,7 +147,7 @@ bool tpi_native_histogram(tp_tensor *self, int64_t bins, double low, double high
     if (!values) return false;
     if (low != low) low = high = 0; /* not given */
     int64_t count = bins + 1;
-    bool ok = find_range((const double *)(const void *)values->data, values->numel, &low, &high, "range");
+    bool ok = find_range((const double *)(const void *)values->data, values->numel, &low, &high, 0.5, "range");
     tpi_release(values);
     tp_tensor *edges = ok ? tpi_empty((tp_ints){&count, 1}, TP_FLOAT64, tpi_device(self)) : NULL;
     if (!edges) return false;

@@ -130,6 +130,15 @@ bool tpi_compose_scatter_reduce_backward(tp_tensor *grad, tp_tensor *self, int64
 
 /* ---- The rest ---- */
 
+/* Indices below zero count from the end. */
+static tp_tensor *from_front(tp_tensor *indices, int64_t size) {
+    tp_tensor *below = tpo_lt(indices, tp_operand_int(0)), *moved = below ? tpo_add(tp_operand_tensor(indices), tp_operand_int(size), tp_int(1)) : NULL;
+    tp_tensor *out = moved ? tpo_where(below, tp_operand_tensor(moved), tp_operand_tensor(indices)) : NULL;
+    tpi_release(below);
+    tpi_release(moved);
+    return out;
+}
+
 tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64_t dim) {
     if (dim == TP_NONE) {
         tp_tensor *flat = tpo_reshape(self, TP_INTS(-1)), *at = tpo_reshape(indices, TP_INTS(-1));
@@ -147,7 +156,9 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
     both[d] = self->shape[d];
     tp_tensor *wide = tpo_expand(self, (tp_ints){both, ndim}, false);
     both[d] = indices->shape[d];
-    tp_tensor *at = tpo_expand(indices, (tp_ints){both, ndim}, false), *out = wide && at ? tpo_gather(wide, d, at, false) : NULL;
+    tp_tensor *wrapped = from_front(indices, self->shape[d]), *at = wrapped ? tpo_expand(wrapped, (tp_ints){both, ndim}, false) : NULL;
+    tp_tensor *out = wide && at ? tpo_gather(wide, d, at, false) : NULL;
+    tpi_release(wrapped);
     tpi_release(at);
     return tpi_after(wide, out);
 }

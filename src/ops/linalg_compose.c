@@ -58,7 +58,7 @@ tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, 
         shape[self->ndim - 1] = m - n;
         tp_tensor *zeros = tpi_put(&bag, tpo_zeros(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self)));
         square = joined(&bag, self, zeros, -1);
-    }
+    } else if (m < n) square = columns(&bag, self, 0, m); /* there are no reflectors further on */
     tp_tensor *q = tpi_put(&bag, tpo_linalg_householder_product(square, tau));
     if (transpose) q = adjoint(&bag, q);
     return tpi_empty_bag(&bag, left ? tpo_matmul(q, other) : tpo_matmul(other, q));
@@ -197,7 +197,10 @@ tp_tensor *tpi_compose_tensorsolve(tp_tensor *self, tp_tensor *other, tp_ints di
 
 /* 1, x, x^2, ... by repeated products, which keeps integers exact. */
 tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
-    if (x->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'x': expected at least one dimension, got none");
+    if (x->ndim < 1) { /* one element, as a vector */
+        tp_tensor *row = tpo_unsqueeze(x, 0);
+        return tpi_after(row, row ? tpi_compose_linalg_vander(row, N) : NULL);
+    }
     int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
     if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);
     tp_tensor **power = tpi_new0(sizeof *power * (size_t)n);

@@ -187,24 +187,27 @@ tp_tensor *tpi_native_masked_select_backward(tp_tensor *grad, tp_ints size, tp_t
     return ok ? out : tpi_after(out, NULL);
 }
 
-bool tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source) {
-    if (!check_mask(mask) || !tpi_check_same_dtype(source, "source", self, "self")) return false;
-    tp_tensor *flags = spread_to(mask, tpi_shape(self), true), *packed = flags ? tpi_contiguous_data(source) : NULL;
-    tp_tensor *to = packed ? tpi_contiguous_data(self) : NULL;
-    bool ok = to != NULL;
+tp_tensor *tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor *source) {
+    int64_t shape[TP_MAX_DIMS];
+    int ndim;
+    if (!check_mask(mask) || !tpi_check_same_dtype(source, "source", self, "self")) return NULL;
+    if (!tpi_broadcast(tpi_shape(self), tpi_shape(mask), shape, &ndim)) return NULL;
+    tp_ints both = {shape, ndim};
+    tp_tensor *flags = spread_to(mask, both, true), *packed = flags ? tpi_contiguous_data(source) : NULL, *wide = packed ? tpi_expanded(self, both) : NULL;
+    tp_tensor *out = wide ? tpi_empty(both, (tp_dtype)self->dtype, tpi_device(self)) : NULL;
+    bool ok = out && tpi_copy_data(out, wide);
     if (ok) {
         mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel};
         ok = count_true(&j);
         if (ok && total(&j) > packed->numel)
             ok = tpi_refuse(TP_ERR_RUNTIME, "argument 'source': the mask is true at %lld places, got only %lld elements", (long long)total(&j), (long long)packed->numel);
-        if (ok && total(&j)) move_masked(&j, to, packed, true);
+        if (ok && total(&j)) move_masked(&j, out, packed, true);
         tpi_mfree(j.start);
     }
-    if (ok && to != self) ok = tpi_copy_data(self, to);
     tpi_release(flags);
     tpi_release(packed);
-    tpi_release(to);
-    return ok;
+    tpi_release(wide);
+    return ok ? out : tpi_after(out, NULL);
 }
 
 /* grad where the mask is true, in order, behind it zeros up to the size of masked_scatter's source. */

@@ -77,7 +77,8 @@ static bool check_amounts(mode m, tp_ints shape, tp_ints pad) {
                               (long long)left, (long long)right, (long long)(shape.n - 1 - k), tpi_shape_text(shape));
         if (m == CIRCULAR && (left > n || right > n))
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Padding value causes wrapping around more than once.");
-        if (n == 0 || n + left + right < 1 || n + (left < 0 ? left : 0) + (right < 0 ? right : 0) < 1)
+        bool gone = m == CIRCULAR && n + (left < 0 ? left : 0) + (right < 0 ? right : 0) < 1; /* nothing to go around */
+        if (n == 0 || n + left + right < 1 || gone)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': input %s with padding (%lld, %lld) gives an empty dimension", tpi_shape_text(shape), (long long)left, (long long)right);
     }
     return true;

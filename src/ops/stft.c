@@ -98,9 +98,10 @@ tp_tensor *tpi_compose_istft(tp_tensor *self, int64_t n_fft, int64_t hop_length,
     if (!tp_dtype_is_complex((tp_dtype)self->dtype) || (self->ndim != 2 && self->ndim != 3))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a complex tensor of 2 or 3 dimensions, got %s of shape %s", tp_dtype_name((tp_dtype)self->dtype),
                         tpi_shape_text(tpi_shape(self)));
-    bool half = onesided == TP_NONE ? !return_complex : onesided != 0;
+    int64_t bins = self->shape[self->ndim - 2];
+    bool half = onesided == TP_NONE ? bins != n_fft : onesided != 0; /* not given: what the frequencies look like */
     if (half && return_complex) return tpi_fail(TP_ERR_RUNTIME, "argument 'onesided': a complex signal needs all frequencies, expected false");
-    int64_t bins = self->shape[self->ndim - 2], count = self->shape[self->ndim - 1], total = n_fft + f.hop * (count - 1);
+    int64_t count = self->shape[self->ndim - 1], total = n_fft + f.hop * (count - 1);
     if (bins != (half ? n_fft / 2 + 1 : n_fft) || count < 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected %lld frequencies and at least one frame, got shape %s", (long long)(half ? n_fft / 2 + 1 : n_fft),
                         tpi_shape_text(tpi_shape(self)));
