@@ -213,14 +213,15 @@ static void assert_prints(const tp_tensor *t, const char *want) {
 
 static void texts_are_pytorchs(void **state) {
     (void)state;
-    tp_print_options usual = tp_get_print_options();
+    tp_print_options usual = {.size = sizeof usual};
+    assert_true(tp_get_print_options(&usual));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tp_tensor *t = tensor_of(&cases[i]);
-        assert_true(tp_set_print_options(cases[i].has_options ? cases[i].options : usual));
+        assert_true(tp_set_print_options(cases[i].has_options ? &cases[i].options : &usual));
         assert_prints(t, cases[i].text);
         tp_release(t);
     }
-    assert_true(tp_set_print_options(usual));
+    assert_true(tp_set_print_options(&usual));
 }
 
 static void views_print_their_own_elements(void **state) {
@@ -273,12 +274,40 @@ static void short_rooms_are_filled_and_ended(void **state) {
 
 static void bad_options_are_refused(void **state) {
     (void)state;
-    tp_print_options o = tp_get_print_options();
+    tp_print_options o = {.size = sizeof o};
+    assert_true(tp_get_print_options(&o));
     o.precision = -1;
-    assert_false(tp_set_print_options(o));
+    assert_false(tp_set_print_options(&o));
     assert_non_null(strstr(tp_error(), "options.precision"));
     tp_error_clear();
-    assert_int_equal(tp_get_print_options().precision, 4);
+    assert_true(tp_get_print_options(&o));
+    assert_int_equal(o.precision, 4);
+    o.size = 0;
+    assert_false(tp_get_print_options(&o));
+    assert_non_null(strstr(tp_error(), "sizeof(tp_print_options)"));
+    tp_error_clear();
+    assert_false(tp_set_print_options(NULL));
+    tp_error_clear();
+}
+
+/* A caller's struct may end before the library's does, or go on behind it: only what both know is read and written. */
+static void options_of_other_versions_work(void **state) {
+    (void)state;
+    tp_print_options whole = {.size = sizeof whole}, early = {.size = offsetof(tp_print_options, edge_items), .edge_items = 77};
+    struct {
+        tp_print_options known;
+        int64_t new_field;
+    } late = {{.size = sizeof late}, 99};
+    assert_true(tp_get_print_options(&early));
+    assert_true(early.threshold == 1000 && early.edge_items == 77);
+    early.precision = 2, early.edge_items = -5;
+    assert_true(tp_set_print_options(&early));
+    assert_true(tp_get_print_options(&late.known));
+    assert_true(late.known.precision == 2 && late.known.edge_items == 3 && late.new_field == 99);
+    late.known.precision = 4;
+    assert_true(tp_set_print_options(&late.known));
+    assert_true(tp_get_print_options(&whole));
+    assert_true(whole.precision == 4 && whole.edge_items == 3);
 }
 
 static void without_memory_printing_fails_cleanly(void **state) {
@@ -303,6 +332,7 @@ int main(void) {
         cmocka_unit_test(the_default_dtype_is_not_named),
         cmocka_unit_test(short_rooms_are_filled_and_ended),
         cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(options_of_other_versions_work),
         cmocka_unit_test(without_memory_printing_fails_cleanly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,7 @@ TP_API int64_t tp_operator_count(void);
 TP_API const tp_operator *tp_operator_at(int64_t i);
 
 /* Calls an operator by name: values by position first, then by name. Results go to the innermost scope like any other's.
- * Names with a trailing underscore call the in-place form. */
+ * Names with a trailing underscore ("add_", "max.dim_") call the in-place form, which gives self back without another reference. */
 TP_API bool tp_call_values(const char *name, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
 /* The same for operators with one tensor as result. */
 TP_API tp_tensor *tp_call_one(const char *name, int64_t nargs, const tp_value *args);

@@ -22,7 +22,8 @@ typedef struct tp_tensors { /* a list of tensors: the array and each tensor belo
  *         tp_tensor *y = tp_mul(tp_add(a, b), 2);     // nothing to release
  *         result = tp_keep(y);                        // lives on: the caller's, or the enclosing scope's
  *     }
- * A scope may be left by break or return. */
+ * A scope may be left by break or return. In-place and out forms (tp_add_, tp_add_out) give back the tensor that they were given, without
+ * another reference: there is nothing to release or to keep. */
 typedef struct tp_scope {
     int64_t mark;
     int64_t depth;
@@ -118,15 +119,15 @@ TP_API bool tp_print(const tp_tensor *t);                         /* to stdout, 
 TP_API bool tp_fprint(FILE *file, const tp_tensor *t);            /* the same to a file */
 TP_API int64_t tp_format(const tp_tensor *t, char *out, size_t room); /* like snprintf: the length it needs; -1 and an error on failure */
 typedef struct tp_print_options {
-    int64_t size;      /* sizeof(tp_print_options) */
+    int64_t size;      /* sizeof(tp_print_options), set by the caller: fields are only ever added */
     int precision;     /* 4 */
     int threshold;     /* 1000: larger tensors are summarised */
     int edge_items;    /* 3 */
     int line_width;    /* 80 */
     int sci_mode;      /* -1: decided by the values; 0: never; 1: always */
 } tp_print_options;
-TP_API tp_print_options tp_get_print_options(void);
-TP_API bool tp_set_print_options(tp_print_options options); /* for this process */
+TP_API bool tp_get_print_options(tp_print_options *options);
+TP_API bool tp_set_print_options(const tp_print_options *options); /* for this process; fields behind options->size stay as they are */
 
 /* ---- DLPack: tensors from and to other libraries without a copy ------------------------------------------------------- */
 struct DLManagedTensor;

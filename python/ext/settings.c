@@ -45,13 +45,14 @@ static PyObject *can_cast(PyObject *module, PyObject *args, PyObject *kwargs) {
 }
 static PyObject *set_print(PyObject *module, PyObject *args) {
     (void)module;
-    tp_print_options o = tp_get_print_options();
+    tp_print_options o = {.size = sizeof o};
     if (!PyArg_ParseTuple(args, "iiiii", &o.precision, &o.threshold, &o.edge_items, &o.line_width, &o.sci_mode)) return NULL;
-    return tpy_none_or_raise(tp_set_print_options(o));
+    return tpy_none_or_raise(tp_set_print_options(&o));
 }
 static PyObject *get_print(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    tp_print_options o = tp_get_print_options();
+    tp_print_options o = {.size = sizeof o};
+    tp_get_print_options(&o);
     return Py_BuildValue("(iiiii)", o.precision, o.threshold, o.edge_items, o.line_width, o.sci_mode);
 }
 /* Every operator: (name, signature, doc, kind, is a method, has an in-place form, is a helper). */

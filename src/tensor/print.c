@@ -15,15 +15,36 @@
 static tp_print_options options = {sizeof(tp_print_options), 4, 1000, 3, 80, -1};
 static pthread_mutex_t options_lock = PTHREAD_MUTEX_INITIALIZER;
 
-tp_print_options tp_get_print_options(void) {
+static tp_print_options options_now(void) {
     pthread_mutex_lock(&options_lock);
     tp_print_options now = options;
     pthread_mutex_unlock(&options_lock);
     return now;
 }
 
-bool tp_set_print_options(tp_print_options o) {
-    if (o.size != (int64_t)sizeof o) return tpi_refuse(TP_ERR_VALUE, "argument 'options': expected size %zu, got %lld", sizeof o, (long long)o.size);
+/* How much of a caller's struct there is: one built against another version may know fewer fields, or more. */
+static size_t known(const tp_print_options *o) {
+    if (!o) return tpi_fail(TP_ERR_VALUE, "argument 'options': expected a tp_print_options, got NULL"), 0;
+    if (o->size < (int64_t)sizeof o->size)
+        return tpi_fail(TP_ERR_VALUE, "argument 'options': its size must be set to sizeof(tp_print_options), got %lld", (long long)o->size), 0;
+    return (size_t)o->size < sizeof *o ? (size_t)o->size : sizeof *o;
+}
+
+bool tp_get_print_options(tp_print_options *o) {
+    size_t n = known(o);
+    if (!n) return false;
+    tp_print_options now = options_now();
+    now.size = o->size;
+    memcpy(o, &now, n);
+    return true;
+}
+
+bool tp_set_print_options(const tp_print_options *given) {
+    size_t n = known(given);
+    if (!n) return false;
+    tp_print_options o = options_now();
+    memcpy(&o, given, n);
+    o.size = (int64_t)sizeof o;
     if (o.precision < 0 || o.precision > MAX_PRECISION)
         return tpi_refuse(TP_ERR_VALUE, "argument 'options.precision': expected 0 to %d, got %d", MAX_PRECISION, o.precision);
     if (o.threshold < 0) return tpi_refuse(TP_ERR_VALUE, "argument 'options.threshold': expected 0 or more, got %d", o.threshold);
@@ -302,7 +323,7 @@ static char *text_of(const tp_tensor *t, size_t *length) {
     }
     pthread_once(&once, make_locale);
     locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;
-    printer p = {.o = tp_get_print_options(), .t = here ? here : t};
+    printer p = {.o = options_now(), .t = here ? here : t};
     p.complex = tp_dtype_is_complex((tp_dtype)t->dtype);
     p.summarize = t->numel > p.o.threshold;
     put(&p.out, "tensor(");
