@@ -202,21 +202,32 @@ tp_tensor *tpi_native_eye(int64_t n, int64_t m, tp_dtype dtype, tp_device device
 
 /* Row r of the lower triangle holds columns below r + offset + 1, of the upper one those from r + offset on. */
 static void row_part(int64_t r, int64_t col, int64_t offset, bool lower, int64_t *from, int64_t *to) {
-    int64_t edge = r + offset + (lower ? 1 : 0);
-    edge = edge < 0 ? 0 : edge > col ? col : edge;
-    *from = lower ? 0 : edge;
-    *to = lower ? edge : col;
+    __int128 edge = (__int128)r + offset + (lower ? 1 : 0);
+    int64_t inside = edge < 0 ? 0 : edge > col ? col : (int64_t)edge;
+    *from = lower ? 0 : inside;
+    *to = lower ? inside : col;
+}
+
+static int64_t clamp_row(__int128 r, int64_t row) { return r < 0 ? 0 : r > row ? row : (int64_t)r; }
+
+/* How many elements the lower triangle has: rows from `first` on hold some, those from `full` on all col; in between one more each. */
+static __int128 lower_count(int64_t row, int64_t col, __int128 offset) {
+    int64_t first = clamp_row(-offset, row), full = clamp_row((__int128)col - offset - 1, row);
+    if (full < first) full = first;
+    __int128 rising = full - first;
+    return rising * (first + full + 2 * offset + 1) / 2 + (__int128)(row - full) * col;
 }
 
 static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower, tp_dtype dtype, tp_device device) {
     if (row < 0 || col < 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected 0 or more, got %lld", row < 0 ? "row" : "col", (long long)(row < 0 ? row : col));
-    int64_t n = 0, from, to;
-    for (int64_t r = 0; r < row; r++) row_part(r, col, offset, lower, &from, &to), n += to - from;
-    tp_tensor *t = tpi_empty(TP_INTS(2, n), TP_INT64, (tp_device){TP_CPU, 0});
+    __int128 n = lower ? lower_count(row, col, offset) : (__int128)row * col - lower_count(row, col, (__int128)offset - 1);
+    if (n > INT64_MAX / 16) return tpi_fail(TP_ERR_RUNTIME, "a triangle of %lld by %lld has too many elements", (long long)row, (long long)col);
+    tp_tensor *t = tpi_empty(TP_INTS(2, (int64_t)n), TP_INT64, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
-    int64_t *rows = (int64_t *)(void *)t->data, *cols = rows + n;
-    for (int64_t r = 0; r < row; r++) {
+    int64_t *rows = (int64_t *)(void *)t->data, *cols = rows + n, from, to;
+    int64_t begin = lower ? clamp_row(-(__int128)offset, row) : 0, end = lower ? row : clamp_row((__int128)col - offset, row);
+    for (int64_t r = begin; r < end && n; r++) {
         row_part(r, col, offset, lower, &from, &to);
         for (int64_t c = from; c < to; c++) *rows++ = r, *cols++ = c;
     }
