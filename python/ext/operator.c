@@ -455,7 +455,14 @@ static PyObject *operator_reduce(PyObject *o, PyObject *unused) {
     PyObject *builtins = PyEval_GetBuiltins(), *get = builtins ? PyDict_GetItemString(builtins, "getattr") : NULL;
     return get ? Py_BuildValue("O(OO)", get, tpy_tensor_type, self->name) : NULL;
 }
-/* The docstring: PyTorch's form of the signature, then what the table says. */
+static PyObject *example_of(PyObject *name) { /* what taper._docs has for it; None if nothing */
+    PyObject *docs = PyImport_ImportModule("taper._docs"), *examples = docs ? PyObject_GetAttrString(docs, "EXAMPLES") : NULL;
+    PyObject *example = examples ? Py_XNewRef(PyDict_GetItemWithError(examples, name)) : NULL;
+    Py_XDECREF(docs);
+    Py_XDECREF(examples);
+    return example || PyErr_Occurred() ? example : Py_NewRef(Py_None);
+}
+/* The docstring: PyTorch's form of the signature, what the table says, and an example for the operators used most. */
 static PyObject *operator_doc(PyObject *o, void *unused) {
     (void)unused;
     tpy_operator *self = (tpy_operator *)o;
@@ -466,7 +473,11 @@ static PyObject *operator_doc(PyObject *o, void *unused) {
         const char *signature = strchr(op->signature, '(');
         Py_SETREF(text, PyUnicode_FromFormat("%U%U%s\n", text, self->name, signature ? signature : "()"));
     }
-    if (text) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, self->overloads[0].op->doc));
+    PyObject *example = text ? example_of(self->name) : NULL;
+    if (!example) Py_CLEAR(text);
+    else if (example == Py_None) Py_SETREF(text, PyUnicode_FromFormat("%U\n%s", text, self->overloads[0].op->doc));
+    else Py_SETREF(text, PyUnicode_FromFormat("%U\n%s\n\n%U\n", text, self->overloads[0].op->doc, example));
+    Py_XDECREF(example);
     return text;
 }
 static int operator_set_doc(PyObject *o, PyObject *value, void *unused) {
@@ -529,7 +540,8 @@ static bool add_name(const char *name, int64_t first, int64_t last) {
     char changed[128];
     snprintf(changed, sizeof changed, "%s_", name);
     if (!add_form(name, all, count, false, false)) return false;
-    if (methods) {
+    PyObject *there = PyDict_GetItemString(tpy_tensor_type->tp_dict, name); /* x.T and x.real are no methods */
+    if (methods && !(there && Py_TYPE(there) == &PyGetSetDescr_Type)) {
         PyObject *bound = (PyObject *)make_operator(method_type, name, of_tensor, methods, false);
         bool ok = bound && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, bound) == 0;
         Py_XDECREF(bound);

@@ -75,13 +75,26 @@ static PyObject *memory_stats(PyObject *module, PyObject *unused) {
     return Py_BuildValue("{sLsLsLsL}", "allocated", (long long)s.allocated, "peak_allocated", (long long)s.peak_allocated, "reserved", (long long)s.reserved, "allocations", (long long)s.allocations);
 }
 
+/* What the library stands on: (part, version, file), the last two None where an optional one is not there. */
+static PyObject *list_libraries(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && i < tp_library_count(); i++) {
+        const char *name = NULL, *version = NULL, *file = NULL;
+        PyObject *row = tp_library_at(i, &name, &version, &file) ? Py_BuildValue("(zzz)", name, version, file) : tpy_raise();
+        if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 static PyMethodDef functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "How many threads an operator may use."}, {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operator may use."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype that Python's floats become."}, {"set_default_dtype", set_default_dtype, METH_O, "Sets the dtype that Python's floats become."},
     {"promote_types", promote_types, METH_VARARGS, "The dtype of an operation on tensors of these two."},
     {"can_cast", (PyCFunction)(void (*)(void))can_cast, METH_VARARGS | METH_KEYWORDS, "Does a conversion stay in the category?"},
     {"_set_print_options", set_print, METH_VARARGS, NULL}, {"_get_print_options", get_print, METH_NOARGS, NULL}, {"_operators", list_operators, METH_NOARGS, NULL},
-    {"_memory_stats", memory_stats, METH_NOARGS, NULL}, {0}};
+    {"_memory_stats", memory_stats, METH_NOARGS, NULL}, {"_libraries", list_libraries, METH_NOARGS, NULL}, {0}};
 
 int tpy_init_settings(PyObject *module) {
     if (PyModule_AddStringConstant(module, "_version", tp_version()) < 0) return -1;

@@ -139,6 +139,13 @@ PROPERTY(false, Py_NewRef(Py_False))
 static PyObject *by_name(PyObject *o, void *name) { /* T, mT, H, mH, real, imag: operators of the table */
     return tpy_call_name(name, &o, 1, NULL);
 }
+static int set_by_name(PyObject *o, PyObject *value, void *name) { /* x.real = y writes into x */
+    if (!value) return PyErr_Format(PyExc_RuntimeError, "%s cannot be deleted", (const char *)name), -1;
+    PyObject *part = by_name(o, name);
+    int status = part ? tpy_set_item(part, Py_Ellipsis, value) : -1;
+    Py_XDECREF(part);
+    return status;
+}
 static int set_requires_grad(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
     if (!value || !PyBool_Check(value)) return PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool"), -1;
@@ -151,7 +158,7 @@ PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a 
     {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL}, {"_version", get_version, NULL, NULL, NULL}, {"is_cuda", get_is_cuda, NULL, NULL, NULL},
     {"is_cpu", get_is_cpu, NULL, NULL, NULL}, {"is_xpu", get_is_xpu, NULL, NULL, NULL}, {"is_sparse", get_false, NULL, NULL, NULL}, {"is_sparse_csr", get_false, NULL, NULL, NULL},
     {"is_quantized", get_false, NULL, NULL, NULL}, {"is_meta", get_false, NULL, NULL, NULL}, {"is_mkldnn", get_false, NULL, NULL, NULL}, {"is_mps", get_false, NULL, NULL, NULL},
-    {"is_nested", get_false, NULL, NULL, NULL}, {"T", by_name, NULL, NULL, "T"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
+    {"is_nested", get_false, NULL, NULL, NULL}, {"T", by_name, NULL, NULL, "T"}, {"real", by_name, set_by_name, NULL, "real"}, {"imag", by_name, set_by_name, NULL, "imag"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
     {"mH", by_name, NULL, NULL, "mH"}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
 
 /* ---- Methods ---- */
@@ -200,6 +207,15 @@ static PyObject *tensor_get_device(PyObject *o, PyObject *unused) {
     tp_device d = tp_device_of(tpy_unwrap(o));
     return PyLong_FromLong(d.type == TP_CPU ? -1 : d.index);
 }
+static PyObject *tensor_array_namespace(PyObject *o, PyObject *args, PyObject *kwargs) {
+    (void)o;
+    static char *names[] = {"api_version", NULL};
+    const char *version = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__array_namespace__", names, &version)) return NULL;
+    if (version && strcmp(version, "2021.12") && strcmp(version, "2022.12") && strcmp(version, "2023.12"))
+        return PyErr_Format(PyExc_ValueError, "__array_namespace__(): version '%s' of the array API is not one of 2021.12, 2022.12, 2023.12", version);
+    return PyImport_ImportModule("taper._array_api");
+}
 PyMethodDef tpy_tensor_methods[] = {
     {"size", (PyCFunction)(void (*)(void))tensor_size, METH_VARARGS | METH_KEYWORDS, "size(dim=None): the sizes, or one of them."},
     {"stride", (PyCFunction)(void (*)(void))tensor_stride, METH_VARARGS | METH_KEYWORDS, "stride(dim=None): the strides in elements, or one of them."},
@@ -208,7 +224,8 @@ PyMethodDef tpy_tensor_methods[] = {
     {"storage_offset", tensor_offset, METH_NOARGS, "Where it begins in its storage, in elements."}, {"element_size", tensor_element_size, METH_NOARGS, "Bytes per element."},
     {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first element."}, {"is_floating_point", tensor_is_floating, METH_NOARGS, NULL},
     {"is_complex", tensor_is_complex, METH_NOARGS, NULL}, {"is_signed", tensor_is_signed, METH_NOARGS, NULL}, {"get_device", tensor_get_device, METH_NOARGS, NULL},
-    {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL}, {0}};
+    {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"__array_namespace__", (PyCFunction)(void (*)(void))tensor_array_namespace, METH_VARARGS | METH_KEYWORDS, "The array API standard's functions for tensors."}, {0}};
 
 int tpy_add_methods(PyMethodDef *methods) {
     for (PyMethodDef *m = methods; m->ml_name; m++) {
