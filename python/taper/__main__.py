@@ -1,0 +1,38 @@
+"""The `taper` command, also `python -m taper`."""
+import sys
+
+USAGE = """usage: taper COMMAND
+
+  run script.py [arguments]   run a script that says `import torch`, unchanged; also -m module, -c command, - (standard input)
+  names [pattern]             what is covered of PyTorch's names: taper names, taper names torch.linalg, taper names softmax
+  info                        the version, the processor, devices, libraries and Python
+  --version, --help
+"""
+
+
+def main(arguments=None):
+    """Runs a command; the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    command = arguments[0] if arguments else "--help"
+    if command == "run":
+        from taper._run import run
+        return run(arguments[1:])
+    if command == "names":
+        from taper._covered import names
+        return names(arguments[1:])
+    if command == "info":
+        from taper._report import info
+        return info()
+    if command in ("--version", "-V"):
+        from taper._report import version
+        print(f"taper {version()}")
+        return 0
+    print(USAGE, end="", file=sys.stdout if command in ("--help", "-h", "help") else sys.stderr)
+    if command in ("--help", "-h", "help"):
+        return 0
+    print(f"taper: there is no command '{command}'", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,201 @@
+"""`import torch` as Taper: a finder that gives Taper's modules under PyTorch's names, and stand-ins for what is not there yet.
+
+`install()` puts the finder in front of all others and sees to it that Python processes started from here get it too. This file imports
+neither taper nor anything else that takes time: a child process that never says `import torch` pays nothing.
+"""
+import os
+import sys
+from types import ModuleType
+
+VARIABLE = "TAPER_RUN"  # in the environment of a process that runs under the hook and of its children: the interpreter it is for
+PACKAGES = {name: "taper" if name == "torch" else "taper." + name for name in (
+    "torch", "torchvision", "torchaudio", "torchtext", "horovod", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
+HOME = os.path.dirname(os.path.abspath(__file__))
+_known = {}
+
+
+class NotCovered(AttributeError, NotImplementedError):
+    """A name of PyTorch's that Taper does not have yet."""
+
+    def __init__(self, full_name):
+        super().__init__(f"{full_name} is not in Taper yet; `taper names {full_name.rpartition('.')[0] or full_name}` shows what is")
+
+
+def known():
+    """PyTorch's public names: module or class -> the names in it."""
+    if not _known:
+        with open(os.path.join(HOME, "_names.txt"), encoding="utf-8") as file:
+            for line in file:
+                if not line.startswith("#"):
+                    owner, _, names = line.partition(":")
+                    _known[owner] = frozenset(names.split())
+    return _known
+
+
+def taper_name(name):
+    """The module of Taper's that answers to a module's name, or None where the name is not PyTorch's."""
+    top, dot, rest = name.partition(".")
+    if top not in PACKAGES or top == "horovod" and rest and rest.split(".")[0] != "torch":
+        return None
+    return PACKAGES[top] + dot + rest
+
+
+def _private(name):
+    return name.rpartition(".")[2].startswith("_")
+
+
+def _is_module(name):
+    """Does PyTorch (or a package around it, whose names no list holds) have this module?"""
+    return not name.startswith("torch.") or name in known() or any(_private(part) for part in name.split("."))
+
+
+class Absent(ModuleType):
+    """Stands for a module, class or function that is not there yet: it can be imported, named in annotations and asked for with
+    isinstance; using it raises an error with its full name."""
+
+    def __getattr__(self, name):
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+        return _missing(self.__name__, name)
+
+    def __call__(self, *args, **kwargs):
+        raise NotCovered(self.__name__)
+
+    def __mro_entries__(self, bases):
+        raise NotCovered(self.__name__)
+
+    def __instancecheck__(self, instance):
+        return False
+
+    def __subclasscheck__(self, subclass):
+        return False
+
+    def __getitem__(self, parameters):
+        return self
+
+    def __or__(self, other):
+        return self
+
+    __ror__ = __or__
+
+    def __repr__(self):
+        return f"<{self.__name__}, not in Taper yet>"
+
+
+def _imports_from(frame):
+    """Is this frame at `from module import name`?"""
+    from opcode import opmap
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
+def _missing(module, name, depth=2):
+    """What a module answers for a name that Taper lacks: a stand-in for `from module import name` and for submodules that PyTorch
+    imports by itself; otherwise an error, so that hasattr says no."""
+    full = f"{module}.{name}"
+    names = known()
+    listed = module in names
+    if listed and name not in names[module]:
+        raise AttributeError(f"module '{module}' has no attribute '{name}'")
+    if full in names and isinstance(sys.modules.get(full, 0), ModuleType):
+        return sys.modules[full]
+    if full in names and not name[0].isupper():
+        from importlib import import_module
+        return import_module(full)
+    if _imports_from(sys._getframe(depth)):
+        return Absent(full)
+    raise NotCovered(full)
+
+
+def _answer_for_missing(module, name):
+    """Lets one of Taper's own modules say clearly what it lacks."""
+    before = module.__dict__.get("__getattr__")
+    if getattr(before, "names_missing", False):
+        return
+
+    def __getattr__(attribute):
+        if before:
+            try:
+                return before(attribute)
+            except AttributeError:
+                pass
+        if attribute.startswith("_"):
+            raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
+        return _missing(name, attribute)
+
+    __getattr__.names_missing = True
+    module.__getattr__ = __getattr__
+
+
+class Loader:
+    """Hands out a module that exists already."""
+
+    def __init__(self, module):
+        self.module = module
+        self.spec = module.__spec__
+
+    def create_module(self, spec):
+        return self.module
+
+    def exec_module(self, module):
+        if self.spec is not None:
+            module.__spec__ = self.spec  # the import system has put that of the alias there
+
+
+class Finder:
+    """Finds `torch` and its company, before any that are installed."""
+
+    def find_spec(self, name, path=None, target=None):
+        ours = taper_name(name)
+        if ours is None:
+            return None
+        module = self._taper_module(ours)
+        if module is None:
+            if not _is_module(name):
+                return None
+            module = Absent(name)
+            module.__path__ = []
+        else:
+            _answer_for_missing(module, name)
+        from importlib.machinery import ModuleSpec
+        return ModuleSpec(name, Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
+
+    @staticmethod
+    def _taper_module(ours):
+        from importlib import import_module
+        try:
+            return import_module(ours)
+        except ModuleNotFoundError as error:
+            if error.name and (ours == error.name or ours.startswith(error.name + ".")):
+                return None
+            raise
+
+    def find_distributions(self, context=None):
+        """importlib.metadata.version("torch") answers as torch.__version__ does."""
+        name = getattr(context, "name", None)
+        if name != "torch":
+            return
+        from importlib.metadata import Distribution
+
+        class Torch(Distribution):
+            def read_text(self, filename):
+                import taper
+                return f"Metadata-Version: 2.1\nName: torch\nVersion: {taper.__version__}\n" if filename == "METADATA" else None
+
+            def locate_file(self, path):
+                return os.path.join(HOME, path)
+
+        yield Torch()
+
+
+def install():
+    """From here on, in this process and in Python processes that it starts, PyTorch's names are Taper's."""
+    if any(isinstance(finder, Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, Finder())
+    for name in [name for name in sys.modules if taper_name(name)]:  # nothing that was there before may answer
+        del sys.modules[name]
+    os.environ[VARIABLE] = f"{sys.implementation.cache_tag} {os.path.dirname(HOME)}"
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    child = os.path.join(HOME, "_child")
+    if child not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([child] + [path for path in paths if path])

@@ -1,0 +1,75 @@
+"""`taper info`: the version, the processor, devices, libraries and Python; a line each."""
+import os
+import sys
+
+from taper import _C
+
+
+def version():
+    """Taper's own version."""
+    return _C._version
+
+
+def _processor():
+    """The processor's name and its widest vectors that kernels are built for."""
+    about = {}
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                about.setdefault(name.strip(), value.strip())
+    except OSError:
+        pass
+    import platform
+    flags = about.get("flags", "").split()
+    vectors = "AVX-512" if all(f"avx512{part}" in flags for part in ("f", "dq", "cd", "bw", "vl")) else "AVX2" if "avx2" in flags else "no AVX2"
+    chosen = f", TAPER_ISA={os.environ['TAPER_ISA']}" if os.environ.get("TAPER_ISA") else ""
+    return f"{about.get('model name') or platform.processor() or platform.machine()} ({vectors}{chosen})"
+
+
+def _cores():
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count()
+
+
+def _loaded(word):
+    """The file of a loaded library whose name begins with a word."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                path = line.rstrip("\n").partition("/")[2]
+                if path and os.path.basename(path).startswith(word):
+                    return "/" + path
+    except OSError:
+        pass
+    return None
+
+
+def _optional(package):
+    from importlib.metadata import PackageNotFoundError, version
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _rows():
+    import taper
+    yield "Taper", f"{version()} in {os.path.dirname(os.path.abspath(taper.__file__))}, library {_loaded('libtaper')}"
+    yield "PyTorch's names", f"as in {taper.__version__.partition('+')[0]}"
+    yield "processor", f"{_processor()}; {_cores()} to use"
+    yield "threads", str(taper.get_num_threads())
+    yield "devices", "cpu"
+    for name, what, file in _C._libraries():
+        yield name, f"{what} in {file}" if what else "not found"
+    yield "Python", f"{sys.version.split()[0]} in {sys.executable}"
+    yield "NumPy", _optional("numpy")
+
+
+def info():
+    """Prints it."""
+    for name, text in _rows():
+        print(f"{name + ':':<18}{text}")
+    return 0
