@@ -81,7 +81,7 @@ static bool transform(line_kind kind, const tp_tensor *from, tp_tensor *to, int 
 /* A zero-dimensional tensor has no dim to transform, though its dims 0 and -1 are accepted elsewhere. */
 static int transformed_dim(const tp_tensor *self, int64_t dim) {
     if (self->ndim) return TPI_DIM(self, dim);
-    tpi_refuse(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions", (long long)dim);
+    tpi_fail(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions", (long long)dim);
     return -1;
 }
 
