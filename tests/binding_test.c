@@ -236,6 +236,24 @@ static void devices_and_switches(void **state) {
 
 /* ---- Without memory ----------------------------------------------------------------------------------------------------------------------------- */
 
+static void scopes_can_be_put_aside(void **state) {
+    (void)state;
+    int64_t live = tpi_alloc_live();
+    tp_tensor *mine = NULL;
+    TP_SCOPE {
+        int64_t before = tp_scopes_aside();
+        mine = tp_new(TP_INTS(2), TP_FLOAT32);
+        TP_SCOPE {
+            tp_new(TP_INTS(3), TP_FLOAT32); /* a scope inside works as ever */
+        }
+        tp_scopes_back(before);
+        tp_new(TP_INTS(4), TP_FLOAT32);
+    }
+    assert_int_equal(tp_references(mine), 1);
+    tp_release(mine);
+    assert_int_equal(tpi_alloc_live(), live);
+}
+
 static void a_bit_of_everything(void) {
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *data = x ? tp_data_alias(x) : NULL, *t = data ? tp_ones(TP_INTS(1, 1, 1, 1, 1, 3)) : NULL;
@@ -268,6 +286,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(tensors_remember_their_objects),
         CASE(results_can_be_owned_inside_of_scopes),
+        CASE(scopes_can_be_put_aside),
         CASE(data_has_a_version_of_its_own),
         CASE(data_can_be_exchanged),
         CASE(a_gradient_of_the_old_shape_is_refused),

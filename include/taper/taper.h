@@ -3,6 +3,7 @@
 #define TAPER_H
 #include <taper/autograd.h>
 #include <taper/base.h>
+#include <taper/binding.h>
 #include <taper/call.h>
 #include <taper/io.h>
 #include <taper/ops.h> /* generated from tables/ */

@@ -6,9 +6,11 @@
  * that ends inside scopes releases what they hold. */
 #include "tensor/tensor.h"
 #include <pthread.h>
+#include <taper/binding.h>
 
 struct scopes {
     int64_t depth, marks_room;
+    int64_t floor; /* scopes up to this depth are put aside: nothing is handed to them */
     int64_t count, room;
     int64_t *marks;
     uintptr_t *refs;
@@ -87,6 +89,19 @@ void tp_scope_close(tp_scope *scope) {
     if (scopes) close_to(scopes, scope->depth - 1);
 }
 
+static bool in_scope(const struct scopes *s) { return s && s->depth > s->floor; }
+
+int64_t tp_scopes_aside(void) {
+    if (!scopes) return 0;
+    int64_t before = scopes->floor;
+    scopes->floor = scopes->depth;
+    return before;
+}
+
+void tp_scopes_back(int64_t before) {
+    if (scopes) scopes->floor = before;
+}
+
 static bool push(struct scopes *s, uintptr_t ref) {
     if (s->count == s->room && !grow((void **)&s->refs, &s->room, sizeof *s->refs)) return false;
     s->refs[s->count++] = ref;
@@ -101,7 +116,7 @@ static bool in_lost_scope(void) {
 
 tp_tensor *tpi_to_scope(tp_tensor *t) {
     struct scopes *s = scopes;
-    if (!t || ((!s || !s->depth) && !lost)) return t;
+    if (!t || (!in_scope(s) && !lost)) return t;
     if (!in_lost_scope() && push(s, (uintptr_t)t)) return t;
     tp_release(t);
     return NULL;
@@ -109,7 +124,7 @@ tp_tensor *tpi_to_scope(tp_tensor *t) {
 
 tp_tensors tpi_list_to_scope(tp_tensors list) {
     struct scopes *s = scopes;
-    if (!list.v || ((!s || !s->depth) && !lost)) return list;
+    if (!list.v || (!in_scope(s) && !lost)) return list;
     int64_t before = lost ? 0 : s->count;
     bool ok = !in_lost_scope() && push(s, (uintptr_t)list.v + 1);
     for (int64_t i = 0; ok && i < list.n; i++)
@@ -122,11 +137,11 @@ tp_tensors tpi_list_to_scope(tp_tensors list) {
 
 tp_tensor *tp_keep(tp_tensor *t) {
     struct scopes *s = scopes;
-    if (!t || lost || !s || !s->depth) return t;
+    if (!t || lost || !in_scope(s)) return t;
     int64_t *mark = &s->marks[s->depth - 1], at = s->count - 1;
     while (at >= *mark && s->refs[at] != (uintptr_t)t) at--;
     if (at < *mark) return t; /* the caller's own, or an outer scope's: it outlives this scope already */
-    if (s->depth == 1) {
+    if (s->depth == s->floor + 1) {
         s->count--; /* later entries move down: what was made last is still released first */
         for (; at < s->count; at++) s->refs[at] = s->refs[at + 1];
     } else {
@@ -143,7 +158,7 @@ tp_tensor *tp_own(tp_tensor *t) {
 
 void tpi_scope_take(tp_tensor *t) {
     struct scopes *s = scopes;
-    if (!t || lost || !s || !s->depth) return;
+    if (!t || lost || !in_scope(s)) return;
     int64_t mark = s->marks[s->depth - 1], at = s->count - 1;
     while (at >= mark && s->refs[at] != (uintptr_t)t) at--;
     if (at < mark) return;
