@@ -1,13 +1,249 @@
-/* The tape for Python: modes, backward, gradients. */
-#include "tpy.h"
+/* The tape for Python: modes, backward and gradients, and what a tensor knows of its history. Hooks are in hooks.c, grad_fn objects in node.c,
+ * torch.autograd.Function in function.c. The interpreter lock is free while the library walks a graph. */
+#include "grad.h"
 
-static PyObject *backward(PyObject *module, PyObject *o) {
+/* ---- Modes ---- */
+static PyObject *grad_enabled(PyObject *module, PyObject *unused) { (void)module, (void)unused; return PyBool_FromLong(tp_grad_enabled()); }
+static PyObject *inference_enabled(PyObject *module, PyObject *unused) { (void)module, (void)unused; return PyBool_FromLong(tp_inference_enabled()); }
+static PyObject *set_grad(PyObject *module, PyObject *mode) {
     (void)module;
+    if (!PyBool_Check(mode)) return PyErr_Format(PyExc_TypeError, "set_grad_enabled(): argument 'enabled' (position 1) must be bool, not %s", Py_TYPE(mode)->tp_name);
+    tp_set_grad_enabled(mode == Py_True);
+    Py_RETURN_NONE;
+}
+/* Inference on or off; returns what was before, for _leave_inference. */
+static PyObject *enter_inference(PyObject *module, PyObject *mode) {
+    (void)module;
+    int on = PyObject_IsTrue(mode);
+    if (on < 0) return NULL;
+    tp_grad_mode before = tp_grad_mode_enter(!on, on), wanted = {.grad_off = on, .inference = on};
+    tp_grad_mode_leave(&wanted); /* entering never ends an inference scope; inference_mode(False) does */
+    return PyLong_FromLong(before.grad_off | before.inference << 1);
+}
+static PyObject *leave_inference(PyObject *module, PyObject *token) {
+    (void)module;
+    long bits = PyLong_AsLong(token);
+    if (bits == -1 && PyErr_Occurred()) return NULL;
+    tp_grad_mode before = {.grad_off = bits & 1, .inference = bits >> 1 & 1};
+    tp_grad_mode_leave(&before);
+    Py_RETURN_NONE;
+}
+
+/* ---- Lists of tensors from Python ---- */
+typedef struct list {
+    PyObject *fast;    /* holds the items */
+    tp_tensor **v;     /* borrowed; NULL for None */
+    int64_t n;
+} list;
+static void list_end(list *l) {
+    Py_XDECREF(l->fast);
+    PyMem_Free(l->v);
+}
+/* A tensor, or a sequence of tensors (and of None where none_fits). NULL and None give no list. */
+static bool list_read(PyObject *o, const char *what, bool none_fits, list *l) {
+    *l = (list){0};
+    if (!o || o == Py_None) return true;
+    l->fast = tpy_is_tensor(o) ? PyTuple_Pack(1, o) : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
+    if (!l->fast) return false;
+    l->n = PySequence_Fast_GET_SIZE(l->fast);
+    if (!(l->v = PyMem_Calloc((size_t)l->n + 1, sizeof *l->v))) return PyErr_NoMemory(), false;
+    for (int64_t i = 0; i < l->n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(l->fast, i);
+        if (tpy_is_tensor(item)) l->v[i] = tpy_unwrap(item);
+        else if (item != Py_None || !none_fits) {
+            if (none_fits) PyErr_Format(PyExc_TypeError, "gradients can be either Tensors or None, but got %s", Py_TYPE(item)->tp_name);
+            else PyErr_Format(PyExc_TypeError, "element %lld of %s must be Tensor, not %s", (long long)i, what, Py_TYPE(item)->tp_name);
+            return false;
+        }
+    }
+    return true;
+}
+static int truth(PyObject *o, bool otherwise) { return !o || o == Py_None ? otherwise : PyObject_IsTrue(o); }
+
+/* ---- Backward ---- */
+/* The gradients a backward starts from, as PyTorch wants them; the library says the same in its own words. */
+static bool check_first(const list *out, const list *g) {
+    if (g->fast && g->n != out->n) return PyErr_Format(PyExc_RuntimeError, "got %lld tensors and %lld gradients", (long long)out->n, (long long)g->n), false;
+    for (int64_t i = 0; i < out->n; i++) {
+        const tp_tensor *t = out->v[i], *given = g->fast ? g->v[i] : NULL;
+        if (!given && tp_requires_grad(t) && tp_numel(t) != 1) return PyErr_SetString(PyExc_RuntimeError, "grad can be implicitly created only for scalar outputs"), false;
+        if (!given) continue;
+        tp_ints a = tp_shape(given), b = tp_shape(t);
+        if (a.n == b.n && (!a.n || !memcmp(a.v, b.v, (size_t)a.n * sizeof *a.v))) continue;
+        PyObject *first = tpy_size_of(a), *second = first ? tpy_size_of(b) : NULL;
+        if (second) PyErr_Format(PyExc_RuntimeError, "Mismatch in shape: grad_output[%lld] has a shape of %S and output[%lld] has a shape of %S.", (long long)i, first, (long long)i, second);
+        Py_XDECREF(first);
+        Py_XDECREF(second);
+        return false;
+    }
+    return true;
+}
+
+static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *retain, PyObject *create, PyObject *inputs) {
+    list r = {0}, g = {0}, in = {0};
+    bool ok = list_read(roots, "tensors", false, &r) && list_read(gradients, "grad_tensors", true, &g) && list_read(inputs, "inputs", false, &in);
+    int creates = truth(create, false), keeps = creates < 0 ? -1 : truth(retain, creates > 0);
+    ok = ok && keeps >= 0;
+    ok = ok && check_first(&r, &g);
+    if (ok && in.fast && !in.n) ok = false, PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
+    if (ok) {
+        tp_backward_options options = {.size = sizeof options, .retain_graph = keeps, .create_graph = creates, .inputs = {in.v, in.n}};
+        Py_BEGIN_ALLOW_THREADS
+        ok = tp_backward_many((tp_tensors){r.v, r.n}, g.v, &options);
+        Py_END_ALLOW_THREADS
+        if (!ok) tpy_raise();
+    }
+    list_end(&r);
+    list_end(&g);
+    list_end(&in);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_backward(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    if (tpy_overridden(&o, 1)) {
+        PyObject *own = PyObject_GetAttrString((PyObject *)tpy_tensor_type, "backward"), *result = NULL;
+        PyObject *all[16] = {o};
+        Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+        for (Py_ssize_t i = 0; i < total && i < 15; i++) all[i + 1] = args[i];
+        if (own && total < 15) result = tpy_call_override(own, all, n + 1, kwnames);
+        Py_XDECREF(own);
+        return result;
+    }
+    static const char *const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
+    PyObject *given[4] = {NULL};
+    if (n > 4) return PyErr_Format(PyExc_TypeError, "Tensor.backward() takes from 1 to 5 positional arguments but %zd were given", n + 1);
+    for (Py_ssize_t i = 0; i < n; i++) given[i] = args[i];
+    for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
+        int k = 0;
+        PyObject *key = PyTuple_GET_ITEM(kwnames, i);
+        while (k < 4 && PyUnicode_CompareWithASCIIString(key, names[k])) k++;
+        if (k == 4) return PyErr_Format(PyExc_TypeError, "Tensor.backward() got an unexpected keyword argument '%U'", key);
+        given[k] = args[n + i];
+    }
+    return run_backward(o, given[0], given[1], given[2], given[3]);
+}
+
+static PyObject *backward(PyObject *module, PyObject *args) { /* tensors, gradients, retain_graph, create_graph, inputs */
+    (void)module;
+    PyObject *roots, *gradients, *retain, *create, *inputs;
+    if (!PyArg_ParseTuple(args, "OOOOO", &roots, &gradients, &retain, &create, &inputs)) return NULL;
+    return run_backward(roots, gradients, retain, create, inputs);
+}
+
+static PyObject *gradients_of(const list *out, const list *in, const list *g, const tp_grad_options *options) {
+    tp_tensor **grads = PyMem_Calloc((size_t)in->n + 1, sizeof *grads);
+    if (!grads) return PyErr_NoMemory();
     bool ok;
     Py_BEGIN_ALLOW_THREADS
-    ok = tp_backward(tpy_unwrap(o));
+    ok = tp_gradients((tp_tensors){out->v, out->n}, (tp_tensors){in->v, in->n}, g->v, grads, options);
     Py_END_ALLOW_THREADS
-    return tpy_none_or_raise(ok);
+    PyObject *result = NULL;
+    if (ok) {
+            result = tpy_tensor_tuple(grads, in->n);
+        for (int64_t i = 0; i < in->n; i++) tp_release(grads[i]);
+    } else tpy_raise();
+    PyMem_Free(grads);
+    return result;
 }
-static PyMethodDef functions[] = {{"_backward", backward, METH_O, NULL}, {0}};
-int tpy_init_autograd(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+
+/* outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads */
+static PyObject *gradients(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *outputs, *inputs, *grad_outputs;
+    int retain, create, unused, materialize;
+    if (!PyArg_ParseTuple(args, "OOOpppp", &outputs, &inputs, &grad_outputs, &retain, &create, &unused, &materialize)) return NULL;
+    list out = {0}, in = {0}, g = {0};
+    bool ok = list_read(outputs, "outputs", false, &out) && list_read(inputs, "inputs", false, &in) && list_read(grad_outputs, "grad_outputs", true, &g);
+    ok = ok && check_first(&out, &g);
+    tp_grad_options options = {.size = sizeof options, .retain_graph = retain, .create_graph = create, .allow_unused = unused, .materialize_grads = materialize};
+    PyObject *result = ok ? gradients_of(&out, &in, &g, &options) : NULL;
+    list_end(&out);
+    list_end(&in);
+    list_end(&g);
+    return result;
+}
+
+/* ---- A tensor's history ---- */
+static PyObject *get_grad(PyObject *o, void *unused) { (void)unused; return tpy_tensor_or_none(tp_grad(tpy_unwrap(o))); }
+static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
+    (void)unused;
+    tp_tensor *t = tpy_unwrap(o);
+    if (!value || value == Py_None) return tp_set_grad(t, NULL) ? 0 : (tpy_raise(), -1);
+    if (!tpy_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name), -1;
+    if (value == o) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
+    return tp_set_grad(t, tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
+}
+static PyObject *get_grad_fn(PyObject *o, void *unused) {
+    (void)unused;
+    return tp_is_leaf(tpy_unwrap(o)) ? Py_NewRef(Py_None) : tpy_wrap_node(tp_grad_fn(tpy_unwrap(o)));
+}
+static PyObject *get_data(PyObject *o, void *unused) {
+    (void)unused;
+    return tpy_wrap_as(tp_data_alias(tpy_unwrap(o)), tpy_tensor_type);
+}
+static int set_data(PyObject *o, PyObject *value, void *unused) {
+    (void)unused;
+    if (!value) return PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1;
+    if (!tpy_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name), -1;
+    return tp_set_data(tpy_unwrap(o), tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
+}
+static PyObject *get_retains_grad(PyObject *o, void *unused) { (void)unused; return PyBool_FromLong(tp_retains_grad(tpy_unwrap(o))); }
+static PyObject *get_output_nr(PyObject *o, void *unused) { (void)unused; return PyLong_FromLongLong(tp_output_nr(tpy_unwrap(o))); }
+static PyObject *get_base(PyObject *o, void *unused) { (void)unused; return tpy_tensor_or_none(tp_base(tpy_unwrap(o))); }
+static PyObject *get_none(PyObject *o, void *unused) { (void)o, (void)unused; Py_RETURN_NONE; }
+static int set_none(PyObject *o, PyObject *value, void *unused) {
+    (void)o, (void)unused;
+    if (!value || value == Py_None) return 0;
+    PyErr_SetString(PyExc_RuntimeError, "_backward_hooks cannot be assigned: use register_hook()");
+    return -1;
+}
+static PyGetSetDef properties[] = {{"grad", get_grad, set_grad_of, "The gradient that backward left, or None.", NULL}, {"_grad", get_grad, set_grad_of, NULL, NULL},
+    {"grad_fn", get_grad_fn, NULL, "The node that made the tensor; None for leaves.", NULL}, {"_grad_fn", get_grad_fn, NULL, NULL, NULL},
+    {"data", get_data, set_data, "The same memory without history.", NULL}, {"retains_grad", get_retains_grad, NULL, NULL, NULL}, {"output_nr", get_output_nr, NULL, NULL, NULL},
+    {"_base", get_base, NULL, NULL, NULL}, {"_backward_hooks", get_none, set_none, NULL, NULL}, {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},
+    {"name", get_none, NULL, NULL, NULL}, {0}};
+
+static PyObject *requires_grad_(PyObject *o, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"requires_grad", NULL};
+    int on = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &on)) return NULL;
+    return tp_set_requires_grad(tpy_unwrap(o), on) ? Py_NewRef(o) : tpy_raise();
+}
+static PyObject *detach(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return tpy_wrap(tp_detach(tpy_unwrap(o)));
+}
+static PyObject *detach_(PyObject *o, PyObject *unused) { (void)unused; return tp_detach_(tpy_unwrap(o)) ? Py_NewRef(o) : tpy_raise(); }
+static PyObject *retain_grad(PyObject *o, PyObject *unused) { (void)unused; return tpy_none_or_raise(tp_retain_grad(tpy_unwrap(o))); }
+static PyObject *is_inference(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_is_inference(tpy_unwrap(o))); }
+static PyObject *is_view(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_is_view(tpy_unwrap(o))); }
+static PyObject *register_hook(PyObject *o, PyObject *hook) { return tpy_add_tensor_hook(o, hook, TPY_HOOK_TENSOR); }
+static PyObject *register_leaf_hook(PyObject *o, PyObject *hook) { return tpy_add_tensor_hook(o, hook, TPY_HOOK_LEAF); }
+PyMethodDef tpy_autograd_methods[] = {
+    {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS, "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)"},
+    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS, "requires_grad_(requires_grad=True): changes it in place."},
+    {"detach", detach, METH_NOARGS, "The same memory without history."}, {"detach_", detach_, METH_NOARGS, "Forgets the history, in place."},
+    {"retain_grad", retain_grad, METH_NOARGS, "Keeps .grad though the tensor is not a leaf."}, {"is_inference", is_inference, METH_NOARGS, NULL},
+    {"_is_view", is_view, METH_NOARGS, NULL}, {"register_hook", register_hook, METH_O, "hook(grad) runs when the gradient is ready; it may return a new one."},
+    {"register_post_accumulate_grad_hook", register_leaf_hook, METH_O, "hook(tensor) runs after backward added to the leaf's .grad."}, {0}};
+
+static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS, "Are calls recorded in this thread?"}, {"_set_grad_enabled", set_grad, METH_O, NULL},
+    {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL}, {"_enter_inference", enter_inference, METH_O, NULL}, {"_leave_inference", leave_inference, METH_O, NULL},
+    {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL}, {0}};
+
+static bool add_to_tensor(PyObject *descriptor, const char *name) {
+    bool ok = descriptor && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, descriptor) == 0;
+    Py_XDECREF(descriptor);
+    return ok;
+}
+
+int tpy_init_autograd(PyObject *module) {
+    for (PyGetSetDef *p = properties; p->name; p++)
+        if (!add_to_tensor(PyDescr_NewGetSet(tpy_tensor_type, p), p->name)) return -1;
+    for (PyMethodDef *m = tpy_autograd_methods; m->ml_name; m++)
+        if (!add_to_tensor(PyDescr_NewMethod(tpy_tensor_type, m), m->ml_name)) return -1;
+    PyType_Modified(tpy_tensor_type);
+    if (tpy_init_hooks(module) < 0 || tpy_init_nodes(module) < 0 || tpy_init_functions(module) < 0) return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -13,4 +13,14 @@ from taper._info import finfo, iinfo  # noqa: E402,F401
 from taper._tensor import asarray, from_dlpack  # noqa: E402,F401
 from taper._legacy import *  # noqa: E402,F401,F403
 from taper.storage import TypedStorage, UntypedStorage  # noqa: E402,F401
-from taper import backends, cuda, fft, functional, linalg, nn, overrides, random, return_types, special, testing, version  # noqa: E402,F401
+from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401
+from taper import autograd, backends, cuda, fft, functional, linalg, nn, overrides, random, return_types, special, testing, version  # noqa: E402,F401
+
+
+def __getattr__(name):  # what few programs use is loaded when they do
+    from importlib import import_module
+    if name in ("func", "utils"):
+        return import_module("taper." + name)
+    if name == "vmap":
+        return import_module("taper._vmap").vmap
+    raise AttributeError(f"module 'torch' has no attribute '{name}'")

@@ -1,0 +1,101 @@
+"""torch.vmap: a function over one slice becomes one over a batch. The function runs once per slice, and the results are stacked."""
+from taper._C import Tensor
+from taper.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
+
+
+def _name(func):
+    return getattr(func, "__name__", repr(func))
+
+
+def _check_dim(dim, leaf, where):
+    """The batch dim of one input, counted from the front."""
+    if dim is None:
+        return None
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise ValueError(f"{where}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+    if not isinstance(leaf, Tensor):
+        raise ValueError(f"{where}: Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over non-Tensor arguments, please use None "
+                         "as the respective in_dim")
+    if not -leaf.dim() <= dim < leaf.dim():
+        raise ValueError(f"{where}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.dim()} so expected in_dim to satisfy "
+                         f"-{leaf.dim()} <= in_dim < {leaf.dim()}.")
+    return dim % leaf.dim()
+
+
+def _read_inputs(func, in_dims, args):
+    """The leaves of the arguments, the dim that is mapped over in each (None: the same for all), how they came, and the batch's size."""
+    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+    if not isinstance(in_dims, (int, tuple)):
+        raise ValueError(f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
+    if not args:
+        raise ValueError(f"{where}: got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function with no inputs. The latter is unsupported.")
+    leaves, spec = tree_flatten(tuple(args))
+    dims = _broadcast_to_and_flatten(in_dims, spec)
+    if dims is None:
+        raise ValueError(f"{where}: in_dims is not compatible with the structure of inputs. in_dims has structure {tree_flatten(in_dims)[1]} but inputs has structure {spec}.")
+    dims = [_check_dim(dim, leaf, where) for dim, leaf in zip(dims, leaves)]
+    sizes = {leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None}
+    if not sizes:
+        raise ValueError("vmap: got no tensors to map over: at least one input needs a dim that is not None.")
+    if len(sizes) > 1:
+        raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {[leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]} "
+                         "for the mapped dimension")
+    return leaves, dims, spec, sizes.pop()
+
+
+def _check_output(leaf, func, out_dim):
+    where = f"vmap({_name(func)}, ...)"
+    if leaf is None and out_dim is None:
+        return
+    if not isinstance(leaf, Tensor):
+        raise ValueError(f"{where}: `{_name(func)}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?")
+
+
+def _stack(rows, spec, func, out_dims, size):
+    from taper import stack
+    dims = _broadcast_to_and_flatten(out_dims, spec)
+    if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.is_leaf():
+        dims = list(out_dims)
+    if dims is None:
+        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
+                         f"{tree_flatten(out_dims)[1]} but outputs has structure {spec}.")
+    results = []
+    for column, dim in zip(zip(*rows), dims):
+        _check_output(column[0], func, dim)
+        results.append(column[0] if dim is None else stack(column, dim) if size else stack(column, dim).narrow(dim, 0, 0))
+    return tree_unflatten(results, spec)
+
+
+def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
+    rows, out_spec = [], None
+    if randomness == "same":
+        from taper import get_rng_state, set_rng_state
+        state = get_rng_state()
+    for i in range(size):
+        if randomness == "same":
+            set_rng_state(state)
+        slices = [leaf if dim is None else leaf.select(dim, i) for leaf, dim in zip(leaves, dims)]
+        row, row_spec = tree_flatten(func(*tree_unflatten(slices, spec), **kwargs))
+        if out_spec is not None and row_spec != out_spec:
+            raise ValueError(f"vmap({_name(func)}, ...): results of different structure for different slices: {out_spec} and {row_spec}")
+        out_spec = row_spec
+        rows.append(row)
+    return rows, out_spec
+
+
+def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
+    """func over slices of its arguments: in_dims says along which dim of each (None: whole), out_dims where the batch goes in the results."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+    from functools import wraps
+
+    @wraps(func, updated=())
+    def wrapped(*args, **kwargs):
+        leaves, dims, spec, size = _read_inputs(func, in_dims, args)
+        if size == 0:  # a slice of zeros tells what the results look like
+            leaves = [leaf if dim is None else leaf.new_zeros([n for d, n in enumerate(leaf.shape) if d != dim]).unsqueeze(dim) for leaf, dim in zip(leaves, dims)]
+        rows, out_spec = _run_slices(func, leaves, dims, spec, max(size, 1), randomness, kwargs)
+        return _stack(rows, out_spec, func, out_dims, size)
+    return wrapped

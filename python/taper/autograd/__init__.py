@@ -1,0 +1,80 @@
+"""torch.autograd: gradients of tensors through what was recorded."""
+from taper import _C
+from taper._C import Tensor
+from taper.autograd import function, grad_mode
+from taper.autograd.function import Function
+from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+
+__all__ = ["Variable", "Function", "backward", "grad_mode", "detect_anomaly", "set_detect_anomaly", "grad", "inference_mode", "no_grad", "enable_grad",
+           "set_grad_enabled", "set_multithreading_enabled", "gradcheck", "gradgradcheck", "variable"]
+
+_LAZY = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode", "GradcheckError": "gradcheck", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck"}
+_MODULES = {"anomaly_mode", "forward_ad", "functional", "graph", "profiler"}
+
+
+def __getattr__(name):  # what few programs use is loaded when they do
+    from importlib import import_module
+    if name in _LAZY:
+        value = getattr(import_module("taper.autograd." + _LAZY[name]), name)
+    elif name in _MODULES:
+        value = import_module("taper.autograd." + name)
+    else:
+        raise AttributeError(f"module 'torch.autograd' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, other):
+        return isinstance(other, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """What tensors with gradients once were called: Variable(x) is x."""
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        if data is None:
+            from taper import empty
+            data = empty(0)
+        made = data.detach()
+        return made.requires_grad_() if requires_grad else made
+
+
+variable = Variable
+
+
+def _tuple(tensors):
+    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Adds the gradients of the tensors to the .grad of the leaves (or of the inputs alone)."""
+    if grad_variables is not None:
+        import warnings
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
+    _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, is_grads_batched=False,
+         materialize_grads=False):
+    """The gradients of the outputs with respect to the inputs, as a tuple; nobody's .grad changes."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+    if not only_inputs:
+        import warnings
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, please use "
+                      "torch.autograd.backward.", FutureWarning, stacklevel=2)
+    retain = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched(outputs, inputs, _tuple(grad_outputs), retain, create_graph, bool(allow_unused), materialize_grads)
+    return _C._gradients(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)
+
+
+def _batched(outputs, inputs, grads, retain, create, unused, materialize):
+    from taper import stack
+    n = next(g.shape[0] for g in grads if g is not None)
+    rows = [_C._gradients(outputs, inputs, tuple(None if g is None else g[i] for g in grads), retain or create or i + 1 < n, create, unused, materialize) for i in range(n)]
+    return tuple(None if column[0] is None else stack(column) for column in zip(*rows))

@@ -1,0 +1,170 @@
+"""Nested dicts, lists, tuples and named tuples as a list of leaves and the shape they came in."""
+from collections import OrderedDict, defaultdict, deque
+
+__all__ = ["PyTree", "TreeSpec", "LeafSpec", "register_pytree_node", "tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "tree_map", "tree_map_",
+           "tree_map_only", "tree_all", "tree_any", "tree_iter"]
+
+PyTree = object
+
+
+def _named(kind):
+    return isinstance(kind, type) and issubclass(kind, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
+
+
+def _make_named(values, kind):
+    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+
+
+# type -> (value -> children and context, children and context -> value)
+_NODES = {
+    dict: (lambda d: (list(d.values()), list(d.keys())), lambda values, keys: dict(zip(keys, values))),
+    OrderedDict: (lambda d: (list(d.values()), list(d.keys())), lambda values, keys: OrderedDict(zip(keys, values))),
+    defaultdict: (lambda d: (list(d.values()), [d.default_factory, list(d.keys())]), lambda values, c: defaultdict(c[0], zip(c[1], values))),
+    list: (lambda v: (v, None), lambda values, _: list(values)),
+    tuple: (lambda v: (list(v), None), lambda values, _: tuple(values)),
+    deque: (lambda v: (list(v), v.maxlen), lambda values, n: deque(values, maxlen=n)),
+}
+_NAMED = (lambda v: (list(v), type(v)), _make_named)
+
+
+def register_pytree_node(cls, flatten_fn, unflatten_fn, **names):
+    """Lets another type be a node: flatten_fn(value) gives children and a context, unflatten_fn(children, context) the value."""
+    if cls in _NODES:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    _NODES[cls] = (flatten_fn, unflatten_fn)
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _node_of(tree):
+    return _NODES.get(type(tree)) or (_NAMED if _named(type(tree)) else None)
+
+
+class TreeSpec:
+    """The shape of a tree: its node's type, what the node needs beside its children, and their specs."""
+
+    def __init__(self, type, context, children):
+        self.type, self.context, self.children_specs = type, context, children
+        self.num_leaves = sum(child.num_leaves for child in children) if type is not None else 1
+        self.num_children = len(children)
+
+    def is_leaf(self):
+        return self.type is None
+
+    def __eq__(self, other):
+        return isinstance(other, TreeSpec) and (self.type, self.context, self.children_specs) == (other.type, other.context, other.children_specs)
+
+    def __hash__(self):
+        return hash((self.type, str(self.context), tuple(self.children_specs)))
+
+    def __repr__(self):
+        return "*" if self.is_leaf() else f"TreeSpec({self.type.__name__}, {self.context}, {self.children_specs})"
+
+    def unflatten(self, leaves):
+        return tree_unflatten(leaves, self)
+
+
+class LeafSpec(TreeSpec):
+    """The spec of a leaf."""
+
+    def __init__(self):
+        super().__init__(None, None, [])
+
+
+_LEAF = LeafSpec()
+
+
+def _flatten(tree, leaves, is_leaf):
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
+    if node is None:
+        leaves.append(tree)
+        return _LEAF
+    children, context = node[0](tree)
+    return TreeSpec(type(tree), context, [_flatten(child, leaves, is_leaf) for child in children])
+
+
+def tree_flatten(tree, is_leaf=None):
+    """The leaves in order, and the tree's spec."""
+    leaves = []
+    return leaves, _flatten(tree, leaves, is_leaf)
+
+
+def tree_leaves(tree, is_leaf=None):
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_iter(tree, is_leaf=None):
+    return iter(tree_leaves(tree, is_leaf))
+
+
+def tree_structure(tree, is_leaf=None):
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def _unflatten(leaves, spec):
+    if spec.type is None:
+        return next(leaves)
+    node = _NODES.get(spec.type) or _NAMED
+    return node[1]([_unflatten(leaves, child) for child in spec.children_specs], spec.context)
+
+
+def tree_unflatten(leaves, treespec):
+    """The tree of that spec with these leaves."""
+    leaves = list(leaves)
+    if len(leaves) != treespec.num_leaves:
+        raise ValueError(f"tree_unflatten(leaves, treespec): `leaves` has length {len(leaves)} but the spec refers to a pytree that holds {treespec.num_leaves} "
+                         f"items ({treespec}).")
+    return _unflatten(iter(leaves), treespec)
+
+
+def _leaves_under(tree, spec):
+    """The children of `tree` where `spec` has its leaves."""
+    if spec.type is None:
+        return [tree]
+    node = _node_of(tree)
+    if node is None or type(tree) is not spec.type:
+        raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
+    children, context = node[0](tree)
+    if len(children) != len(spec.children_specs) or (isinstance(tree, dict) and set(context) != set(spec.context)):
+        raise ValueError(f"Node arity mismatch; expected {len(spec.children_specs)}, but got {len(children)}.")
+    if isinstance(tree, dict) and type(tree) is dict:
+        children = [tree[key] for key in spec.context]
+    return [leaf for child, below in zip(children, spec.children_specs) for leaf in _leaves_under(child, below)]
+
+
+def tree_map(func, tree, *rests, is_leaf=None):
+    """A tree of the same shape: func of each leaf, with those of further trees beside it."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    return tree_unflatten(map(func, leaves, *[_leaves_under(rest, spec) for rest in rests]), spec)
+
+
+def tree_map_(func, tree, *rests, is_leaf=None):
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only(kind, func, tree, is_leaf=None):
+    """func of the leaves of a type (or of several, or for which a test holds); others stay."""
+    fits = kind if callable(kind) and not isinstance(kind, type) else lambda leaf: isinstance(leaf, kind)
+    return tree_map(lambda leaf: func(leaf) if fits(leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_all(pred, tree, is_leaf=None):
+    return all(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_any(pred, tree, is_leaf=None):
+    return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
+    """`tree`'s leaves, each as often as `treespec` has leaves under it; None where the shapes do not fit."""
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
+    if node is None or treespec.type is None:
+        return [tree] * treespec.num_leaves if node is None else None
+    children, context = node[0](tree)
+    if type(tree) is not treespec.type or len(children) != treespec.num_children or context != treespec.context:
+        return None
+    parts = [_broadcast_to_and_flatten(child, spec, is_leaf) for child, spec in zip(children, treespec.children_specs)]
+    return None if any(part is None for part in parts) else [leaf for part in parts for leaf in part]

@@ -1,0 +1,216 @@
+"""torch.utils.checkpoint: activations computed again in backward instead of kept."""
+from contextlib import contextmanager, nullcontext
+
+from taper import _C
+from taper._C import Tensor
+from taper.autograd.function import Function
+from taper.autograd.grad_mode import enable_grad, no_grad
+
+__all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable", "noop_context_fn",
+           "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "DefaultDeviceType"]
+
+
+class CheckpointError(RuntimeError):
+    """What was computed again differs from what was computed first."""
+
+
+class DefaultDeviceType:
+    """The device whose random state is kept where no argument says."""
+    _type = "cuda"
+
+    @staticmethod
+    def set_device_type(device="cuda"):
+        DefaultDeviceType._type = device
+
+    @staticmethod
+    def get_device_type():
+        return DefaultDeviceType._type
+
+
+def noop_context_fn():
+    return nullcontext(), nullcontext()
+
+
+def detach_variable(inputs):
+    """The arguments, tensors among them as leaves of their own."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
+
+
+def check_backward_validity(inputs):
+    if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
+        import warnings
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+@contextmanager
+def _random_state(state):
+    """The default generator in that state for a block (None: as it is)."""
+    if state is None:
+        yield
+        return
+    from taper import get_rng_state, set_rng_state
+    now = get_rng_state()
+    set_rng_state(state)
+    try:
+        yield
+    finally:
+        set_rng_state(now)
+
+
+def _state_now(preserve):
+    if not preserve:
+        return None
+    from taper import get_rng_state
+    return get_rng_state()
+
+
+class CheckpointFunction(Function):
+    """The reentrant form: forward without a tape; backward runs it again and walks the tape that makes."""
+
+    @staticmethod
+    def forward(ctx, run_function, preserve_rng_state, *args):
+        check_backward_validity(args)
+        ctx.run_function, ctx.state = run_function, _state_now(preserve_rng_state)
+        ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        ctx.others = tuple(None if isinstance(x, Tensor) else x for x in args)
+        ctx.save_for_backward(*(args[i] for i in ctx.places))
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        args = list(ctx.others)
+        for i, t in zip(ctx.places, ctx.saved_tensors):
+            args[i] = t
+        args = detach_variable(tuple(args))
+        with enable_grad(), _random_state(ctx.state):
+            outputs = ctx.run_function(*args)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        _C._backward([o for o, _ in pairs], [g for _, g in pairs], False, False, None)
+        return (None, None) + tuple(x.grad if isinstance(x, Tensor) else None for x in args)
+
+
+class _StopRecomputing(Exception):
+    """All that was saved the first time is there again."""
+
+
+class _Segment:
+    """One call in the form without reentry: what its operators save is dropped, and computed again when backward first asks."""
+
+    def __init__(self, run, state, recompute_context, determinism_check):
+        self.run, self.state, self.recompute_context, self.check = run, state, recompute_context, determinism_check
+        self.facts, self.values = [], None  # shape, dtype and device of each; the values, while there are any
+
+    def pack(self, t):
+        self.facts.append((t.shape, t.dtype, t.device))
+        return len(self.facts) - 1
+
+    def unpack(self, i):
+        if self.values is None or self.values[i] is None:
+            self.recompute()
+        value, self.values[i] = self.values[i], None  # asked for once per backward; a second one computes all again
+        return value
+
+    def recompute(self):
+        self.values = []
+
+        def keep(t):
+            self.values.append(t)
+            if _early_stop and len(self.values) == len(self.facts):
+                raise _StopRecomputing
+            return t
+        from taper.autograd.graph import saved_tensors_hooks
+        try:
+            with enable_grad(), _random_state(self.state), self.recompute_context, saved_tensors_hooks(keep, lambda t: t):
+                self.run()
+        except _StopRecomputing:
+            pass
+        self.compare()
+
+    def compare(self):
+        if len(self.values) != len(self.facts):
+            raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                                  f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: {len(self.values)}.")
+        if self.check == "none":
+            return
+        for i, (t, facts) in enumerate(zip(self.values, self.facts)):
+            if (t.shape, t.dtype, t.device) != facts:
+                raise CheckpointError("torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.\n"
+                                      f"tensor at position {i}:\nsaved metadata: {facts}\nrecomputed metadata: {(t.shape, t.dtype, t.device)}")
+
+
+_early_stop = True
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable):
+    """May computing again stop once everything needed is there? It may unless told otherwise."""
+    global _early_stop
+    before, _early_stop = _early_stop, enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled):
+    """Accepted: errors name shapes and dtypes in any case."""
+    yield
+
+
+def _checkpoint_without_reentry(function, preserve, context_fn, check, args, kwargs):
+    from taper.autograd.graph import saved_tensors_hooks
+    forward_context, recompute_context = context_fn()
+    segment = _Segment(lambda: function(*args, **kwargs), _state_now(preserve), recompute_context, check)
+    if not _C.is_grad_enabled():
+        return function(*args, **kwargs)
+    with forward_context, saved_tensors_hooks(segment.pack, segment.unpack):
+        return function(*args, **kwargs)
+
+
+def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False, early_stop=True, **kwargs):
+    """function(*args, **kwargs), whose inner values are computed again in backward."""
+    if use_reentrant is None:
+        import warnings
+        warnings.warn("torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling checkpoint without "
+                      "use_reentrant will raise an exception. use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can "
+                      "pass use_reentrant=True. Refer to docs for more details on the differences between the two variants.", stacklevel=2)
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if not use_reentrant:
+        return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, args, kwargs)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if context_fn is not noop_context_fn or debug is not False:
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    return CheckpointFunction.apply(function, preserve, *args)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """A sequence of modules in segments, each but the last checkpointed."""
+    if use_reentrant is None:
+        import warnings
+        warnings.warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.", stacklevel=2)
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(functions) // segments
+
+    def run(start, end):
+        def forward(value):
+            for i in range(start, end):
+                value = functions[i](value)
+            return value
+        return forward
+    last = size * (segments - 1)
+    for start in range(0, last, size) if size else ():
+        input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(last, len(functions))(input)

@@ -1,0 +1,488 @@
+"""The tape as a PyTorch user sees it. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+import gc
+import importlib
+import os
+import threading
+import traceback
+import warnings
+import weakref
+
+import pytest
+
+NAME = os.environ.get("TAPER_TEST_MODULE", "taper")
+torch = importlib.import_module(NAME)
+autograd = importlib.import_module(NAME + ".autograd")
+graph = importlib.import_module(NAME + ".autograd.graph")
+
+
+def leaf(*values):
+    return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+
+# ---- backward and .grad ----
+def test_gradients_accumulate_and_keep_their_identity():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    first = x.grad
+    assert x.grad is x.grad
+    (x * x).sum().backward()
+    assert x.grad is first
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_grad_can_be_set_and_deleted():
+    x = leaf(1.0, 2.0)
+    g = torch.ones(2, dtype=torch.float64)
+    x.grad = g
+    assert x.grad is g
+    x.grad = None
+    assert x.grad is None
+    x.grad = g
+    del x.grad
+    assert x.grad is None
+    with pytest.raises(RuntimeError):
+        x.grad = torch.ones(3, dtype=torch.float64)
+    with pytest.raises(TypeError, match="expected to be a Tensor or None"):
+        x.grad = 3
+
+
+def test_backward_arguments():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    y.backward(torch.ones(2, dtype=torch.float64), retain_graph=True)
+    y.backward(gradient=torch.tensor([1.0, 2.0], dtype=torch.float64))
+    assert x.grad.tolist() == [6.0, 9.0]
+    with pytest.raises(RuntimeError, match="second time"):
+        z = (x * x).sum()
+        z.backward()
+        z.backward()
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+        (x * 2).backward()
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.ones(1).backward()
+    with pytest.raises(TypeError):
+        x.sum().backward(nonsense=1)
+
+
+def test_backward_into_chosen_inputs():
+    x, y = leaf(2.0), leaf(3.0)
+    (x * y).sum().backward(inputs=[x])
+    assert x.grad.tolist() == [3.0] and y.grad is None
+    with pytest.raises(RuntimeError, match="cannot be empty"):
+        (x * y).sum().backward(inputs=[])
+
+
+def test_autograd_backward_of_several():
+    x = leaf(1.0, 2.0)
+    autograd.backward([x.sum(), (x * x)], [None, torch.ones(2, dtype=torch.float64)])
+    assert x.grad.tolist() == [3.0, 5.0]
+    with pytest.raises(RuntimeError, match="Mismatch in shape: grad_output\\[0\\] has a shape of torch.Size\\(\\[3\\]\\)"):
+        autograd.backward([x * x], [torch.ones(3, dtype=torch.float64)])
+
+
+def test_create_graph():
+    x = leaf(2.0)
+    (g,) = autograd.grad((x ** 3).sum(), x, create_graph=True)
+    assert g.requires_grad and g.item() == 12.0
+    (h,) = autograd.grad(g.sum(), x)
+    assert h.item() == 12.0 and not h.requires_grad
+
+
+def test_grad_of_unused_inputs():
+    x, y = leaf(2.0), leaf(3.0)
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        autograd.grad(x.sum(), (x, y))
+    assert autograd.grad(x.sum(), (x, y), allow_unused=True)[1] is None
+    assert autograd.grad(x.sum(), (x, y), materialize_grads=True)[1].tolist() == [0.0]
+    with pytest.raises(ValueError, match="allow_unused"):
+        autograd.grad(x.sum(), x, allow_unused=False, materialize_grads=True)
+
+
+def test_batched_gradients():
+    x = leaf(1.0, 2.0, 3.0)
+    rows = autograd.grad(x * x, x, torch.eye(3, dtype=torch.float64), is_grads_batched=True)[0]
+    assert rows.tolist() == [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]]
+
+
+# ---- modes ----
+def test_modes_nest_and_decorate():
+    x = leaf(1.0)
+    assert torch.is_grad_enabled()
+    with torch.no_grad():
+        assert not torch.is_grad_enabled()
+        assert not (x * 2).requires_grad
+        with torch.enable_grad():
+            assert (x * 2).requires_grad
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+
+    @torch.no_grad()
+    def f():
+        return x * 2
+
+    @torch.no_grad
+    def g():
+        return x * 2
+
+    @torch.set_grad_enabled(False)
+    def h():
+        return torch.is_grad_enabled()
+    assert not f().requires_grad and not g().requires_grad and not h()
+    assert f.__name__ == "f" and torch.is_grad_enabled()
+
+
+def test_set_grad_enabled_acts_at_once():
+    torch.set_grad_enabled(False)
+    assert not torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    with torch.set_grad_enabled(False):
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+
+
+def test_a_mode_ends_with_an_exception():
+    with pytest.raises(KeyError):
+        with torch.no_grad():
+            raise KeyError
+    assert torch.is_grad_enabled()
+
+
+def test_generators_keep_the_mode_to_themselves():
+    @torch.no_grad()
+    def numbers():
+        try:
+            got = yield torch.is_grad_enabled()
+            yield got, torch.is_grad_enabled()
+        except ValueError:
+            yield "caught", torch.is_grad_enabled()
+        return 7
+    n = numbers()
+    assert next(n) is False and torch.is_grad_enabled()
+    assert n.send(5) == (5, False) and torch.is_grad_enabled()
+    assert n.throw(ValueError()) == ("caught", False)
+    with pytest.raises(StopIteration) as end:
+        next(n)
+    assert end.value.value == 7
+
+
+def test_inference_mode():
+    x = leaf(1.0)
+    with torch.inference_mode():
+        y = x * 2
+        assert torch.is_inference_mode_enabled() and y.is_inference() and not y.requires_grad
+        with torch.inference_mode(False):
+            assert not torch.is_inference_mode_enabled() and (x * 2).requires_grad
+    assert not torch.is_inference_mode_enabled() and not (x * 2).is_inference()
+    with pytest.raises(RuntimeError, match="[Ii]nference"):
+        (y * x).sum().backward()
+
+    @torch.inference_mode()
+    def f():
+        return torch.is_inference_mode_enabled()
+    assert f()
+
+
+# ---- history ----
+def test_detach_data_and_leaves():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    assert not y.is_leaf and y.grad_fn is not None and x.grad_fn is None
+    d = y.detach()
+    assert d.grad_fn is None and not d.requires_grad and d.data_ptr() == y.data_ptr()
+    version = x._version
+    x.data.mul_(10)
+    assert x.tolist() == [10.0, 20.0] and x._version == version
+    x.data = torch.zeros(3, dtype=torch.float64)
+    assert x.shape == (3,) and x.requires_grad
+    y.detach_()
+    assert y.is_leaf and not y.requires_grad
+    with pytest.raises(RuntimeError):
+        torch.ones(2, dtype=torch.int64).requires_grad_()
+
+
+def test_retain_grad():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    assert not y.retains_grad
+    y.retain_grad()
+    assert y.retains_grad
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [4.0, 8.0]
+
+
+def test_views_know_their_base():
+    x = torch.zeros(4)
+    v = x[1:]
+    assert v._is_view() and v._base is x and not x._is_view() and x._base is None
+    assert x.unbind()[2].requires_grad is False
+    a, b = torch.aminmax(leaf(3.0, 1.0, 2.0))
+    assert a.output_nr == 0 and b.output_nr == 1
+
+
+def test_in_place_changes_of_saved_tensors_are_seen():
+    x = leaf(1.0)
+    y = x.exp()
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        x.add_(1)
+
+
+def test_variable_is_a_tensor():
+    v = autograd.Variable(torch.ones(2), requires_grad=True)
+    assert isinstance(v, torch.Tensor) and isinstance(torch.ones(1), autograd.Variable) and v.requires_grad
+
+
+# ---- hooks ----
+def test_tensor_hooks_run_in_order_and_replace():
+    x = leaf(1.0, 2.0)
+    seen = []
+    first = x.register_hook(lambda g: g * 2)
+    x.register_hook(lambda g: seen.append(g.tolist()))
+    x.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0] and seen == [[2.0, 2.0]]
+    first.remove()
+    x.grad = None
+    x.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    with x.register_hook(lambda g: g * 5):
+        x.grad = None
+        x.sum().backward()
+        assert x.grad.tolist() == [5.0, 5.0]
+    x.grad = None
+    x.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="doesn't require gradient"):
+        torch.ones(1).register_hook(print)
+
+
+def test_hook_of_a_result():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    y.register_hook(lambda g: g + 1)
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
+def test_an_exception_in_a_hook_arrives_as_it_is():
+    class Mine(Exception):
+        pass
+
+    def hook(grad):
+        raise Mine("from the hook")
+    x = leaf(1.0)
+    x.register_hook(hook)
+    with pytest.raises(Mine, match="from the hook") as caught:
+        (x * 2).sum().backward()
+    assert any(frame.name == "hook" for frame in traceback.extract_tb(caught.value.__traceback__))
+    x2 = leaf(1.0)
+    x2.sum().backward()
+    assert x2.grad.item() == 1.0
+
+
+def test_hooks_may_compute_and_run_backward_themselves():
+    x = leaf(2.0)
+    inner = []
+
+    def hook(grad):
+        z = torch.tensor([3.0], dtype=torch.float64, requires_grad=True)
+        with torch.enable_grad():
+            (z * z).sum().backward()
+        inner.append(z.grad)
+        return grad * z.detach()
+    x.register_hook(hook)
+    (x * x).sum().backward()
+    gc.collect()
+    assert x.grad.item() == 12.0 and inner[0].item() == 6.0
+
+
+def test_post_accumulate_hooks():
+    x = leaf(1.0, 2.0)
+    seen = []
+    handle = x.register_post_accumulate_grad_hook(lambda p: seen.append((p is x, p.grad.tolist())))
+    (x * 2).sum().backward()
+    assert seen == [(True, [2.0, 2.0])]
+    handle.remove()
+    (x * 2).sum().backward()
+    assert len(seen) == 1
+    with pytest.raises(RuntimeError, match="non-leaf"):
+        (x * 2).register_post_accumulate_grad_hook(print)
+
+
+def test_node_hooks():
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    order = []
+    y.grad_fn.register_prehook(lambda grads: order.append("pre") or (grads[0] * 10,))
+    handle = y.grad_fn.register_hook(lambda inputs, outputs: order.append("post") or tuple(None if g is None else g + 1 for g in inputs))
+    y.sum().backward(retain_graph=True)
+    assert order == ["pre", "post"] and x.grad.tolist() == [31.0, 31.0]
+    handle.remove()
+    x.grad = None
+    y.sum().backward()
+    assert x.grad.tolist() == [30.0, 30.0]
+
+
+# ---- nodes ----
+def test_grad_fn_objects():
+    x = leaf(1.0, 2.0)
+    y = x + 1
+    z = y * x
+    assert y.grad_fn is y.grad_fn and y.grad_fn.name() == "AddBackward0" and type(y.grad_fn).__name__ == "AddBackward0"
+    assert repr(y.grad_fn).startswith("<AddBackward0 object at 0x")
+    nexts = z.grad_fn.next_functions
+    assert nexts[0][0] is y.grad_fn and nexts[0][1] == 0
+    assert nexts[1][0].name() == "torch::autograd::AccumulateGrad" or nexts[1][0].name() == "AccumulateGrad"
+    assert nexts[1][0].variable is x
+    assert isinstance(y.grad_fn, graph.Node) and not isinstance(x, graph.Node)
+    y.grad_fn.metadata["note"] = 1
+    gc.collect()
+    assert y.grad_fn.metadata == {"note": 1}
+    kept = y.grad_fn
+    del y, z
+    assert kept.next_functions[0][0].variable is x
+
+
+def test_a_node_can_be_called():
+    x = leaf(2.0, 3.0)
+    y = x * x
+    out = y.grad_fn(torch.ones(2, dtype=torch.float64))
+    assert [g.tolist() for g in out] == [[2.0, 3.0], [2.0, 3.0]]
+
+
+def test_gradient_edges():
+    x = leaf(1.0)
+    y = x * 2
+    edge = graph.get_gradient_edge(y)
+    assert edge.node is y.grad_fn and edge.output_nr == 0
+    with pytest.raises(RuntimeError, match="does not require gradients"):
+        graph.get_gradient_edge(torch.ones(1))
+
+
+# ---- what is saved ----
+def test_saved_tensors_hooks():
+    x = leaf(2.0, 3.0)
+    packed, unpacked = [], []
+    with graph.saved_tensors_hooks(lambda t: packed.append(t.tolist()) or t.clone(), lambda t: unpacked.append(1) or t):
+        y = x.exp() * x
+    assert len(packed) == 3 and not unpacked
+    y.sum().backward()
+    assert len(unpacked) == 3
+    assert torch.allclose(x.grad, (x.exp() * (1 + x)).detach())
+
+
+def test_an_exception_in_a_pack_hook_arrives():
+    def pack(t):
+        raise KeyError("pack")
+    x = leaf(2.0)
+    with pytest.raises(KeyError, match="pack"):
+        with graph.saved_tensors_hooks(pack, lambda t: t):
+            x.exp()
+    assert x.exp().requires_grad
+
+
+def test_save_on_cpu_and_forbidden_hooks():
+    x = leaf(2.0)
+    with graph.save_on_cpu():
+        y = x.exp()
+    y.sum().backward()
+    assert torch.allclose(x.grad, y.detach())
+    with graph.disable_saved_tensors_hooks("not here"):
+        with pytest.raises(RuntimeError, match="not here"):
+            with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+                pass
+    with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+        pass
+
+
+def test_mutation_on_saved_tensors_can_be_allowed():
+    x = leaf(2.0)
+    with graph.allow_mutation_on_saved_tensors():
+        y = x.exp()
+        z = y * 1
+        y.mul_(2)
+        z.sum().backward()
+    assert torch.allclose(x.grad, x.exp().detach())
+
+
+def test_multi_grad_hook():
+    x, y = leaf(1.0), leaf(2.0)
+    calls = []
+    handle = graph.register_multi_grad_hook((x, y), lambda grads: calls.append([g.item() for g in grads]))
+    (x * y).sum().backward()
+    (x * y * 2).sum().backward()
+    assert calls == [[2.0, 1.0], [4.0, 2.0]]
+    handle.remove()
+    (x * y).sum().backward()
+    assert len(calls) == 2
+
+
+def test_increment_version():
+    x = torch.ones(3)
+    version = x._version
+    graph.increment_version(x)
+    assert x._version == version + 1
+
+
+# ---- anomaly mode ----
+def test_anomaly_mode_tells_where_the_forward_call_was():
+    def the_forward_call(x):
+        return x.sqrt()
+    x = torch.tensor([-1.0], requires_grad=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with autograd.detect_anomaly():
+            y = the_forward_call(x)
+            with pytest.raises(RuntimeError, match="Function 'SqrtBackward0' returned nan values in its 0th output"):
+                y.sum().backward()
+    texts = [str(w.message) for w in told]
+    assert any("Traceback of forward call that caused the error" in t and "the_forward_call" in t for t in texts)
+    assert not torch.is_anomaly_enabled()
+
+
+# ---- threads, life ----
+def test_two_threads_at_once():
+    failures = []
+
+    def work(seed):
+        try:
+            for i in range(50):
+                x = torch.full((300, 40), float(seed), requires_grad=True)
+                x.register_hook(lambda g: g * 2)
+                with torch.no_grad():
+                    x * 1
+                (x * x).sum().backward()
+                assert x.grad[0, 0].item() == 4.0 * seed
+        except BaseException as error:
+            failures.append(error)
+    threads = [threading.Thread(target=work, args=(s,)) for s in (1, 2, 3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_modes_belong_to_a_thread():
+    seen = []
+    with torch.no_grad():
+        t = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
+        t.start()
+        t.join()
+    assert seen == [True]
+
+
+def test_graphs_and_hooks_are_freed():
+    class Marker:
+        pass
+    marker = Marker()
+    alive = weakref.ref(marker)
+    x = leaf(1.0)
+    y = x * 2
+    y.register_hook(lambda g, m=marker: None)
+    del marker
+    y.sum().backward()
+    del y
+    gc.collect()
+    assert alive() is None

@@ -1,0 +1,210 @@
+"""torch.func, torch.autograd.functional, gradcheck and forward-mode AD. TAPER_TEST_MODULE=torch runs the same tests against PyTorch."""
+import collections
+import importlib
+import os
+
+import pytest
+
+NAME = os.environ.get("TAPER_TEST_MODULE", "taper")
+torch = importlib.import_module(NAME)
+func = importlib.import_module(NAME + ".func")
+functional = importlib.import_module(NAME + ".autograd.functional")
+forward_ad = importlib.import_module(NAME + ".autograd.forward_ad")
+pytree = importlib.import_module(NAME + ".utils._pytree")
+autograd = importlib.import_module(NAME + ".autograd")
+Point = collections.namedtuple("Point", ["x", "y"])
+
+
+def vec(*values, **kwargs):
+    return torch.tensor(values, dtype=torch.float64, **kwargs)
+
+
+def close(a, b):
+    return torch.allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+# ---- gradients ----
+def test_grad_and_its_grad():
+    x = vec(2.0)[0]
+    f = lambda x: x ** 4
+    g = func.grad(f)(x)
+    assert g.item() == 32.0 and not g.requires_grad
+    assert func.grad(func.grad(f))(x).item() == 48.0
+    h = func.grad(func.grad(func.grad(f)))(x)
+    assert h.item() == 48.0 and not h.requires_grad
+    with torch.no_grad():
+        assert func.grad(f)(x).item() == 32.0
+
+
+def test_grad_arguments():
+    a, b = vec(2.0)[0], vec(3.0)[0]
+    f = lambda a, b: a * a * b
+    assert [g.item() for g in func.grad(f, argnums=(0, 1))(a, b)] == [12.0, 4.0]
+    assert func.grad(f, argnums=-1)(a, b).item() == 4.0
+    g, (value, aux) = func.grad_and_value(lambda x: (x * x, {"twice": 2 * x}), has_aux=True)(a)
+    assert (g.item(), value.item(), aux["twice"].item()) == (4.0, 4.0, 4.0) and not aux["twice"].requires_grad
+    tree = func.grad(lambda p: (p["w"] * p["b"][0]).sum())({"w": vec(1.0, 2.0), "b": [vec(5.0)]})
+    assert tree["w"].tolist() == [5.0, 5.0] and tree["b"][0].tolist() == [3.0]
+    with pytest.raises(RuntimeError, match="Expected f\\(\\*args\\) to return a scalar Tensor, got tensor with 1 dims"):
+        func.grad(lambda x: x * 2)(vec(1.0, 2.0))
+    assert func.grad(lambda x, y: y.sum())(a, b).item() == 0.0
+
+
+def test_results_hang_on_what_the_caller_tracks():
+    w = vec(3.0, requires_grad=True)
+    g = func.grad(lambda x: (w * x * x).sum())(vec(2.0))
+    assert g.requires_grad and g.tolist() == [12.0]
+    g.sum().backward()
+    assert w.grad.tolist() == [4.0]
+    x = vec(2.0, requires_grad=True)
+    func.grad(lambda x: (x ** 3).sum())(x).sum().backward()
+    assert x.grad.tolist() == [12.0]
+
+
+def test_vjp_and_jvp():
+    x = vec(1.0, 2.0, 3.0)
+    out, back = func.vjp(lambda x: (x * x, x.sum()), x)
+    assert out[0].tolist() == [1.0, 4.0, 9.0] and not out[0].requires_grad
+    (g,) = back((torch.ones_like(x), vec(10.0)[0]))
+    assert g.tolist() == [12.0, 14.0, 16.0]
+    value, tangent = func.jvp(lambda x: x ** 3, (x,), (vec(1.0, 0.0, 2.0),))
+    assert value.tolist() == [1.0, 8.0, 27.0] and close(tangent, vec(3.0, 0.0, 54.0)) and not tangent.requires_grad
+    value, push = func.linearize(lambda x: x.sin(), x)
+    assert close(push(torch.ones_like(x)), x.cos())
+    second = func.jvp(lambda y: func.jvp(lambda x: x ** 3, (y,), (torch.ones_like(y),))[1], (x,), (torch.ones_like(x),))[1]
+    assert close(second, 6 * x)
+    with pytest.raises(RuntimeError, match="same python structure|same structure"):
+        func.jvp(lambda x: x, (x,), (x, x))
+
+
+def test_jacobians():
+    x = vec(1.0, 2.0)
+    f = lambda x: torch.stack([x[0] * x[1], x[0] ** 2, x[1].exp()])
+    expected = torch.stack([torch.stack([x[1], x[0]]), vec(2.0, 0.0), torch.stack([torch.zeros_like(x[0]), x[1].exp()])])
+    assert close(func.jacrev(f)(x), expected) and close(func.jacfwd(f)(x), expected)
+    assert close(func.jacfwd(lambda x: x.prod())(x), vec(2.0, 1.0))
+    h = func.hessian(lambda x: (x ** 3).sum())(x)
+    assert close(h, torch.diag(6 * x)) and not h.requires_grad
+    both = func.jacrev(lambda a, b: {"p": a * b}, argnums=(0, 1))(x, x + 1)
+    assert close(both["p"][0], torch.diag(x + 1)) and close(both["p"][1], torch.diag(x))
+    j, aux = func.jacrev(lambda x: (x * 2, x.sum()), has_aux=True)(x)
+    assert close(j, 2 * torch.eye(2, dtype=torch.float64)) and aux.item() == 3.0
+
+
+# ---- vmap ----
+def test_vmap():
+    x, y = torch.arange(6.0).view(3, 2), torch.arange(3.0)
+    assert torch.equal(func.vmap(torch.dot)(x, x), (x * x).sum(1))
+    assert torch.equal(func.vmap(lambda a, b: a * b)(x, y), x * y[:, None])
+    assert torch.equal(func.vmap(lambda a, b: a * b, in_dims=(0, None))(x, x[0]), x * x[0])
+    assert torch.equal(func.vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x), x * 2)
+    assert torch.equal(func.vmap(func.vmap(lambda a, b: a * b, (None, 0)), (0, None))(y, y), y[:, None] * y)
+    out = func.vmap(lambda d: {"a": d["x"] + 1, "b": (d["x"], d["y"] * 2)})({"x": x, "y": y})
+    assert torch.equal(out["a"], x + 1) and torch.equal(out["b"][1], y * 2)
+    assert torch.equal(func.vmap(lambda a: a.sum(), chunk_size=2)(x), x.sum(1))
+    a, b = func.vmap(lambda a: (a, a.sum()), out_dims=(1, 0))(x)
+    assert a.shape == (2, 3) and b.shape == (3,)
+    assert func.vmap(lambda a: a.sum())(torch.ones(0, 2)).shape == (0,)
+    assert torch.vmap is not None and torch.equal(torch.vmap(torch.sum)(x), x.sum(1))
+
+
+def test_vmap_of_grad():
+    w, x, t = vec(1.0, -2.0), torch.arange(8.0, dtype=torch.float64).view(4, 2), vec(0.0, 1.0, 0.0, 1.0)
+    loss = lambda w, x, t: ((w * x).sum() - t) ** 2
+    each = func.vmap(func.grad(loss), in_dims=(None, 0, 0))(w, x, t)
+    assert close(each, 2 * ((x * w).sum(1) - t)[:, None] * x)
+
+
+def test_vmap_refuses():
+    x = torch.ones(3, 2)
+    for bad in (lambda: func.vmap(torch.mul)(x, torch.ones(4, 2)), lambda: func.vmap(torch.sum, in_dims=5)(x), lambda: func.vmap(lambda x: 3)(x),
+                lambda: func.vmap(torch.sum, in_dims=(0, 0))(x), lambda: func.vmap(lambda: 1)(), lambda: func.vmap(torch.mul, in_dims=None)(x, x)):
+        with pytest.raises(ValueError):
+            bad()
+    with pytest.raises(RuntimeError, match="randomness"):
+        func.vmap(torch.sum, randomness="some")(x)(x)
+
+
+def test_vmap_randomness():
+    x = torch.zeros(4, 3)
+    same = func.vmap(lambda a: a + torch.rand(3), randomness="same")(x)
+    different = func.vmap(lambda a: a + torch.rand(3), randomness="different")(x)
+    assert torch.equal(same[0], same[3]) and not torch.equal(different[0], different[3])
+
+
+# ---- torch.autograd.functional ----
+def test_functional():
+    x, v = vec(1.0, 2.0), vec(1.0, -1.0)
+    f = lambda x: x ** 3
+    assert close(functional.jacobian(f, x), torch.diag(3 * x * x))
+    assert close(functional.hessian(lambda x: (x ** 3).sum(), x), torch.diag(6 * x))
+    value, product = functional.vjp(f, x, v)
+    assert close(value, x ** 3) and close(product, 3 * x * x * v)
+    assert close(functional.jvp(f, x, v)[1], 3 * x * x * v)
+    assert close(functional.hvp(lambda x: (x ** 3).sum(), x, v)[1], 6 * x * v)
+    assert close(functional.vhp(lambda x: (x ** 3).sum(), x, v)[1], 6 * x * v)
+    pair = functional.jacobian(lambda a, b: (a * b, a.sum()), (x, v))
+    assert close(pair[0][1], torch.diag(x)) and pair[1][1].tolist() == [0.0, 0.0]
+    w = x.clone().requires_grad_()
+    functional.jacobian(f, w, create_graph=True).sum().backward()
+    assert close(w.grad, 6 * x)
+    with pytest.raises(RuntimeError, match="independent of input 1"):
+        functional.jacobian(lambda a, b: a * 2, (x, v), strict=True)
+    with pytest.raises(TypeError):
+        functional.jacobian(f, 3.0)
+
+
+# ---- gradcheck ----
+class WrongSquare(autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 3 * ctx.saved_tensors[0] * grad
+
+
+def test_gradcheck():
+    x = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+    y = torch.randn(2, dtype=torch.float64, requires_grad=True)
+    assert autograd.gradcheck(lambda x, y: (x * y).sin(), (x, y))
+    assert autograd.gradgradcheck(lambda x, y: (x * y).sin(), (x, y))
+    GradcheckError = importlib.import_module(NAME + ".autograd.gradcheck").GradcheckError
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+        autograd.gradcheck(WrongSquare.apply, (x,))
+    assert autograd.gradcheck(WrongSquare.apply, (x,), raise_exception=False) is False
+    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+        autograd.gradcheck(torch.sin, (x.detach(),))
+
+
+def test_gradcheck_of_complex_functions():
+    z = torch.randn(3, dtype=torch.complex128, requires_grad=True)
+    assert autograd.gradcheck(lambda z: z * z.conj() + z ** 2, (z,))
+    assert autograd.gradcheck(lambda z: z.abs(), (z,))
+
+
+# ---- forward mode ----
+def test_dual_numbers():
+    x, t = vec(1.0, 2.0), vec(1.0, 10.0)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, t)
+        out = forward_ad.unpack_dual(dual ** 3)
+        assert close(out.primal, x ** 3) and close(out.tangent, 3 * x * x * t)
+        assert forward_ad.unpack_dual(x * 2).tangent is None
+    with pytest.raises(RuntimeError, match="enter_dual_level|no level exists"):
+        forward_ad.make_dual(x, t)
+
+
+# ---- trees ----
+def test_trees():
+    tree = {"a": [1, (2, 3)], "b": Point(4, None)}
+    leaves, spec = pytree.tree_flatten(tree)
+    assert leaves == [1, 2, 3, 4, None]
+    assert pytree.tree_unflatten([x and x * 10 for x in leaves], spec) == {"a": [10, (20, 30)], "b": Point(40, None)}
+    assert pytree.tree_map(lambda a, b: a + b, [1, {"k": 2}], [10, {"k": 20}]) == [11, {"k": 22}]
+    assert spec == pytree.tree_flatten({"a": [5, (6, 7)], "b": Point(8, 9)})[1] and spec != pytree.tree_flatten([1])[1]
+    assert pytree.tree_map_only(int, str, [1, "x", (2.0,)]) == ["1", "x", (2.0,)]
+    with pytest.raises(ValueError):
+        pytree.tree_unflatten([1], spec)
