@@ -142,7 +142,7 @@ static void leaves_and_what_they_refuse(void **state) {
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2);
         assert_null(tp_set_requires_grad(tp_ones(TP_INTS(2), .dtype = TP_INT64), true));
-        assert_error("only Tensors of floating point dtype can require gradients");
+        assert_error("Only Tensors of floating point and complex dtype can require gradients");
         assert_null(tp_set_requires_grad(tp_mul(x, x), false));
         assert_error("requires_grad flags of leaf variables");
         assert_string_equal(tp_grad_fn_name(tp_mul(x, x)), "MulBackward0");

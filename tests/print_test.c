@@ -7,6 +7,7 @@
 #include <locale.h>
 #include <math.h>
 #include <string.h>
+#include <taper/print.h>
 #include "tensor/tensor.h"
 
 #define MOST_VALUES 8
@@ -272,6 +273,18 @@ static void short_rooms_are_filled_and_ended(void **state) {
     tp_release(t);
 }
 
+static void names_and_contents_can_be_others(void **state) {
+    (void)state;
+    const float values[] = {1, 2, 3};
+    tp_tensor *t = tp_from_data(values, TP_FLOAT32, TP_INTS(3, 1));
+    char text[64];
+    assert_int_equal(tp_format_as(t, "Column", "...", text, sizeof text), 11);
+    assert_string_equal(text, "Column(...)");
+    assert_true(tp_format_as(t, "Rows", NULL, text, sizeof text) > 0);
+    assert_string_equal(text, "Rows([[1.],\n      [2.],\n      [3.]])");
+    tp_release(t);
+}
+
 static void bad_options_are_refused(void **state) {
     (void)state;
     tp_print_options o = {.size = sizeof o};
@@ -330,7 +343,7 @@ int main(void) {
         cmocka_unit_test(views_print_their_own_elements),
         cmocka_unit_test(results_name_what_made_them),
         cmocka_unit_test(the_default_dtype_is_not_named),
-        cmocka_unit_test(short_rooms_are_filled_and_ended),
+        cmocka_unit_test(short_rooms_are_filled_and_ended), cmocka_unit_test(names_and_contents_can_be_others),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(options_of_other_versions_work),
         cmocka_unit_test(without_memory_printing_fails_cleanly),

@@ -7,6 +7,7 @@
 #include <taper/call.h>
 #include <taper/io.h>
 #include <taper/ops.h> /* generated from tables/ */
+#include <taper/print.h>
 #include <taper/random.h>
 #include <taper/tensor.h>
 #endif

@@ -12,7 +12,7 @@ static const char *const formats[TP_DTYPE_COUNT] = {
 /* The dtype of a buffer's elements, TP_NO_DTYPE if there is none. A format may begin with the byte order. */
 static tp_dtype dtype_of_format(const char *format, Py_ssize_t itemsize) {
     if (!format) return itemsize == 1 ? TP_UINT8 : TP_NO_DTYPE;
-    if (*format == '@' || *format == '=' || *format == '<') format++;
+    if (strchr("@=<>!", *format)) format++;
     if (format[0] == 'Z') return format[1] == 'f' ? TP_COMPLEX64 : format[1] == 'd' ? TP_COMPLEX128 : TP_NO_DTYPE;
     if (!format[0] || format[1]) return TP_NO_DTYPE;
     if (strchr("bhilqn", format[0])) return itemsize == 1 ? TP_INT8 : itemsize == 2 ? TP_INT16 : itemsize == 4 ? TP_INT32 : TP_INT64;
@@ -142,6 +142,15 @@ tp_tensor *tpy_over_array(PyObject *array, bool warn) {
     return NULL;
 }
 
+tp_dtype tpy_array_dtype(PyObject *array) {
+    Py_buffer b;
+    if (PyObject_GetBuffer(array, &b, PyBUF_RECORDS_RO) < 0) return PyErr_Clear(), refuse_array(array), TP_NO_DTYPE;
+    tp_dtype dtype = dtype_of_format(b.format, b.itemsize);
+    PyBuffer_Release(&b);
+    if (!dtype) refuse_array(array);
+    return dtype;
+}
+
 static PyObject *from_numpy(PyObject *module, PyObject *array) {
     (void)module;
     if (!tpy_is_ndarray(array)) return PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(array)->tp_name);
@@ -227,6 +236,7 @@ int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags) {
     *view = (Py_buffer){.buf = data ? data : nothing, .obj = Py_NewRef(o), .len = (Py_ssize_t)(tp_numel(t) * item), .itemsize = (Py_ssize_t)item, .ndim = (int)shape.n, .internal = e};
     if (flags & PyBUF_FORMAT) view->format = (char *)formats[dtype];
     if (flags & PyBUF_ND) view->shape = e->shape;
+    else view->ndim = 1; /* bytes in a row */
     if ((flags & PyBUF_STRIDES) == PyBUF_STRIDES) view->strides = e->strides;
     return 0;
 }

@@ -78,16 +78,35 @@ static int fit_keyword(const char *name, PyObject *value, target *to) {
     return 1;
 }
 
+#define MAX_GIVEN 12
+/* Hands a call of Tensor.name to the subclass's __torch_function__. */
 static PyObject *overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
-    PyObject *all[12] = {self}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name);
+    PyObject *all[MAX_GIVEN + 1] = {self}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name), *result = NULL;
     Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-    if (total > 11) {
-        Py_XDECREF(method);
-        return PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    if (method && total > MAX_GIVEN) PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    else if (method) {
+        for (Py_ssize_t i = 0; i < total; i++) all[i + 1] = args[i];
+        result = tpy_call_override(method, all, n + 1, kwnames);
     }
-    for (Py_ssize_t i = 0; i < total; i++) all[i + 1] = args[i];
-    PyObject *result = method ? tpy_call_override(method, all, n + 1, kwnames) : NULL;
     Py_XDECREF(method);
+    return result;
+}
+
+/* The same for a call with a tuple and a dict. */
+static PyObject *overridden_call(const char *name, PyObject *self, PyObject *args, PyObject *kwargs) {
+    PyObject *all[MAX_GIVEN], *key, *value, *names = PyTuple_New(kwargs ? PyDict_GET_SIZE(kwargs) : 0), *result = NULL;
+    Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0, k = 0;
+    if (!names) return NULL;
+    if (n + PyTuple_GET_SIZE(names) > MAX_GIVEN) PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    else {
+        for (Py_ssize_t i = 0; i < n; i++) all[i] = PyTuple_GET_ITEM(args, i);
+        for (; kwargs && PyDict_Next(kwargs, &at, &key, &value); k++) {
+            PyTuple_SET_ITEM(names, k, Py_NewRef(key));
+            all[n + k] = value;
+        }
+        result = overridden_method(name, self, all, n, names);
+    }
+    Py_DECREF(names);
     return result;
 }
 
@@ -115,6 +134,7 @@ static PyObject *tensor_cpu(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"memory_format", NULL};
     PyObject *format = Py_None;
     target to = {.device = {TP_CPU, 0}};
+    if (tpy_overridden(&self, 1)) return overridden_call("cpu", self, args, kwargs);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O:cpu", names, &format)) return NULL;
     if (!fit_format(format, &to.layout)) return PyErr_Format(PyExc_TypeError, "cpu(): argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name);
     return convert(self, &to);
@@ -126,6 +146,7 @@ static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs
     int non_blocking;
     char spec[24];
     target to = {.device = {(int16_t)type, 0}};
+    if (tpy_overridden(&self, 1)) return overridden_call(method, self, args, kwargs);
     snprintf(spec, sizeof spec, "|Op$O:%s", method);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, spec, names, &device, &non_blocking, &format)) return NULL;
     int fits = device == Py_None ? 1 : PyLong_Check(device) && !PyBool_Check(device) ? 2 : tpy_fit_device(device, &to.device);
@@ -169,6 +190,7 @@ static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"dtype", "non_blocking", NULL};
     PyObject *wanted = Py_None;
     int non_blocking;
+    if (tpy_overridden(&self, 1)) return overridden_call("type", self, args, kwargs);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:type", names, &wanted, &non_blocking)) return NULL;
     tp_tensor *t = tpy_unwrap(self);
     target to = {0};

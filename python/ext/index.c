@@ -246,7 +246,8 @@ PyObject *tpy_get_item(PyObject *self, PyObject *key) {
     tp_tensor *result = NULL;
     if (walk_key(&w, key)) {
         if (w.picks) TPY_HEAVY(tp_numel(w.view), result = tp_index(w.view, (tp_tensors){w.entries, w.count}));
-        else result = w.view == tpy_unwrap(self) ? tp_alias(w.view) : tp_retain(w.view);
+        else if (w.view != tpy_unwrap(self)) result = tp_retain(w.view);
+        else result = PySlice_Check(key) ? tp_slice(w.view) : tp_alias(w.view); /* all of it, and yet another tensor */
         if (!result) tpy_raise();
         else if (w.picks || w.view == tpy_unwrap(self)) tpy_own(result);
     }
@@ -270,14 +271,28 @@ static bool write_view(tp_tensor *view, tp_tensor *value) {
     return done;
 }
 
+/* A key of one mask: the mask, with a dimension of size one for each that it leaves whole. NULL for other keys. Owned. */
+static tp_tensor *lone_mask(const walk *w) {
+    if (w->count != 1 || tp_dtype_of(w->entries[0]) != TP_BOOL) return NULL;
+    int64_t shape[TP_MAX_DIMS], ndim = tp_ndim(w->view);
+    tp_ints own = tp_shape(w->entries[0]);
+    for (int64_t i = 0; i < ndim; i++) shape[i] = i < own.n ? own.v[i] : 1;
+    return own.n == ndim ? tp_retain(w->entries[0]) : tpy_own(tp_reshape(w->entries[0], tp_ints_view(shape, ndim)));
+}
+
 static bool write_picks(walk *w, tp_tensor *value) {
-    bool one_mask = w->count == 1 && tp_dtype_of(w->entries[0]) == TP_BOOL && tp_ndim(value) == 0;
+    tp_tensor *mask = tp_ndim(value) == 0 ? lone_mask(w) : NULL, *done = NULL;
+    if (mask) {
+        TPY_HEAVY(tp_numel(w->view), done = tp_masked_fill_tensor_(w->view, mask, value));
+        tp_release(mask);
+        return done;
+    }
     tp_dtype to = tp_dtype_of(w->view), from = tp_dtype_of(value);
-    if (to != from && !one_mask)
+    if (to != from)
         return PyErr_Format(PyExc_RuntimeError, "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.", tpy_dtype_word(to), tpy_dtype_word(from)), false;
-    tp_tensor *cast = tpy_own(tp_to(value, .dtype = to, .device = tp_device_of(w->view))), *plain = cast ? without_leading_ones(cast, 0) : NULL, *done = NULL;
+    tp_tensor *near = tpy_own(tp_to(value, .device = tp_device_of(w->view))), *plain = near ? without_leading_ones(near, 0) : NULL;
     if (plain) TPY_HEAVY(tp_numel(w->view), done = tp_index_put_(w->view, ((tp_tensors){w->entries, w->count}), plain));
-    tp_release(cast);
+    tp_release(near);
     tp_release(plain);
     return done;
 }
@@ -297,10 +312,11 @@ static bool write_number(walk *w, tp_scalar number) {
     tp_dtype dtype = tp_dtype_of(w->view);
     if (number.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex(dtype))
         return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype)), false;
-    if (!w->picks) {
-        tp_tensor *done;
-        TPY_HEAVY(tp_numel(w->view), done = tp_fill_(w->view, number));
-        return done || (tpy_raise(), false);
+    tp_tensor *mask = w->picks ? lone_mask(w) : NULL, *done;
+    if (!w->picks || mask) {
+        TPY_HEAVY(tp_numel(w->view), done = mask ? tp_masked_fill_(w->view, mask, number) : tp_fill_(w->view, number));
+        tp_release(mask);
+        return done;
     }
     tp_tensor *value = tpy_own(tp_scalar_tensor_of(number, dtype));
     bool ok = value && write_picks(w, value);

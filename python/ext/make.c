@@ -46,13 +46,6 @@ static tp_dtype infer_items(PyObject *o, int depth) {
     return found;
 }
 
-static tp_dtype infer_array(PyObject *array) {
-    tp_tensor *t = tpy_over_array(array, false);
-    tp_dtype dtype = t ? tp_dtype_of(t) : TP_NO_DTYPE;
-    tp_release(t);
-    return dtype;
-}
-
 static tp_dtype infer(PyObject *o, int depth) {
     tp_dtype numpy = tpy_numpy_scalar_dtype(o); /* first: numpy.float64 is a float too */
     if (numpy) return numpy;
@@ -62,7 +55,7 @@ static tp_dtype infer(PyObject *o, int depth) {
     if (PyComplex_Check(o)) return complex_default();
     if (tpy_is_tensor(o)) return tp_dtype_of(tpy_unwrap(o));
     if (is_text(o)) return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name), TP_NO_DTYPE;
-    if (tpy_is_ndarray(o)) return infer_array(o);
+    if (tpy_is_ndarray(o)) return tpy_array_dtype(o);
     if (PySequence_Check(o)) return infer_items(o, depth);
     PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(o)->tp_name);
     return TP_NO_DTYPE;
@@ -205,6 +198,10 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
         PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i)); /* converting one may change the list */
         ok = store(f, dim + 1, item, to + i * f->inner[dim]);
         Py_DECREF(item);
+    }
+    if (ok && PySequence_Fast_GET_SIZE(items) != f->shape[dim]) {
+        PyErr_SetString(PyExc_RuntimeError, "a sequence changed its length while its items were read");
+        ok = false;
     }
     Py_DECREF(items);
     return ok;

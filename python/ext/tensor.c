@@ -103,15 +103,30 @@ static int tensor_clear(PyObject *o) {
 static Py_hash_t tensor_hash(PyObject *o) { return _Py_HashPointer(o); }
 
 /* ---- Printing ---- */
-static PyObject *tensor_repr(PyObject *o) {
+static PyObject *format_as(PyObject *o, const char *name, const char *contents) {
     tp_tensor *t = tpy_unwrap(o);
-    int64_t n = tp_format(t, NULL, 0);
+    int64_t n = tp_format_as(t, name, contents, NULL, 0);
     if (n < 0) return tpy_raise();
     char *text = PyMem_Malloc((size_t)n + 1);
     if (!text) return PyErr_NoMemory();
-    PyObject *result = tp_format(t, text, (size_t)n + 1) < 0 ? tpy_raise() : PyUnicode_DecodeUTF8(text, n, "replace");
+    PyObject *result = tp_format_as(t, name, contents, text, (size_t)n + 1) < 0 ? tpy_raise() : PyUnicode_DecodeUTF8(text, n, "replace");
     PyMem_Free(text);
     return result;
+}
+static const char *print_name(PyObject *o) { /* a subclass prints under its own name */
+    const char *name = strrchr(Py_TYPE(o)->tp_name, '.');
+    return Py_TYPE(o) == tpy_tensor_type ? NULL : name ? name + 1 : Py_TYPE(o)->tp_name;
+}
+static PyObject *tensor_repr(PyObject *o) { return format_as(o, print_name(o), NULL); }
+static PyObject *tensor_repr_with(PyObject *o, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"tensor_contents", NULL};
+    const char *contents = NULL;
+    return PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__repr__", names, &contents) ? format_as(o, print_name(o), contents) : NULL;
+}
+/* _format(name="tensor", contents=None): the text under another name, or with other contents. */
+static PyObject *tensor_format(PyObject *o, PyObject *args) {
+    const char *name = NULL, *contents = NULL;
+    return PyArg_ParseTuple(args, "|zz:_format", &name, &contents) ? format_as(o, name, contents) : NULL;
 }
 
 /* ---- What a tensor is ---- */
@@ -224,6 +239,8 @@ PyMethodDef tpy_tensor_methods[] = {
     {"storage_offset", tensor_offset, METH_NOARGS, "Where it begins in its storage, in elements."}, {"element_size", tensor_element_size, METH_NOARGS, "Bytes per element."},
     {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first element."}, {"is_floating_point", tensor_is_floating, METH_NOARGS, NULL},
     {"is_complex", tensor_is_complex, METH_NOARGS, NULL}, {"is_signed", tensor_is_signed, METH_NOARGS, NULL}, {"get_device", tensor_get_device, METH_NOARGS, NULL},
+    {"_format", tensor_format, METH_VARARGS, NULL},
+    {"__repr__", (PyCFunction)(void (*)(void))tensor_repr_with, METH_VARARGS | METH_KEYWORDS | METH_COEXIST, "__repr__(*, tensor_contents=None): the text, with other contents if given."},
     {"is_contiguous", (PyCFunction)(void (*)(void))tensor_is_contiguous, METH_VARARGS | METH_KEYWORDS, NULL},
     {"__array_namespace__", (PyCFunction)(void (*)(void))tensor_array_namespace, METH_VARARGS | METH_KEYWORDS, "The array API standard's functions for tensors."}, {0}};
 

@@ -112,6 +112,7 @@ extern PyGetSetDef tpy_tensor_properties[];
 tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device); /* make.c: a copy of nested sequences, numbers, arrays, tensors */
 tp_tensor *tpy_over_array(PyObject *array, bool warn);             /* array.c: over a NumPy array's memory; warn: of read-only ones */
 bool tpy_is_ndarray(PyObject *o);
+tp_dtype tpy_array_dtype(PyObject *array);                         /* of its elements; TP_NO_DTYPE with an exception */
 tp_dtype tpy_numpy_scalar_dtype(PyObject *o);                      /* TP_NO_DTYPE for anything else */
 int tpy_warn_copy_construct(void);                                 /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
 tp_storage *tpy_storage_in(PyObject *o);                           /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */

@@ -5,6 +5,21 @@
 
 PyTypeObject *tpy_dtype_type, *tpy_device_type, *tpy_memory_format_type, *tpy_layout_type, *tpy_size_type;
 
+/* ---- Pickles: these types call themselves torch's, which need not be importable, so their objects are found through this module ---- */
+static PyObject *restore; /* taper._C._restore */
+
+static PyObject *restore_object(PyObject *module, PyObject *args) { /* _restore(name): a constant of the module; _restore(name, ...): a call of it */
+    PyObject *name = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
+    if (!name || !PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "_restore() needs a name");
+    PyObject *object = PyObject_GetAttr(module, name);
+    if (!object || PyTuple_GET_SIZE(args) == 1) return object;
+    PyObject *rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args)), *made = rest ? PyObject_Call(object, rest, NULL) : NULL;
+    Py_XDECREF(rest);
+    Py_DECREF(object);
+    return made;
+}
+static PyMethodDef functions[] = {{"_restore", restore_object, METH_VARARGS, NULL}, {0}};
+
 /* ---- dtype ---- */
 static PyObject *dtypes[TP_DTYPE_COUNT];
 
@@ -12,7 +27,7 @@ PyObject *tpy_dtype_object(tp_dtype dtype) { return Py_NewRef(dtype > TP_NO_DTYP
 static PyObject *dtype_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", tp_dtype_name(((tpy_dtype *)self)->dtype)); }
 static PyObject *dtype_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
-    return PyUnicode_FromString(tp_dtype_name(((tpy_dtype *)self)->dtype)); /* a global of its module */
+    return Py_BuildValue("O(s)", restore, tp_dtype_name(((tpy_dtype *)self)->dtype));
 }
 static PyObject *dtype_is_floating(PyObject *self, void *unused) {
     (void)unused;
@@ -186,8 +201,8 @@ static PyObject *device_index(PyObject *self, void *unused) {
 static PyObject *device_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
     tpy_device *d = (tpy_device *)self;
-    return d->indexed ? Py_BuildValue("O(si)", Py_TYPE(self), device_names[d->device.type], d->device.index)
-                      : Py_BuildValue("O(s)", Py_TYPE(self), device_names[d->device.type]);
+    return d->indexed ? Py_BuildValue("O(ssi)", restore, "device", device_names[d->device.type], d->device.index)
+                      : Py_BuildValue("O(ss)", restore, "device", device_names[d->device.type]);
 }
 static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {0}};
 static PyGetSetDef device_properties[] = {{"type", device_type, NULL, NULL, NULL}, {"index", device_index, NULL, NULL, NULL}, {0}};
@@ -200,7 +215,7 @@ static const char *const format_names[] = {"preserve_format", "contiguous_format
 static PyObject *format_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", format_names[((tpy_memory_format *)self)->layout]); }
 static PyObject *format_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
-    return PyUnicode_FromString(format_names[((tpy_memory_format *)self)->layout]);
+    return Py_BuildValue("O(s)", restore, format_names[((tpy_memory_format *)self)->layout]);
 }
 static PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot format_slots[] = {{Py_tp_repr, format_repr}, {Py_tp_methods, format_methods}, {0, NULL}};
@@ -212,7 +227,7 @@ static PyObject *layout_repr(PyObject *self) {
 }
 static PyObject *layout_reduce(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
-    return PyUnicode_FromString("strided");
+    return Py_BuildValue("O(s)", restore, "strided");
 }
 static PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot layout_slots[] = {{Py_tp_repr, layout_repr}, {Py_tp_methods, layout_methods}, {0, NULL}};
@@ -284,7 +299,8 @@ static PyObject *size_item(PyObject *self, PyObject *key) {
 static PyObject *size_reduce(PyObject *self, PyObject *unused) {
     (void)unused;
     PyObject *tuple = PyTuple_GetSlice(self, 0, PyTuple_GET_SIZE(self));
-    return tuple ? Py_BuildValue("O(N)", Py_TYPE(self), tuple) : NULL;
+    if (!tuple) return NULL;
+    return Py_TYPE(self) == tpy_size_type ? Py_BuildValue("O(sN)", restore, "Size", tuple) : Py_BuildValue("O(N)", Py_TYPE(self), tuple);
 }
 static PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements of a tensor of this size."}, {"__reduce__", size_reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot size_slots[] = {{Py_tp_new, size_new}, {Py_tp_repr, size_repr}, {Py_nb_add, size_concat}, {Py_sq_concat, size_concat}, {Py_sq_repeat, size_repeat},
@@ -307,6 +323,7 @@ int tpy_init_types(PyObject *module) {
         o->layout = (tp_layout)f;
         if (PyModule_AddObject(module, format_names[f], (PyObject *)o) < 0) return -1;
     }
+    if (PyModule_AddFunctions(module, functions) < 0 || !(restore = PyObject_GetAttrString(module, "_restore"))) return -1;
     PyObject *strided = PyObject_New(PyObject, tpy_layout_type);
     if (!strided || PyModule_AddObject(module, "strided", strided) < 0) return -1;
     return add_dtypes(module);

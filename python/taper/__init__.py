@@ -11,6 +11,7 @@ __version__ = "2.15.0+taper"
 from taper._toplevel import *  # noqa: E402,F401,F403
 from taper._info import finfo, iinfo  # noqa: E402,F401
 from taper._tensor import asarray, from_dlpack  # noqa: E402,F401
+from taper._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402,F401
 from taper._legacy import *  # noqa: E402,F401,F403
 from taper.storage import TypedStorage, UntypedStorage  # noqa: E402,F401
 from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401

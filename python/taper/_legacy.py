@@ -25,17 +25,8 @@ def _types(module, device):
                                                              "is_cuda": device == "cuda", "is_sparse": False}) for dtype, word in _words.items()}
 
 
-def set_default_tensor_type(t):
-    """The dtype of torch.Tensor and of Python's floats, by an old type or its name."""
-    name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
-    if name not in _all:
-        raise TypeError(f"invalid type object: only floating-point types are supported as the default type, got {name}")
-    _C.set_default_dtype(_all[name].dtype)
-
-
 cpu_types, cuda_types = _types("torch", "cpu"), _types("torch.cuda", "cuda")
-_all = {f"{t.__module__}.{t.__name__}": t for t in (*cpu_types.values(), *cuda_types.values())}
 globals().update(cpu_types)
 globals().update(_storages)
 Storage = _storages["FloatStorage"]
-__all__ = [*cpu_types, *_storages, "Storage", "set_default_tensor_type"]
+__all__ = [*cpu_types, *_storages, "Storage"]

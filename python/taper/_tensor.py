@@ -1,9 +1,9 @@
 """Those methods of Tensor that read best in Python. They join the C type when this file is imported."""
 from taper import _C
 from taper._C import Tensor
+from taper._dlpack import _device_of, _export, from_dlpack
 from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_tensor_v2
 from taper.storage import TypedStorage, _named
-from taper.utils.dlpack import _device_of, _export, from_dlpack
 
 Tensor.__module__ = "torch"
 Tensor.__array_priority__ = 1000  # NumPy leaves operators between an array and a tensor to the tensor
@@ -166,7 +166,7 @@ def __reduce_ex__(self, protocol):
     rebuild, arguments = Tensor._reduce_ex_internal(self, protocol)
     if type(self) is Tensor and not state:
         return rebuild, arguments
-    return _rebuild_from_type_v2, (rebuild, type(self), arguments, state)
+    return _rebuild_from_type_v2, (rebuild, None if type(self) is Tensor else type(self), arguments, state)
 
 
 def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):

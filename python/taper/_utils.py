@@ -14,9 +14,9 @@ def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, bac
 
 
 def _rebuild_from_type_v2(func, type, args, state):
-    """An instance of a subclass, or a tensor with attributes."""
+    """An instance of a subclass, or (type None) a tensor with attributes."""
     tensor = func(*args)
-    if type is not _C.Tensor and not isinstance(tensor, type):
+    if type not in (None, _C.Tensor) and not isinstance(tensor, type):
         tensor = _C.Tensor._make_subclass(type, tensor, tensor.requires_grad)
     return _set_state(tensor, state)
 

@@ -195,7 +195,7 @@ tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
                                         "go on without its history", tp_grad_fn_name(t));
     }
     if (on && !tpi_differentiable(t))
-        return tpi_fail(TP_ERR_RUNTIME, "only Tensors of floating point dtype can require gradients: expected a floating or complex dtype, got %s",
+        return tpi_fail(TP_ERR_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients, got %s",
                         tp_dtype_name((tp_dtype)t->dtype));
     if (on && (t->flags & TPI_INFERENCE) && !tpi_inference)
         return tpi_fail(TP_ERR_RUNTIME, "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");

@@ -167,12 +167,21 @@ static bool list_indices(index_list *l, tp_tensor *self, tp_tensors indices) {
     return found || tpi_refuse(TP_ERR_INDEX, "argument 'indices': expected at least one index");
 }
 
+static bool broadcasts(tp_ints a, tp_ints b) {
+    for (int64_t i = 1; i <= a.n && i <= b.n; i++)
+        if (a.v[a.n - i] != b.v[b.n - i] && a.v[a.n - i] != 1 && b.v[b.n - i] != 1) return false;
+    return true;
+}
+
 static bool broadcast_indices(tpi_picks *p, const index_list *l) {
     for (int d = 0; d < l->ndim; d++) {
         if (!l->at[d]) continue;
         int64_t next[TP_MAX_DIMS];
         int ndim;
-        if (!tpi_broadcast((tp_ints){p->index_shape, p->index_ndim}, tpi_shape(l->at[d]), next, &ndim)) return false;
+        tp_ints before = {p->index_shape, p->index_ndim}, shape = tpi_shape(l->at[d]);
+        if (!broadcasts(before, shape))
+            return tpi_refuse(TP_ERR_INDEX, "shape mismatch: indexing tensors could not be broadcast together with shapes %s, %s", tpi_shape_text(before), tpi_shape_text(shape));
+        if (!tpi_broadcast(before, shape, next, &ndim)) return false;
         memcpy(p->index_shape, next, sizeof(int64_t) * (size_t)ndim);
         p->index_ndim = ndim;
     }

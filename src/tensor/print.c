@@ -8,6 +8,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include <taper/print.h>
 
 #define MAX_PRECISION 100
 #define NUMBER_ROOM 512 /* the longest number: 1e308 with 309 digits, a point, MAX_PRECISION digits */
@@ -100,6 +101,7 @@ typedef struct printer {
     tp_print_options o;
     const tp_tensor *t; /* on the CPU */
     bool summarize, complex;
+    int64_t indent; /* of what stands before the elements: "tensor(" */
     format part[2];
     text out;
 } printer;
@@ -248,11 +250,11 @@ static void put_dims(printer *p, int dim, const char *data, int64_t indent) {
 /* ---- What follows the elements -------------------------------------------------------------------------------------------- */
 
 static void put_suffix(printer *p, const char *suffix, int64_t *last_line) {
-    int64_t n = (int64_t)strlen(suffix), indent = 7; /* of "tensor(" */
+    int64_t n = (int64_t)strlen(suffix);
     if (*last_line + n + 2 > p->o.line_width) {
         put(&p->out, ",\n");
-        put_many(&p->out, ' ', indent);
-        *last_line = indent + n;
+        put_many(&p->out, ' ', p->indent);
+        *last_line = p->indent + n;
     } else {
         put(&p->out, ", ");
         *last_line += n + 2;
@@ -310,7 +312,7 @@ static locale_t c_locale;
 static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
 /* The text of t, from tpi_malloc; NULL and an error on failure. Numbers are written with points in every locale. */
-static char *text_of(const tp_tensor *t, size_t *length) {
+static char *text_of(const tp_tensor *t, const char *name, const char *contents, size_t *length) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
     tp_tensor *here = NULL;
@@ -326,12 +328,16 @@ static char *text_of(const tp_tensor *t, size_t *length) {
     printer p = {.o = options_now(), .t = here ? here : t};
     p.complex = tp_dtype_is_complex((tp_dtype)t->dtype);
     p.summarize = t->numel > p.o.threshold;
-    put(&p.out, "tensor(");
-    if (t->numel == 0) {
+    put(&p.out, name ? name : "tensor");
+    put(&p.out, "(");
+    p.indent = (int64_t)p.out.n;
+    if (contents) {
+        put(&p.out, contents);
+    } else if (t->numel == 0) {
         put(&p.out, "[]");
     } else {
         settle_format(&p);
-        put_dims(&p, 0, p.t->data, 7);
+        put_dims(&p, 0, p.t->data, p.indent);
     }
     if (!p.out.failed) put_suffixes(&p, t);
     if (before) uselocale(before);
@@ -344,9 +350,9 @@ static char *text_of(const tp_tensor *t, size_t *length) {
     return p.out.v;
 }
 
-int64_t tp_format(const tp_tensor *t, char *out, size_t room) {
+int64_t tp_format_as(const tp_tensor *t, const char *name, const char *contents, char *out, size_t room) {
     size_t n;
-    char *s = text_of(t, &n);
+    char *s = text_of(t, name, contents, &n);
     if (!s) return -1;
     if (room) {
         size_t fits = n < room ? n : room - 1;
@@ -357,9 +363,11 @@ int64_t tp_format(const tp_tensor *t, char *out, size_t room) {
     return (int64_t)n;
 }
 
+int64_t tp_format(const tp_tensor *t, char *out, size_t room) { return tp_format_as(t, NULL, NULL, out, room); }
+
 bool tp_fprint(FILE *file, const tp_tensor *t) {
     size_t n;
-    char *s = text_of(t, &n);
+    char *s = text_of(t, NULL, NULL, &n);
     if (!s) return false;
     bool ok = fwrite(s, 1, n, file) == n && fputc('\n', file) != EOF;
     tpi_mfree(s);

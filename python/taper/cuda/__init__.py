@@ -1,5 +1,8 @@
 """torch.cuda: NVIDIA's GPUs. This build has none; is_available() says so."""
 from taper import _C
+from taper._legacy import cuda_types as _types
+
+globals().update(_types)  # torch.cuda.FloatTensor and its like
 
 
 def is_available():

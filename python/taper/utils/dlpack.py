@@ -1,7 +1,9 @@
 """torch.utils.dlpack: tensors from and to other libraries without a copy."""
 import enum
 
-from taper import _C
+from taper._dlpack import from_dlpack, to_dlpack
+
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 class DLDeviceType(enum.IntEnum):
@@ -13,53 +15,3 @@ class DLDeviceType(enum.IntEnum):
     kDLROCMHost = 11
     kDLCUDAManaged = 13
     kDLOneAPI = 14
-
-
-_devices = {"cpu": DLDeviceType.kDLCPU, "cuda": DLDeviceType.kDLCUDA, "xpu": DLDeviceType.kDLOneAPI}
-
-
-def to_dlpack(tensor):
-    """A capsule that another library turns into an array over the same memory."""
-    return _C._to_dlpack(tensor, False, False)
-
-
-def from_dlpack(ext_tensor, *, device=None, copy=None):
-    """A tensor over the memory of an object with __dlpack__, or of a capsule."""
-    if not hasattr(ext_tensor, "__dlpack__"):
-        if device is not None or copy is not None:
-            raise AssertionError("device and copy kwargs not supported when ext_tensor is already a DLPack capsule.")
-        return _C._from_dlpack(ext_tensor)
-    arguments = {"max_version": (1, 0)}
-    if device is not None:
-        place = _C.device(device)
-        arguments["dl_device"] = (_devices[place.type], place.index or 0)
-    if copy is not None:
-        arguments["copy"] = copy
-    try:
-        capsule = ext_tensor.__dlpack__(**arguments)
-    except TypeError:  # from before the 2023 standard
-        arguments.pop("max_version")
-        capsule = ext_tensor.__dlpack__(**arguments)
-    return _C._from_dlpack(capsule)
-
-
-def _device_of(tensor):
-    """What Tensor.__dlpack_device__ answers."""
-    return _devices[tensor.device.type], tensor.device.index or 0
-
-
-def _export(tensor, stream, max_version, dl_device, copy):
-    """What Tensor.__dlpack__ answers."""
-    if tensor.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if stream is not None and type(stream) is not int:
-        raise TypeError("stream must be ``int`` or ``none``")
-    if tensor.device.type == "cpu" and stream not in (None, -1):
-        raise AssertionError("stream should be None on cpu.")
-    if dl_device is not None and tuple(dl_device) != tuple(_device_of(tensor)):
-        if copy is False:
-            raise BufferError(f"cannot move the tensor from {_device_of(tensor)} to {tuple(dl_device)} without copying.")
-        tensor, copy = tensor.to(f"{next(n for n, d in _devices.items() if d == dl_device[0])}:{dl_device[1]}"), True
-    elif copy:
-        tensor = tensor.clone()
-    return _C._to_dlpack(tensor, max_version is not None and max_version[0] >= 1, bool(copy))

@@ -1,0 +1,55 @@
+"""Print options, names of subclasses and what follows the elements. tests/print_test.c holds the texts themselves."""
+import pytest
+
+import taper as torch
+
+
+@pytest.fixture(autouse=True)
+def default_options():
+    yield
+    torch.set_printoptions(profile="default")
+
+
+def test_options():
+    x = torch.tensor([1.23456, 2e-3])
+    assert repr(x) == "tensor([1.2346, 0.0020])"
+    torch.set_printoptions(precision=2)
+    assert repr(x) == "tensor([1.23, 0.00])"
+    torch.set_printoptions(sci_mode=True)
+    assert repr(x) == "tensor([1.23e+00, 2.00e-03])"
+    assert torch.get_printoptions() == {"precision": 2, "threshold": 1000, "edgeitems": 3, "linewidth": 80, "sci_mode": True}
+    torch.set_printoptions(profile="full")
+    assert "..." not in repr(torch.arange(2000)) and torch.get_printoptions()["sci_mode"] is None
+
+
+def test_options_in_a_block():
+    x = torch.arange(20)
+    with torch.printoptions(threshold=10, edgeitems=1):
+        assert repr(x) == "tensor([ 0,  ..., 19])"
+    assert "..." not in repr(x)
+    with pytest.raises(ZeroDivisionError):
+        with torch.printoptions(precision=1):
+            1 / 0
+    assert torch.get_printoptions()["precision"] == 4
+
+
+def test_unknown_values_are_refused():
+    for bad in ({"precision": -1}, {"linewidth": 0}):
+        with pytest.raises(ValueError):
+            torch.set_printoptions(**bad)
+
+
+def test_suffixes():
+    assert repr(torch.ones(2, dtype=torch.float64)) == "tensor([1., 1.], dtype=torch.float64)"
+    assert repr(torch.ones(0, 3)) == "tensor([], size=(0, 3))"
+    x = torch.ones(2, requires_grad=True)
+    assert repr(x) == "tensor([1., 1.], requires_grad=True)"
+    assert repr(x * 2) == "tensor([2., 2.], grad_fn=<MulBackward0>)"
+
+
+def test_subclasses_print_under_their_names():
+    class Column(torch.Tensor):
+        pass
+    assert repr(Column([[1], [2]])) == "Column([[1.],\n        [2.]])"
+    assert repr(torch.nn.Parameter(torch.ones(2))) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
+    assert Column([1]).__repr__(tensor_contents="one") == "Column(one)" and torch.ones(2).__repr__() == "tensor([1., 1.])"
