@@ -46,6 +46,8 @@ PyObject *tpy_int_tuple(tp_ints values);
 int tpy_fit_dtype(PyObject *o, tp_dtype *out);   /* a dtype, or Python's float, int, bool, complex */
 int tpy_fit_device(PyObject *o, tp_device *out); /* a device, a text ("cuda:1") or an index */
 int tpy_init_types(PyObject *module);
+PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* place.c: `with device:` */
+PyObject *tpy_device_exit(PyObject *self, PyObject *args);
 
 /* ---- Numbers and lists from Python objects (arguments.c) ---- */
 int tpy_fit_scalar(PyObject *o, tp_scalar *out); /* Python's and NumPy's numbers, one-element tensors without gradient */
@@ -131,6 +133,7 @@ int tpy_init_storage(PyObject *module);  /* storage.c: UntypedStorage, set_, res
 int tpy_init_dlpack(PyObject *module);   /* dlpack.c: capsules */
 int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
+int tpy_init_place(PyObject *module);    /* place.c: default device, determinism, interop threads */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */
 
 /* Generators */

@@ -204,7 +204,8 @@ static PyObject *device_reduce(PyObject *self, PyObject *unused) {
     return d->indexed ? Py_BuildValue("O(ssi)", restore, "device", device_names[d->device.type], d->device.index)
                       : Py_BuildValue("O(ss)", restore, "device", device_names[d->device.type]);
 }
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {0}};
+static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {"__enter__", tpy_device_enter, METH_NOARGS, NULL},
+    {"__exit__", tpy_device_exit, METH_VARARGS, NULL}, {0}};
 static PyGetSetDef device_properties[] = {{"type", device_type, NULL, NULL, NULL}, {"index", device_index, NULL, NULL, NULL}, {0}};
 static PyType_Slot device_slots[] = {{Py_tp_new, device_new}, {Py_tp_repr, device_repr}, {Py_tp_str, device_str}, {Py_tp_hash, device_hash},
     {Py_tp_richcompare, device_compare}, {Py_tp_methods, device_methods}, {Py_tp_getset, device_properties}, {Py_tp_doc, "Where a tensor lives."}, {0, NULL}};

@@ -158,31 +158,28 @@ def set_float32_matmul_precision(precision):
     _float32_precision = precision
 
 
-_deterministic = [False, False]
-
-
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for algorithms that give the same bits each time. On the CPU all of Taper's do."""
-    _deterministic[:] = [bool(mode), bool(warn_only)]
+    _C._set_deterministic(0 if not mode else 1 if warn_only else 2)
 
 
 def are_deterministic_algorithms_enabled():
-    return _deterministic[0]
+    return _C._get_deterministic() != 0
 
 
 def is_deterministic_algorithms_warn_only_enabled():
-    return _deterministic[1]
+    return _C._get_deterministic() == 1
 
 
 def set_deterministic_debug_mode(debug_mode):
     level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
     if level not in (0, 1, 2):
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, 'default', 'warn' or 'error', but got {debug_mode}")
-    use_deterministic_algorithms(level > 0, warn_only=level == 1)
+    _C._set_deterministic(level)
 
 
 def get_deterministic_debug_mode():
-    return 0 if not _deterministic[0] else 1 if _deterministic[1] else 2
+    return _C._get_deterministic()
 
 
 _warn_always = False
@@ -421,25 +418,6 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     if not 0 <= q <= min(m, n):
         raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter=niter)
-
-
-def set_default_device(device):
-    """New tensors are made there."""
-    _C._set_default_device(device)
-
-
-def get_default_device():
-    return _C._get_default_device()
-
-
-def get_num_interop_threads():
-    return _C._interop[0] if hasattr(_C, "_interop") else 1
-
-
-def set_num_interop_threads(n):
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise RuntimeError(f"set_num_interop_threads expects a positive integer, got {n!r}")
-    _C._interop = [n]
 
 
 def nonzero(input, *, out=None, as_tuple=False):

@@ -30,7 +30,6 @@ typedef const void *arr;
 DECLARE4(potrf, chr, in, void *, in, int *, size_t);
 DECLARE4(getrf, in, in, void *, in, int *, int *);
 DECLARE4(getrs, chr, in, in, arr, in, in, void *, in, int *, size_t);
-DECLARE4(getri, in, void *, in, in, void *, in, int *);
 DECLARE4(sytrf, chr, in, void *, in, int *, void *, in, int *, size_t);
 DECLARE4(sytrs, chr, in, in, arr, in, in, void *, in, int *, size_t);
 DECLARE2(c, z, hetrf, chr, in, void *, in, int *, void *, in, int *, size_t);
@@ -125,12 +124,6 @@ int tpi_lapack_getrs(tp_dtype t, char op, int n, int columns, const void *lu, co
     int info = 0, ld = at_least_1(n), before = tpi_blas_quiet();
     CALL4(t, getrs, &op, &n, &columns, lu, &ld, pivots, b, &ld, &info, 1);
     tpi_blas_restore(before);
-    return info;
-}
-
-int tpi_lapack_getri(tp_dtype t, int n, void *lu, const int *pivots, tpi_scratch *s) {
-    int info = 0, ld = at_least_1(n);
-    WITH_WORK(t, s, CALL4(t, getri, &n, lu, &ld, pivots, work, &lwork, &info));
     return info;
 }
 

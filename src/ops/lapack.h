@@ -18,7 +18,6 @@ int tpi_lapack_potrf(tp_dtype t, bool upper, int n, void *a);
 int tpi_lapack_getrf(tp_dtype t, int m, int n, void *a, int *pivots);
 /* Solves op(A) X = B from getrf's factors; op is 'N', 'T' or 'C'. B is (n, columns). */
 int tpi_lapack_getrs(tp_dtype t, char op, int n, int columns, const void *lu, const int *pivots, void *b);
-int tpi_lapack_getri(tp_dtype t, int n, void *lu, const int *pivots, tpi_scratch *s);
 
 /* The symmetric (or Hermitian) indefinite factorisation of a triangle, and solving with it. */
 int tpi_lapack_sytrf(tp_dtype t, bool hermitian, bool upper, int n, void *a, int *pivots, tpi_scratch *s);

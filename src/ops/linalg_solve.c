@@ -20,11 +20,19 @@ static tp_tensor *swapped(tp_tensor *t) {
 
 /* ---- Inverse ---------------------------------------------------------------------------------------------------------------- */
 
+static size_t pivot_bytes(int n) { return ((size_t)n * sizeof(int) + 63) / 64 * 64; }
+
+/* The factors move to the scratch space and the identity takes their place: solving with it, as PyTorch does, keeps exact zeros positive. */
 static void inverse_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     int *pivots = (int *)s->memory;
-    tpi_scratch rest = {s->memory + ((size_t)x->n * sizeof(int) + 63) / 64 * 64, 0};
-    int info = tpi_lapack_getrf(x->dtype, x->n, x->n, tpi_at(x->a, i), pivots);
-    x->info[i] = info ? info : tpi_lapack_getri(x->dtype, x->n, tpi_at(x->a, i), pivots, &rest);
+    char *factors = s->memory + pivot_bytes(x->n), *a = tpi_at(x->a, i);
+    size_t item = (size_t)tp_dtype_size(x->dtype), n = (size_t)x->n;
+    x->info[i] = tpi_lapack_getrf(x->dtype, x->n, x->n, a, pivots);
+    if (x->info[i]) return;
+    memcpy(factors, a, n * n * item);
+    memset(a, 0, n * n * item);
+    for (size_t k = 0; k < n; k++) tpi_store_scalar(a + k * (n + 1) * item, x->dtype, tp_int(1));
+    tpi_lapack_getrs(x->dtype, 'N', x->n, x->n, factors, pivots, a);
 }
 
 bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
@@ -35,9 +43,7 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     bool ok = info != NULL;
     if (ok) {
         tpi_matrices x = {.dtype = (tp_dtype)A->dtype, .batches = tpi_batches_of(A, 2), .m = n, .n = n, .a = tpi_columns_part(inverse), .info = (int32_t *)info->data};
-        tpi_scratch need = {0};
-        tpi_lapack_getri(x.dtype, n, NULL, NULL, &need);
-        ok = tpi_each_matrix(&x, need.bytes + (size_t)n * sizeof(int) + 64, inverse_one);
+        ok = tpi_each_matrix(&x, pivot_bytes(n) + (size_t)n * (size_t)n * tpi_itemsize(A), inverse_one);
     }
     int bad = ok && check_errors ? tpi_first_info(info, &batch) : 0;
     if (bad)

@@ -1,0 +1,80 @@
+/* Where and how work is done by default: the default device (a setting and a scope), determinism, threads between operators. */
+#include "tpy.h"
+
+static PyObject *set_default_device(PyObject *module, PyObject *o) {
+    (void)module;
+    tp_device device = {TP_DEVICE_NONE, 0};
+    int fits = o == Py_None ? 1 : tpy_fit_device(o, &device);
+    if (fits < 0) return NULL;
+    if (!fits) return PyErr_Format(PyExc_TypeError, "set_default_device(): argument 'device' must be torch.device, str or None, not %s", Py_TYPE(o)->tp_name);
+    return tpy_none_or_raise(tp_set_default_device(device));
+}
+static PyObject *get_default_device(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return tpy_device_object(tp_default_device());
+}
+static PyObject *set_deterministic(PyObject *module, PyObject *o) {
+    (void)module;
+    int64_t mode;
+    if (tpy_fit_int(o, &mode) <= 0) return PyErr_Format(PyExc_TypeError, "expected 0, 1 or 2");
+    return tpy_none_or_raise(tp_set_deterministic((tp_determinism)mode));
+}
+static PyObject *get_deterministic(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromLong(tp_deterministic());
+}
+static PyObject *set_num_interop_threads(PyObject *module, PyObject *o) {
+    (void)module;
+    int64_t n;
+    int fits = tpy_fit_int(o, &n);
+    if (fits < 0) return NULL;
+    if (!fits || n < 1 || n > 65536) return PyErr_Format(fits ? PyExc_RuntimeError : PyExc_TypeError, "set_num_interop_threads expects a positive int, got %R", o);
+    tp_set_num_interop_threads((int)n);
+    Py_RETURN_NONE;
+}
+static PyObject *get_num_interop_threads(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromLong(tp_num_interop_threads());
+}
+
+/* with torch.device('cpu'): new tensors are made there. Scopes nest; each thread remembers its own. */
+static PyObject *scopes_key;
+static PyObject *scopes(void) {
+    PyObject *state = PyThreadState_GetDict();
+    if (!state) return NULL;
+    PyObject *list = PyDict_GetItemWithError(state, scopes_key);
+    if (list) return list;
+    if (PyErr_Occurred() || !(list = PyList_New(0))) return NULL;
+    int failed = PyDict_SetItem(state, scopes_key, list);
+    Py_DECREF(list);
+    return failed ? NULL : list;
+}
+PyObject *tpy_device_enter(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *list = scopes(), *before = list ? tpy_device_object(tp_default_device()) : NULL;
+    if (!before) return NULL;
+    int failed = PyList_Append(list, before);
+    Py_DECREF(before);
+    if (failed) return NULL;
+    if (tp_set_default_device(((tpy_device *)self)->device)) return Py_NewRef(self);
+    PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL);
+    return tpy_raise();
+}
+PyObject *tpy_device_exit(PyObject *self, PyObject *args) {
+    (void)self, (void)args;
+    PyObject *list = scopes();
+    if (!list || PyList_GET_SIZE(list) == 0) return PyErr_Format(PyExc_RuntimeError, "this device's scope was not entered");
+    tp_device before = ((tpy_device *)PyList_GET_ITEM(list, PyList_GET_SIZE(list) - 1))->device;
+    if (PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL) < 0) return NULL;
+    return tpy_none_or_raise(tp_set_default_device(before));
+}
+
+static PyMethodDef functions[] = {{"set_default_device", set_default_device, METH_O, "New tensors are made there; None goes back to the CPU."},
+    {"get_default_device", get_default_device, METH_NOARGS, "Where new tensors are made."}, {"_set_deterministic", set_deterministic, METH_O, NULL},
+    {"_get_deterministic", get_deterministic, METH_NOARGS, NULL}, {"set_num_interop_threads", set_num_interop_threads, METH_O, "Sets how many operators may run side by side."},
+    {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS, "How many operators may run side by side."}, {0}};
+
+int tpy_init_place(PyObject *module) {
+    scopes_key = PyUnicode_InternFromString("taper device scopes");
+    return scopes_key ? PyModule_AddFunctions(module, functions) : -1;
+}
