@@ -47,9 +47,10 @@ bench: configure
 	@set -e; for program in $(BUILD)/bench/*; do test ! -x $$program || $$program; done
 	@if test -x .venv/bin/taper; then .venv/bin/python bench/python.py; else echo "'make test' makes the Python package; 'make bench' measures it then"; fi
 
-# The reference pages are generated with the code; in CI a test compares instead, so a stale page shows.
+# The reference pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
 docs:
 	@test -n "$$CI" || cmp -s $(BUILD)/generated/operators.md docs/operators.md || cp $(BUILD)/generated/operators.md docs/operators.md
+	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-wheel .venv

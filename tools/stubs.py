@@ -1,0 +1,334 @@
+"""Writes the package's type stubs from the registry of operators and from what the Python files define.
+
+    python tools/stubs.py FOLDER    FOLDER/__init__.pyi, FOLDER/linalg.pyi, ...
+
+`make docs` runs it on python/taper; a test compares. An operator's signature comes from the tables, a Python function's from the function
+itself, with the types that its annotations or its arguments' names give.
+"""
+import importlib
+import inspect
+import keyword
+import os
+import re
+import sys
+import types
+
+import taper
+from taper import _C
+
+MODULES = ["taper", "taper.linalg", "taper.fft", "taper.special", "taper.nn.functional"]
+HEADER = '''# Written by tools/stubs.py from the tables; 'make docs' writes it anew.
+from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
+'''
+TYPES = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor?[]": "Sequence[Optional[Tensor]]", "Operand": "Union[Tensor, Number]", "Scalar": "Number",
+         "int": "_int", "int[]": "Sequence[_int]", "float": "_float", "bool": "_bool", "str": "str", "dtype": "_dtype", "device": "DeviceLike",
+         "layout": "_memory_format", "Generator": "Generator", "float[]": "Sequence[_float]", "Scalar[]": "Sequence[Number]", "bool[]": "Sequence[_bool]"}
+REST = ("size", "dims", "shape", "repeats")
+FACTORY = ", layout: Optional[_layout] = None, requires_grad: _bool = False, pin_memory: Optional[_bool] = None"
+SPECIAL = {"item": "() -> Number", "tolist": "() -> Any", "numpy": "(*, force: _bool = False) -> Any", "size": None, "stride": None, "dim": "() -> _int",
+           "ndimension": "() -> _int", "numel": "() -> _int", "nelement": "() -> _int", "storage_offset": "() -> _int", "element_size": "() -> _int",
+           "data_ptr": "() -> _int", "get_device": "() -> _int", "is_floating_point": "() -> _bool", "is_complex": "() -> _bool", "is_signed": "() -> _bool",
+           "is_contiguous": "(memory_format: _memory_format = ...) -> _bool", "backward": "(gradient: Optional[Tensor] = None, retain_graph: Optional[_bool] = None,"
+           " create_graph: _bool = False, inputs: Optional[Sequence[Tensor]] = None) -> None", "requires_grad_": "(requires_grad: _bool = True) -> Tensor",
+           "retain_grad": "() -> None", "to": "(*args: Any, **kwargs: Any) -> Tensor", "type": "(dtype: Any = None, non_blocking: _bool = False) -> Any",
+           "type_as": "(other: Tensor) -> Tensor", "cpu": "(memory_format: _memory_format = ...) -> Tensor", "register_hook": "(hook: Callable[[Tensor], Optional[Tensor]]) -> Any",
+           "new_tensor": "(data: Any, *, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None, requires_grad: _bool = False) -> Tensor",
+           "is_shared": "() -> _bool", "detach": "() -> Tensor", "detach_": "() -> Tensor"}
+TENSOR_FUNCTIONS = {"tensor": "(data: Any, *, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None, requires_grad: _bool = False, pin_memory: _bool = False) -> Tensor",
+                    "as_tensor": "(data: Any, dtype: Optional[_dtype] = None, device: Optional[DeviceLike] = None) -> Tensor", "from_numpy": "(ndarray: Any) -> Tensor",
+                    "is_tensor": "(obj: Any) -> _bool", "manual_seed": "(seed: _int) -> Generator", "numel": "(input: Tensor) -> _int",
+                    "get_num_threads": "() -> _int", "set_num_threads": "(num: _int) -> None", "get_default_dtype": "() -> dtype", "set_default_dtype": "(d: dtype) -> None",
+                    "promote_types": "(type1: dtype, type2: dtype) -> dtype", "can_cast": "(from_: dtype, to: dtype) -> _bool", "from_dlpack": "(ext_tensor: Any) -> Tensor",
+                    "is_grad_enabled": "() -> _bool", "allclose": None, "equal": None}
+PROPERTY_TYPES = {"shape": "Size", "dtype": "_dtype", "device": "_device", "grad": "Optional[Tensor]", "data": "Tensor", "grad_fn": "Any", "ndim": "_int", "itemsize": "_int",
+                  "nbytes": "_int", "requires_grad": "_bool", "output_nr": "_int", "layout": "_layout", "names": "Any", "name": "Any"}
+NUMBER_METHODS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+COMPARISONS = "eq ne lt le gt ge".split()
+FIXED = '''
+from builtins import bool as _bool, complex as _complex, float as _float, int as _int
+Number = Union[_int, _float, _bool, _complex]
+
+class dtype:
+    is_floating_point: _bool
+    is_complex: _bool
+    is_signed: _bool
+    itemsize: _int
+    def to_complex(self) -> dtype: ...
+    def to_real(self) -> dtype: ...
+
+class layout: ...
+class memory_format: ...
+
+class device:
+    type: str
+    index: Optional[_int]
+    def __init__(self, type: Union[str, _int, device], index: Optional[_int] = None) -> None: ...
+    def __enter__(self) -> device: ...
+    def __exit__(self, *error: Any) -> None: ...
+
+_dtype = dtype
+_device = device
+_layout = layout
+_memory_format = memory_format
+DeviceLike = Union[str, device, _int]
+
+class Size(Tuple[_int, ...]):
+    def numel(self) -> _int: ...
+
+class Generator:
+    @property
+    def device(self) -> _device: ...
+    def __init__(self, device: DeviceLike = "cpu") -> None: ...
+    def manual_seed(self, seed: _int) -> Generator: ...
+    def initial_seed(self) -> _int: ...
+    def seed(self) -> _int: ...
+    def get_state(self) -> Tensor: ...
+    def set_state(self, new_state: Tensor) -> Any: ...
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+class _Mode:
+    def __init__(self, mode: _bool = True) -> None: ...
+    def __call__(self, function: _F) -> _F: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *error: Any) -> None: ...
+
+class _Scope:
+    @overload
+    def __new__(cls, function: _F) -> _F: ...  # type: ignore[misc]
+    @overload
+    def __new__(cls) -> _Scope: ...
+    def __call__(self, function: _F) -> _F: ...
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *error: Any) -> None: ...
+
+class no_grad(_Scope): ...
+class enable_grad(_Scope): ...
+class set_grad_enabled(_Mode): ...
+class inference_mode(_Mode): ...
+'''
+FIXED_NAMES = {"dtype", "layout", "memory_format", "device", "Size", "Generator", "Tensor", "no_grad", "enable_grad", "set_grad_enabled", "inference_mode"}
+
+
+def operators():
+    """name -> its overloads' signatures, of all operators; and which of those are methods or have an in-place form."""
+    result = {}
+    for name, signature, _, _, method, inplace, *_ in _C._operators():
+        result.setdefault(name.split(".")[0], []).append((signature, method, inplace))
+    return result
+
+
+OPERATORS = operators()
+
+
+def split(text):
+    """Splits at the commas that stand outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c in "([") - (c in ")]")
+        if c == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    return [part.strip() for part in parts + [text[start:]] if part.strip()]
+
+
+def argument_type(text):
+    optional = text.endswith("?")
+    text = text[:-1] if optional else text
+    result = "Union[_int, Sequence[_int]]" if re.fullmatch(r"int\[\d*\]", text) else TYPES[text]
+    return f"Optional[{result}]" if optional else result
+
+
+def default_text(text):
+    return {"true": "True", "false": "False", "inf": "...", "-inf": "..."}.get(text, "..." if text[:1] == "[" or text == "None" else text)
+
+
+def result_type(text, named):
+    if not text.startswith("("):
+        return {"Tensor[]": "Tuple[Tensor, ...]", "()": "None"}.get(text, TYPES.get(text, "Any"))
+    fields = [part.split() for part in split(text[1:-1])]
+    return named(fields)
+
+
+def operator_forms(signature, name, method, inplace, named):
+    """The parameter lists of an operator's overload, as text; several where sizes may be given one by one."""
+    arguments, _, result = signature.partition("(")[2].rpartition(") -> ")
+    positional, keywords, forms, factory = ([], [], [], False)
+    for i, argument in enumerate(split(arguments)):
+        kind, _, rest = argument.partition(" ")
+        label, has_default, default = rest.partition("=")
+        if label == "self":
+            if method:
+                continue
+            label = "input" if i == 0 else label
+        label = label + "_" if keyword.iskeyword(label) else label
+        typed = argument_type(kind)
+        if has_default and default == "None" and not typed.startswith("Optional"):
+            typed = f"Optional[{typed}]"
+        factory |= kind.startswith("device")
+        text = f"{label}: {typed}" + (f" = {default_text(default)}" if has_default else "")
+        only = label in ("correction", "alpha", "generator", "dtype", "device", "memory_format") and has_default or keywords
+        (keywords if only else positional).append((label, kind, text, bool(has_default)))
+    returned = "Tensor" if inplace else result_type(result, named)
+    out = "" if inplace or method or not result.startswith("Tensor") or result == "Tensor[]" else ", out: Optional[Tensor] = None"
+    tail = "".join(", " + text for _, _, text, _ in keywords) + (FACTORY if factory and not method else "") + out
+    needed = False
+    for i in range(len(positional) - 1, -1, -1):  # what follows a required argument cannot stay optional in front of it
+        if positional[i][3] and needed:
+            label, kind, text, _ = positional[i]
+            positional[i] = label, kind, text.partition(" = ")[0], False
+        needed |= not positional[i][3]
+    first = "self" if method else ""
+    plain = ", ".join(([first] if first else []) + [text for _, _, text, _ in positional])
+    forms.append(f"({plain}{', *' + tail if tail else ''}) -> {returned}")
+    sizes = [i for i, (label, kind, _, _) in enumerate(positional) if label in REST and kind == "int[]" and i == len(positional) - 1]
+    if sizes and (i := sizes[0]) <= 1:
+        before = ", ".join(([first] if first else []) + [text for _, _, text, _ in positional[:i]])
+        forms.append(f"({before + ', ' if before else ''}*{positional[i][0]}: _int{tail}) -> {returned}")
+    return [form.replace("(, ", "(") for form in forms]
+
+
+class Stub:
+    """The text of one module's stub."""
+
+    def __init__(self, module):
+        self.module = module
+        self.lines = []
+        self.tuples = {}
+
+    def named_tuple(self, name):
+        def make(fields):
+            if not all(len(field) == 2 for field in fields):
+                return f"Tuple[{', '.join(TYPES.get(field[0], 'Any') for field in fields)}]"
+            label = f"_{name}_{'_'.join(field[1] for field in fields)}"
+            self.tuples[label] = [f"class {label}(NamedTuple):"] + [f"    {field[1]}: {TYPES.get(field[0], 'Any')}" for field in fields]
+            return label
+        return make
+
+    def define(self, name, forms, indent=""):
+        forms = list(dict.fromkeys(forms))
+        for form in forms:
+            if len(forms) > 1:
+                self.lines.append(f"{indent}@overload")
+            self.lines.append(f"{indent}def {name}{form}: ...")
+
+    def operator(self, name, base, method=False, inplace=False, indent=""):
+        forms = [form for signature, is_method, has_inplace in OPERATORS[base] if not method or (has_inplace if inplace else is_method)
+                 for form in operator_forms(signature, name, method, inplace, self.named_tuple(base))]
+        self.define(name, forms, indent)
+
+    def function(self, name, function, returned):
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            self.define(name, ["(*args: Any, **kwargs: Any) -> " + returned])
+            return
+        parts, star = [], False
+        for p in parameters:
+            if p.kind is p.KEYWORD_ONLY and not star:
+                parts.append("*")
+                star = True
+            star |= p.kind is p.VAR_POSITIONAL
+            typed = "Tensor" if p.name in ("input", "tensor", "weight", "target", "A", "B") and p.default is p.empty else "Any"
+            prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+            parts.append(f"{prefix}{p.name}: {typed}" + ("" if p.default is p.empty else " = ..."))
+        self.define(name, [f"({', '.join(parts)}) -> {returned}"])
+
+    def text(self, start):
+        tuples = [line for label in sorted(self.tuples) for line in ["", *self.tuples[label]]]
+        return "\n".join([HEADER + start, *tuples, "", *self.lines, ""])
+
+
+def tensor_class(stub):
+    """class Tensor: properties, operators and methods, in the order of their names."""
+    lines = stub.lines
+    lines.append("class Tensor:")
+    lines.append("    def __init__(self, *args: Any, device: Optional[DeviceLike] = None) -> None: ...")
+    for name in NUMBER_METHODS:
+        for prefix in ("", "r", "i"):
+            if prefix != "i" or hasattr(taper.Tensor, f"__i{name}__"):
+                lines.append(f"    def __{prefix}{name}__(self, other: Any) -> Tensor: ...")
+    for name in COMPARISONS:
+        ignore = "  # type: ignore[override]" if name in ("eq", "ne") else ""
+        lines.append(f"    def __{name}__(self, other: Any) -> Tensor: ...{ignore}")
+    for name, form in (("neg", "(self) -> Tensor"), ("pos", "(self) -> Tensor"), ("abs", "(self) -> Tensor"), ("invert", "(self) -> Tensor"), ("bool", "(self) -> _bool"),
+                       ("int", "(self) -> _int"), ("float", "(self) -> _float"), ("complex", "(self) -> _complex"), ("index", "(self) -> _int"), ("len", "(self) -> _int"),
+                       ("iter", "(self) -> Iterator[Tensor]"), ("getitem", "(self, key: Any) -> Tensor"), ("setitem", "(self, key: Any, value: Any) -> None"),
+                       ("contains", "(self, element: Any) -> _bool"), ("hash", "(self) -> _int"), ("array", "(self, dtype: Any = None, copy: Any = None) -> Any"),
+                       ("dlpack", "(self, **kwargs: Any) -> Any"), ("dlpack_device", "(self) -> Tuple[_int, _int]"),
+                       ("array_namespace", "(self, *, api_version: Optional[str] = None) -> Any")):
+        lines.append(f"    def __{name}__{form}: ...")
+    for name in sorted(n for n in dir(taper.Tensor) if not n.startswith("_")):
+        value = inspect.getattr_static(taper.Tensor, name)
+        if name in ("size", "stride"):
+            stub.define(name, ["(self, dim: None = None) -> " + ("Size" if name == "size" else "Tuple[_int, ...]"), "(self, dim: _int) -> _int"], "    ")
+        elif SPECIAL.get(name):
+            stub.define(name, [SPECIAL[name].replace("(", "(self, ", 1).replace("self, )", "self)")], "    ")
+        elif isinstance(value, (property, types.GetSetDescriptorType, types.MemberDescriptorType)):
+            typed = PROPERTY_TYPES.get(name, "_bool" if name.startswith(("is_", "_is")) else "Tensor")
+            if name in ("grad", "data", "requires_grad", "names", "real", "imag"):
+                lines.append(f"    {name}: {typed}")
+            else:
+                lines += ["    @property", f"    def {name}(self) -> {typed}: ..."]
+        elif type(value).__name__ in ("Method", "Function"):
+            base, inplace = value.__name__, value.__name__ not in OPERATORS
+            stub.operator(name, base[:-1] if inplace else base, True, inplace, "    ")
+        else:
+            returned = "Tensor" if name.endswith("_") or name.startswith("new_") or name in ("cuda", "norm", "unflatten", "to_dense") else "Tuple[Tensor, ...]" if name == "split" else "Any"
+            lines.append(f"    def {name}(self, *args: Any, **kwargs: Any) -> {returned}: ...")
+
+
+def module_stub(name):
+    module = importlib.import_module(name)
+    stub = Stub(module)
+    top = name == "taper"
+    if top:
+        tensor_class(stub)
+        stub.lines.append("")
+    for label in sorted(n for n in vars(module) if not n.startswith("_") and not keyword.iskeyword(n)):
+        value = getattr(module, label)
+        if top and label in FIXED_NAMES or not top and value is getattr(taper, label, None) and not callable(value) and not isinstance(value, types.ModuleType):
+            continue
+        if isinstance(value, types.ModuleType):
+            if top and value.__name__ == f"taper.{label}":
+                stub.lines.append(f"from taper import {label} as {label}")
+        elif isinstance(value, _C.dtype):
+            stub.lines.append(f"{label}: _dtype")
+        elif isinstance(value, (_C.memory_format, _C.layout)):
+            stub.lines.append(f"{label}: _{type(value).__name__}")
+        elif isinstance(value, type):
+            if value is not taper.Tensor:
+                stub.lines.append(f"{label}: Any")
+        elif type(value).__name__ == "Function":
+            base, inplace = value.__name__, value.__name__ not in OPERATORS
+            stub.operator(label, base[:-1] if inplace else base, False, inplace)
+        elif top and TENSOR_FUNCTIONS.get(label):
+            stub.define(label, [TENSOR_FUNCTIONS[label]])
+        elif callable(value):
+            stub.function(label, value, "Tensor" if name == "taper.nn.functional" and not label.endswith("_with_indices") else "Any")
+        elif isinstance(value, (int, float, str)):
+            stub.lines.append(f"{label}: {'_' if type(value) is not str else ''}{type(value).__name__}")
+        else:
+            stub.lines.append(f"{label}: Any")
+    if top:
+        stub.lines += ["__version__: str", "def __getattr__(name: str) -> Any: ..."]
+        return stub.text(FIXED)
+    imports = "from taper import DeviceLike, Generator, Number, Size, Tensor, _bool, _complex, _device, _dtype, _float, _int, _layout, _memory_format\n"
+    return stub.text(imports)
+
+
+def main(folder):
+    for name in MODULES:
+        module = importlib.import_module(name)
+        package = hasattr(module, "__path__")
+        path = os.path.join(folder, *name.split(".")[1:])
+        path = os.path.join(path, "__init__.pyi") if package else path + ".pyi"
+        text = module_stub(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
