@@ -8,7 +8,7 @@ trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/venv"
 bin=$scratch/venv/bin
 cd "$TAPER_SOURCE_DIR"
-"$bin/pip" install --quiet --disable-pip-version-check -C build-dir="$scratch/build" . || fail "pip install . returned $?"
+"$bin/pip" install --quiet --disable-pip-version-check . || fail "pip install . returned $?"
 
 cd "$scratch"
 "$bin/python" - << 'END'

@@ -219,7 +219,10 @@ def main(seed, calls, first=0):
             print(*(f"{type(a).__name__}{list(a.shape) if isinstance(a, torch.Tensor) else ascii(a)[:60] if not isinstance(a, Hostile) else ''}" for a in positional), *keywords, flush=True)
         try:
             result = function(*positional, **keywords)
-            repr(result) if rng.random() < 0.05 else None
+            if rng.random() < 0.05:
+                repr(result)
+            if isinstance(result, torch.Tensor) and result.requires_grad and rng.random() < 0.5:
+                result.sum().backward()
             del result
             returned += 1
         except Exception:
