@@ -206,7 +206,7 @@ static void long_rows_sort_like_short_ones(void **state) {
 static void unique_counts_and_inverts(void **state) {
     (void)state;
     tp_tensor *x = LONGS(TP_INTS(2, 3), 3, 1, 3, 1, 1, 2), *out[3];
-    assert_true(tpo_unique(x, true, true, true, out));
+    assert_true(tpo_unique(x, true, true, true, TP_NONE, out));
     EXPECT_LONGS(out[0], TP_INTS(3), 1, 2, 3);
     EXPECT_LONGS(out[1], TP_INTS(2, 3), 2, 0, 2, 0, 0, 1);
     EXPECT_LONGS(out[2], TP_INTS(3), 3, 1, 2);
@@ -271,7 +271,7 @@ static bool call_one(int which, tp_tensor *x, tp_tensor *index, tp_tensor *mask)
     case 6: out[0] = tpo_as_strided_scatter(x, x, TP_INTS(2, 3), TP_INTS(3, 1), 0); break;
     case 7: out[0] = tpo_index_put(x, TP_LIST(index), x, false); break;
     case 8: ok = tpo_sort(x, 0, false, false, out); break;
-    case 9: ok = tpo_unique(x, true, true, true, out); break;
+    case 9: ok = tpo_unique(x, true, true, true, TP_NONE, out); break;
     case 10: ok = tpo_unique_dim(x, 1, true, true, true, out); break;
     case 11: list = tpo_split(x, 1, 0), ok = list.v != NULL; break;
     case 12: out[0] = tpo_quantile_scalar(x, 0.3, 0, false, "linear"); break;
@@ -293,7 +293,7 @@ static void edges_answer_as_pytorch_does(void **state) {
     tp_error_clear();
     expect_floats(tpo_diff(x, 0, 0, x, x), TP_INTS(2, 3), (const float[]){0, 1, 2, 3, 4, 5}); /* no difference, so nothing is joined */
     tp_tensor *two = FLOATS(TP_INTS(2), 2, 2), *counts[2];
-    assert_true(tpo_histogram(two, 2, NAN, NAN, NULL, false, counts));
+    assert_true(tpo_histogram(two, 2, tp_no_floats(), NULL, false, counts));
     expect_floats(counts[0], TP_INTS(2), (const float[]){0, 2});
     expect_floats(counts[1], TP_INTS(3), (const float[]){1.5f, 2, 2.5f});
     tpi_release(x), tpi_release(row), tpi_release(index), tpi_release(mask), tpi_release(two);

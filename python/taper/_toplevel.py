@@ -327,6 +327,21 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return _pick_unique(_op["unique_consecutive"](input, return_inverse, return_counts, dim), return_inverse, return_counts)
 
 
+class _HistogramDD(tuple):
+    """torch.return_types.histogramdd."""
+    hist = property(lambda self: self[0])
+    bin_edges = property(lambda self: self[1])
+
+
+def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None):
+    """Counts of points (..., n) in n dims: the counts, and the bins' edges for each dim."""
+    if isinstance(bins, int):
+        bins = [bins] * input.shape[-1]
+    edges = list(bins) if len(bins) and isinstance(bins[0], Tensor) else _op["_histogramdd_bin_edges"](input, bins, range, weight, density)
+    hist = _op["_histogramdd_from_bin_tensors"](input, edges, weight, density)
+    return _HistogramDD((hist, tuple(edges)))
+
+
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces of one size, the last may be shorter, or of the given sizes."""
     return _op["split"](tensor, split_size_or_sections, dim)

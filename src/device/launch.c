@@ -37,7 +37,7 @@ bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
     char wanted[64] = "";
     for (int i = 0; i < 4; i++)
         if (types >> i & 1) strcat(strcat(wanted, *wanted ? " or " : ""), names[i]);
-    return tpi_refuse(TP_ERR_RUNTIME, "expected %s tensors%s%s, got %s", wanted, TPI_IN(op), tp_dtype_name(dtype));
+    return tpi_refuse(TP_ERR_MISSING, "expected %s tensors%s%s, got %s", wanted, TPI_IN(op), tp_dtype_name(dtype));
 }
 
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params) {

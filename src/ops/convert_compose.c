@@ -7,7 +7,9 @@ tp_tensor *tpi_compose_contiguous(tp_tensor *self, tp_layout memory_format) {
     return tp_is_contiguous_as(self, layout) ? tpi_retain(self) : tpo_clone(self, layout);
 }
 
-tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format) {
+/* non_blocking changes nothing where copies are done when a call returns. */
+tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format, bool non_blocking) {
+    (void)non_blocking;
     tp_device here = tpi_device(self);
     bool other_device = device.type && (device.type != here.type || device.index != here.index);
     bool other_dtype = dtype && dtype != (tp_dtype)self->dtype;
@@ -20,22 +22,18 @@ tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, boo
     return t;
 }
 
-tp_tensor *tpi_compose_to_other(tp_tensor *self, tp_tensor *other, bool copy) {
-    return tpi_compose_to(self, other->dtype, tpi_device(other), copy, TP_PRESERVE);
-}
+tp_tensor *tpi_compose_type_as(tp_tensor *self, tp_tensor *other) { return tpi_compose_to(self, other->dtype, tpi_device(other), false, TP_PRESERVE, false); }
 
-static tp_tensor *as(tp_tensor *self, tp_dtype dtype) { return (tp_dtype)self->dtype == dtype ? tpi_retain(self) : tpo_to_dtype(self, dtype); }
-
-tp_tensor *tpi_compose_type_as(tp_tensor *self, tp_tensor *other) { return tpi_compose_to_other(self, other, false); }
-tp_tensor *tpi_compose_to_bool(tp_tensor *self) { return as(self, TP_BOOL); }
-tp_tensor *tpi_compose_to_byte(tp_tensor *self) { return as(self, TP_UINT8); }
-tp_tensor *tpi_compose_to_char(tp_tensor *self) { return as(self, TP_INT8); }
-tp_tensor *tpi_compose_to_short(tp_tensor *self) { return as(self, TP_INT16); }
-tp_tensor *tpi_compose_to_int(tp_tensor *self) { return as(self, TP_INT32); }
-tp_tensor *tpi_compose_to_long(tp_tensor *self) { return as(self, TP_INT64); }
-tp_tensor *tpi_compose_to_half(tp_tensor *self) { return as(self, TP_FLOAT16); }
-tp_tensor *tpi_compose_to_bfloat16(tp_tensor *self) { return as(self, TP_BFLOAT16); }
-tp_tensor *tpi_compose_to_float(tp_tensor *self) { return as(self, TP_FLOAT32); }
-tp_tensor *tpi_compose_to_double(tp_tensor *self) { return as(self, TP_FLOAT64); }
-tp_tensor *tpi_compose_to_cfloat(tp_tensor *self) { return as(self, TP_COMPLEX64); }
-tp_tensor *tpi_compose_to_cdouble(tp_tensor *self) { return as(self, TP_COMPLEX128); }
+static tp_tensor *as(tp_tensor *self, tp_dtype dtype, tp_layout layout) { return tpi_compose_to(self, dtype, (tp_device){0}, false, layout, false); }
+tp_tensor *tpi_compose_to_bool(tp_tensor *self, tp_layout layout) { return as(self, TP_BOOL, layout); }
+tp_tensor *tpi_compose_to_byte(tp_tensor *self, tp_layout layout) { return as(self, TP_UINT8, layout); }
+tp_tensor *tpi_compose_to_char(tp_tensor *self, tp_layout layout) { return as(self, TP_INT8, layout); }
+tp_tensor *tpi_compose_to_short(tp_tensor *self, tp_layout layout) { return as(self, TP_INT16, layout); }
+tp_tensor *tpi_compose_to_int(tp_tensor *self, tp_layout layout) { return as(self, TP_INT32, layout); }
+tp_tensor *tpi_compose_to_long(tp_tensor *self, tp_layout layout) { return as(self, TP_INT64, layout); }
+tp_tensor *tpi_compose_to_half(tp_tensor *self, tp_layout layout) { return as(self, TP_FLOAT16, layout); }
+tp_tensor *tpi_compose_to_bfloat16(tp_tensor *self, tp_layout layout) { return as(self, TP_BFLOAT16, layout); }
+tp_tensor *tpi_compose_to_float(tp_tensor *self, tp_layout layout) { return as(self, TP_FLOAT32, layout); }
+tp_tensor *tpi_compose_to_double(tp_tensor *self, tp_layout layout) { return as(self, TP_FLOAT64, layout); }
+tp_tensor *tpi_compose_to_cfloat(tp_tensor *self, tp_layout layout) { return as(self, TP_COMPLEX64, layout); }
+tp_tensor *tpi_compose_to_cdouble(tp_tensor *self, tp_layout layout) { return as(self, TP_COMPLEX128, layout); }

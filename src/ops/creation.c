@@ -1,5 +1,6 @@
 /* New tensors: uninitialised, of one value, of evenly spaced values, of index patterns. PyTorch's dtype rules. */
 #include "ops/native.h"
+#include <complex.h>
 #include <math.h>
 
 static tp_tensor *filled(tp_tensor *t, tp_scalar value) { return t && !tpi_fill_data(t, value) ? tpi_after(t, NULL) : t; }
@@ -164,11 +165,31 @@ tp_tensor *tpi_native_range(tp_scalar start, tp_scalar end, tp_scalar step, tp_d
     return spaced(start, end, step, dtype, device, true);
 }
 
+static double complex complex_value(tp_scalar s) { return s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] + s.as.d[1] * I : tp_scalar_to_double(s); }
+
+/* linspace, or base to its power, over complex numbers: the second half counts back from the end. */
+static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+    tp_tensor *t = tpi_empty((tp_ints){&steps, 1}, dtype, (tp_device){TP_CPU, 0});
+    double complex from = complex_value(start), to = complex_value(end), by = steps > 1 ? (to - from) / (double)(steps - 1) : 0;
+    for (int64_t i = 0; t && i < steps; i++) {
+        double complex v = i < steps / 2 || steps == 1 ? from + by * (double)i : to - by * (double)(steps - 1 - i);
+        if (base > 0) v = cpow(base, v);
+        tpi_store_scalar(t->data + (size_t)i * tpi_itemsize(t), dtype, tp_cplx(creal(v), cimag(v)));
+    }
+    device = tpi_device_or_default(device);
+    if (!t || device.type == TP_CPU) return t;
+    tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
+    if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
+    return tpi_after(t, there);
+}
+
 static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
     if (steps < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'steps': expected 0 or more, got %lld", (long long)steps);
-    dtype = tpi_dtype_or_default(dtype);
-    if (tp_dtype_is_complex(dtype) || start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX)
-        return tpi_fail(TP_ERR_MISSING, "argument 'dtype': expected real values, got complex ones");
+    bool complex_ends = start.kind == TP_SCALAR_COMPLEX || end.kind == TP_SCALAR_COMPLEX;
+    if (complex_ends && dtype && !tp_dtype_is_complex(dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': expected a complex dtype for complex values, got %s", tp_dtype_name(dtype));
+    dtype = complex_ends && !dtype ? tpi_dtype_to_complex(tp_default_dtype()) : tpi_dtype_or_default(dtype);
+    if (tp_dtype_is_complex(dtype)) return complex_between(start, end, steps, base, dtype, device);
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
     if (tpi_dtype_category[dtype] == TPI_CAT_INT) from = trunc(from), to = trunc(to);
     bool wide = dtype == TP_FLOAT64;

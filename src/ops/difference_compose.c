@@ -140,7 +140,8 @@ static tp_tensor *one_gradient(tp_tensor *self, int64_t dim, tp_scalar spacing, 
     return tpi_empty_bag(&bag, steps ? by_places(&bag, self, dim, steps, edge_order) : NULL);
 }
 
-static tp_tensors gradients(tp_tensor *self, tp_scalar spacing, tp_tensors places, tp_ints dim, int64_t edge_order) {
+/* spacing: none (1 everywhere), one for all dims, or one for each. */
+static tp_tensors gradients(tp_tensor *self, tp_scalars spacing, bool each, tp_tensors places, tp_ints dim, int64_t edge_order) {
     tp_tensors none = {NULL, 0}, out = none;
     bool chosen[TP_MAX_DIMS] = {false};
     if (edge_order != 1 && edge_order != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'edge_order': torch.gradient only supports edge_order=1 and edge_order=2, got %lld", (long long)edge_order), none;
@@ -148,12 +149,14 @@ static tp_tensors gradients(tp_tensor *self, tp_scalar spacing, tp_tensors place
     if (dim.v && !tpi_wrap_dims(dim, self->ndim, chosen)) return none;
     if (places.v && places.n != n)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'spacing': expected one for each of %lld dims, got %lld", (long long)n, (long long)places.n), none;
+    if (each && spacing.n != n)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'spacing': expected one for each of %lld dims, got %lld", (long long)n, (long long)spacing.n), none;
     out.v = tpi_malloc(sizeof *out.v * (size_t)(n + 1));
     for (int64_t i = 0; out.v && i < n; i++) {
         int d = dim.v ? TPI_DIM(self, dim.v[i]) : (int)i;
         if (self->ndim == 0 || self->shape[d] < edge_order + 1)
             tpi_fail(TP_ERR_RUNTIME, "argument 'self': torch.gradient expected each dimension size to be at least edge_order+1, got %s", tpi_shape_text(tpi_shape(self)));
-        else out.v[out.n] = one_gradient(self, d, spacing, places.v ? places.v[i] : NULL, edge_order);
+        else out.v[out.n] = one_gradient(self, d, spacing.v[each ? i : 0], places.v ? places.v[i] : NULL, edge_order);
         if (self->ndim == 0 || self->shape[d] < edge_order + 1 || !out.v[out.n]) {
             tpi_release_list(out);
             return none;
@@ -164,10 +167,14 @@ static tp_tensors gradients(tp_tensor *self, tp_scalar spacing, tp_tensors place
 }
 
 tp_tensors tpi_compose_gradient(tp_tensor *self, tp_scalar spacing, tp_ints dim, int64_t edge_order) {
-    return gradients(self, spacing, (tp_tensors){NULL, 0}, dim, edge_order);
+    return gradients(self, (tp_scalars){&spacing, 1}, false, (tp_tensors){NULL, 0}, dim, edge_order);
 }
 tp_tensors tpi_compose_gradient_list(tp_tensor *self, tp_tensors spacing, tp_ints dim, int64_t edge_order) {
-    return gradients(self, tp_no_scalar(), spacing, dim, edge_order);
+    tp_scalar one = tp_no_scalar();
+    return gradients(self, (tp_scalars){&one, 1}, false, spacing, dim, edge_order);
+}
+tp_tensors tpi_compose_gradient_scalararray(tp_tensor *self, tp_scalars spacing, tp_ints dim, int64_t edge_order) {
+    return gradients(self, spacing, true, (tp_tensors){NULL, 0}, dim, edge_order);
 }
 
 /* ---- Covariance ---- */

@@ -10,7 +10,7 @@
 
 static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
     if (!(p >= 0 && p <= 1)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': dropout probability has to be between 0 and 1, but got %g", p);
-    tp_dtype dtype = (tp_dtype)self->dtype;
+    tp_dtype dtype = tpi_dtype_to_real((tp_dtype)self->dtype); /* complex numbers go as a whole */
     if (!tp_dtype_is_floating(dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected a floating tensor, got %s", tp_dtype_name(dtype));
     if (keep < 0) return tpi_empty_like(self, dtype);
     if (self->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Feature dropout requires at least 2 dimensions in the input, got %d", self->ndim);
@@ -50,7 +50,7 @@ static tp_tensor *two_values(tp_tensor *mask, double kept, double gone) {
 tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep) {
     tp_tensor *mask = tpi_native_dropout_mask(self, p, keep);
     if (!mask || p == 1) return mask;
-    bool wide = self->dtype == TP_FLOAT64;
+    bool wide = mask->dtype == TP_FLOAT64;
     return tpi_after(mask, two_values(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p)), 0));
 }
 

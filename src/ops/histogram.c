@@ -40,17 +40,17 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     return tpi_after(values, out);
 }
 
-/* The range asked for, or that of the elements when low == high; a single point widens by the margin on each side. */
-static bool find_range(const double *v, int64_t n, double *low, double *high, double margin, const char *argument) {
+/* The range asked for, or that of the elements when low == high; a single point widens on each side. v: n elements, `step` apart. */
+static bool find_range(const double *v, int64_t n, int64_t step, double widen, double *low, double *high, const char *argument) {
     if (*low == *high && n > 0) {
         *low = *high = v[0];
-        for (int64_t i = 1; i < n; i++) {
+        for (int64_t i = step; i < n * step; i += step) {
             if (v[i] < *low || v[i] != v[i]) *low = v[i];
             if (v[i] > *high || v[i] != v[i]) *high = v[i];
         }
     }
-    if (*low == *high) *low -= margin, *high += margin;
     if (!isfinite(*low) || !isfinite(*high)) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a finite range, got [%g, %g]", argument, *low, *high);
+    if (*low == *high) *low -= widen, *high += widen;
     return *low < *high || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected max above min, got [%g, %g]", argument, *low, *high);
 }
 
@@ -67,7 +67,7 @@ tp_tensor *tpi_native_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_sca
     if (!values) return NULL;
     const double *v = (const double *)(const void *)values->data;
     double low = tp_scalar_to_double(min), high = tp_scalar_to_double(max);
-    if (!find_range(v, values->numel, &low, &high, 1, "max")) return tpi_after(values, NULL);
+    if (!find_range(v, values->numel, 1, 1, &low, &high, "max")) return tpi_after(values, NULL);
     tp_tensor *counts = tpi_empty((tp_ints){&bins, 1}, TP_FLOAT64, tpi_device(self));
     if (!counts || !tpi_fill_data(counts, tp_int(0))) return tpi_after(values, tpi_after(counts, NULL));
     for (int64_t i = 0; i < values->numel; i++) {
@@ -140,20 +140,27 @@ static bool check_histogram(tp_tensor *self, tp_tensor *weight) {
            tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected shape %s like self, got %s", tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(weight)));
 }
 
-bool tpi_native_histogram(tp_tensor *self, int64_t bins, double low, double high, tp_tensor *weight, bool density, tp_tensor **out) {
-    if (!check_histogram(self, weight)) return false;
-    if (bins <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected a positive number, got %lld", (long long)bins);
-    tp_tensor *values = doubles(self);
-    if (!values) return false;
-    if (low != low) low = high = 0; /* not given */
+/* bins + 1 edges from low to high, exact at both ends: owned. */
+static tp_tensor *even_edges(int64_t bins, double low, double high, tp_device device) {
     int64_t count = bins + 1;
-    bool ok = find_range((const double *)(const void *)values->data, values->numel, &low, &high, 0.5, "range");
-    tpi_release(values);
-    tp_tensor *edges = ok ? tpi_empty((tp_ints){&count, 1}, TP_FLOAT64, tpi_device(self)) : NULL;
-    if (!edges) return false;
+    tp_tensor *edges = tpi_empty((tp_ints){&count, 1}, TP_FLOAT64, device);
+    if (!edges) return NULL;
     double *e = (double *)(void *)edges->data, step = (high - low) / (double)bins;
     for (int64_t i = 0; i <= bins; i++) e[i] = i <= bins / 2 ? low + step * (double)i : high - step * (double)(bins - i);
-    return histogram_over(self, edges, true, weight, density, out);
+    return edges;
+}
+
+bool tpi_native_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_tensor *weight, bool density, tp_tensor **out) {
+    if (!check_histogram(self, weight)) return false;
+    if (bins <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected a positive number, got %lld", (long long)bins);
+    if (range.v && range.n != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'range': expected two numbers, got %lld", (long long)range.n);
+    tp_tensor *values = doubles(self);
+    if (!values) return false;
+    double low = range.v ? range.v[0] : 0, high = range.v ? range.v[1] : 0;
+    bool ok = find_range((const double *)(const void *)values->data, range.v ? 0 : values->numel, 1, 0.5, &low, &high, "range");
+    tpi_release(values);
+    tp_tensor *edges = ok ? even_edges(bins, low, high, tpi_device(self)) : NULL;
+    return edges && histogram_over(self, edges, true, weight, density, out);
 }
 
 bool tpi_native_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tensor *weight, bool density, tp_tensor **out) {
@@ -162,4 +169,84 @@ bool tpi_native_histogram_bins_tensor(tp_tensor *self, tp_tensor *bins, tp_tenso
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected a vector of at least two edges, got shape %s", tpi_shape_text(tpi_shape(bins)));
     tp_tensor *edges = doubles(bins);
     return edges && histogram_over(self, edges, false, weight, density, out);
+}
+
+/* ---- histogramdd: points (..., n) in n dims ---- */
+tp_tensors tpi_native_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats range, tp_tensor *weight, bool density) {
+    (void)weight, (void)density;
+    tp_tensors none = {NULL, 0}, out = none;
+    if (!check_histogram(self, NULL)) return none;
+    int64_t n = self->ndim ? self->shape[self->ndim - 1] : 0;
+    if (self->ndim < 2 || bins.n != n)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'bins': expected one for each of the coordinates in points of shape (..., n), got %lld for %s", (long long)bins.n,
+                        tpi_shape_text(tpi_shape(self))), none;
+    if (range.v && range.n != 2 * n) return tpi_fail(TP_ERR_RUNTIME, "argument 'range': expected %lld numbers, got %lld", (long long)(2 * n), (long long)range.n), none;
+    tp_tensor *values = doubles(self);
+    out.v = values ? tpi_malloc(sizeof *out.v * (size_t)(n + 1)) : NULL;
+    for (int64_t i = 0; out.v && i < n; i++) {
+        double low = range.v ? range.v[2 * i] : 0, high = range.v ? range.v[2 * i + 1] : 0;
+        bool fine = bins.v[i] > 0 || tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected positive numbers, got %lld", (long long)bins.v[i]);
+        fine = fine && find_range((const double *)(const void *)values->data + i, range.v ? 0 : values->numel / n, n, 0.5, &low, &high, "range");
+        tp_tensor *edges = fine ? even_edges(bins.v[i], low, high, tpi_device(self)) : NULL;
+        out.v[out.n] = edges ? tpi_after(edges, tpi_as_dtype_data(edges, self->dtype)) : NULL;
+        if (!out.v[out.n]) {
+            tpi_release_list(out);
+            out = none;
+            break;
+        }
+        out.n++;
+    }
+    tpi_release(values);
+    return out;
+}
+
+/* hist (zeroed, of the bins' shape) gets each point's weight; density divides by the total and each bin's volume. */
+static void fill_histogramdd(double *hist, const bins_of *b, int64_t n, const double *points, const double *w, int64_t count, bool density) {
+    int64_t cells = 1;
+    double total = 0;
+    for (int64_t d = 0; d < n; d++) cells *= b[d].n;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t cell = 0;
+        for (int64_t d = 0; d < n && cell >= 0; d++) {
+            int64_t at = bin_in(&b[d], points[i * n + d]);
+            cell = at < 0 ? -1 : cell * b[d].n + at;
+        }
+        if (cell >= 0) hist[cell] += w ? w[i] : 1;
+    }
+    for (int64_t c = 0; c < cells; c++) total += hist[c];
+    for (int64_t c = 0; density && c < cells; c++) {
+        double volume = 1;
+        for (int64_t d = n - 1, rest = c; d >= 0; d--) {
+            int64_t at = rest % b[d].n;
+            volume *= b[d].edge[at + 1] - b[d].edge[at];
+            rest /= b[d].n;
+        }
+        hist[c] /= total * volume;
+    }
+}
+
+tp_tensor *tpi_native_histogramdd(tp_tensor *self, tp_tensors bins, tp_tensor *weight, bool density) {
+    if (!check_histogram(self, NULL)) return NULL;
+    int64_t n = self->ndim ? self->shape[self->ndim - 1] : 0, count = n ? self->numel / n : 0, shape[TP_MAX_DIMS];
+    if (self->ndim < 2 || bins.n != n || n > TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'bins': expected edges for each of the coordinates in points of shape (..., n), got %lld for %s", (long long)bins.n,
+                        tpi_shape_text(tpi_shape(self)));
+    if (weight && weight->numel != count)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected one for each of %lld points, got shape %s", (long long)count, tpi_shape_text(tpi_shape(weight)));
+    tp_tensor *edges[TP_MAX_DIMS] = {NULL}, *values = doubles(self), *w = values && weight ? doubles(weight) : NULL, *hist = NULL, *out = NULL;
+    bins_of axes[TP_MAX_DIMS];
+    bool ok = values && (!weight || w);
+    for (int64_t d = 0; ok && d < n; d++) {
+        ok = (bins.v[d]->ndim == 1 && bins.v[d]->numel >= 2) ||
+             tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected vectors of at least two edges, got shape %s", tpi_shape_text(tpi_shape(bins.v[d])));
+        ok = ok && (edges[d] = doubles(bins.v[d]));
+        if (ok) axes[d] = (bins_of){.edge = (const double *)(const void *)edges[d]->data, .n = shape[d] = edges[d]->numel - 1};
+    }
+    if (ok && (hist = tpi_empty(tp_ints_view(shape, n), TP_FLOAT64, tpi_device(self))) && tpi_fill_data(hist, tp_int(0))) {
+        fill_histogramdd((double *)(void *)hist->data, axes, n, (const double *)(const void *)values->data, w ? (const double *)(const void *)w->data : NULL, count, density);
+        out = tpi_as_dtype_data(hist, self->dtype);
+    }
+    for (int64_t d = 0; d < n && d < TP_MAX_DIMS; d++) tpi_release(edges[d]);
+    tpi_release(values), tpi_release(w), tpi_release(hist);
+    return out;
 }

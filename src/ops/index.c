@@ -44,7 +44,7 @@ static bool check_source(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tens
     if (d < 0) return false;
     bool fits = source->ndim == self->ndim || (self->ndim <= 1 && source->ndim <= 1 && source->numel == index->numel);
     for (int i = 0; i < self->ndim && fits && source->ndim == self->ndim; i++) fits = source->shape[i] == (i == d ? index->numel : self->shape[i]);
-    return fits || tpi_refuse(TP_ERR_INDEX, "argument 'source': expected self's shape %s with size %lld at dimension %d, got %s", tpi_shape_text(tpi_shape(self)),
+    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument 'source': expected self's shape %s with size %lld at dimension %d, got %s", tpi_shape_text(tpi_shape(self)),
                               (long long)index->numel, d, tpi_shape_text(tpi_shape(source)));
 }
 

@@ -166,6 +166,8 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
 tp_tensor *tpi_compose_masked_fill_tensor(tp_tensor *self, tp_tensor *mask, tp_tensor *value) {
     if (value->ndim != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'value': expected a zero-dimensional tensor, got shape %s", tpi_shape_text(tpi_shape(value)));
+    if (tp_dtype_is_complex((tp_dtype)value->dtype) && !tp_dtype_is_complex((tp_dtype)self->dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'value': a complex value cannot be converted to %s without overflow", tp_dtype_name((tp_dtype)self->dtype));
     tp_tensor *same = value->dtype == self->dtype ? tpi_retain(value) : tpo_to_dtype(value, self->dtype);
     return tpi_after(same, same ? tpo_where(mask, tp_operand_tensor(same), tp_operand_tensor(self)) : NULL);
 }
@@ -174,5 +176,12 @@ tp_tensors tpi_compose_where_condition(tp_tensor *condition) {
     tp_tensor *rows = tpo_nonzero(condition);
     tp_tensors list = rows ? tpo_unbind(rows, 1) : (tp_tensors){NULL, 0};
     tpi_release(rows);
+    return list;
+}
+
+tp_tensors tpi_compose_nonzero_numpy(tp_tensor *self) {
+    tp_tensor *some = self->ndim ? tpi_retain(self) : tpo_unsqueeze(self, 0);
+    tp_tensors list = some ? tpi_compose_where_condition(some) : (tp_tensors){NULL, 0};
+    tpi_release(some);
     return list;
 }

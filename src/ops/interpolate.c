@@ -162,8 +162,8 @@ static tp_tensor *finish_bytes(tp_tensor *y) {
     return out;
 }
 
-/* Forward from an input of input_shape to output_size, or back. scales: one per spatial dim, NaN where not given. */
-static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners, bool antialias, const double *scales, bool back) {
+/* Forward from an input of input_shape to output_size, or back. scales: one per spatial dim, NaN (or none at all) where not given. */
+static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales, bool back) {
     int n = (int)output_size.n;
     bool bytes = t->dtype == TP_UINT8;
     tp_dtype compute = bytes ? TP_FLOAT32 : tpi_compute_dtype(t, "input");
@@ -179,20 +179,17 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
     for (int i = 0; x && i < n; i++) {
         int dim = back ? 2 + i : 1 + n - i; /* forward from the last dim on, back from the first */
         plan p;
-        if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2], scales[dim - 2])) return tpi_release(x), NULL;
+        if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2], scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT)) return tpi_release(x), NULL;
         x = along(x, dim, &p.taps, back);
         free_plan(&p);
     }
     return bytes ? finish_bytes(x) : tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
 }
 
-tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias, double scale_0, double scale_1, double scale_2) {
-    double scales[3] = {scale_0, scale_1, scale_2};
+tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales) {
     return resample(self, tpi_shape(self), output_size, mode, align_corners, antialias, scales, false);
 }
 
-tp_tensor *tpi_native_resample_backward(tp_tensor *grad, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners, bool antialias, double scale_0,
-                                        double scale_1, double scale_2) {
-    double scales[3] = {scale_0, scale_1, scale_2};
+tp_tensor *tpi_native_resample_backward(tp_tensor *grad, tp_ints input_shape, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales) {
     return resample(grad, input_shape, output_size, mode, align_corners, antialias, scales, true);
 }

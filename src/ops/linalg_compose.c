@@ -52,7 +52,7 @@ tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, 
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     tpi_bag bag = {0};
     int64_t m = row_count(self), n = column_count(self), shape[TP_MAX_DIMS];
-    tp_tensor *square = self;
+    tp_tensor *square = n > m ? columns(&bag, self, 0, m) : self;
     if (m > n) {
         memcpy(shape, self->shape, sizeof *shape * (size_t)self->ndim);
         shape[self->ndim - 1] = m - n;
@@ -197,9 +197,10 @@ tp_tensor *tpi_compose_tensorsolve(tp_tensor *self, tp_tensor *other, tp_ints di
 
 /* 1, x, x^2, ... by repeated products, which keeps integers exact. */
 tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
-    if (x->ndim < 1) { /* one element, as a vector */
-        tp_tensor *row = tpo_unsqueeze(x, 0);
-        return tpi_after(row, row ? tpi_compose_linalg_vander(row, N) : NULL);
+    bool whole = tpi_dtype_category[x->dtype] & (TPI_CAT_BOOL | TPI_CAT_INT) && x->dtype != TP_INT64;
+    if (x->ndim < 1 || whole) { /* powers of whole numbers are int64 */
+        tp_tensor *as = x->ndim < 1 ? tpo_unsqueeze(x, 0) : tpo_to_dtype(x, TP_INT64);
+        return as ? tpi_after(as, tpi_compose_linalg_vander(as, N)) : NULL;
     }
     int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
     if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);
@@ -211,4 +212,59 @@ tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
     for (int64_t i = 0; i < n; i++) tpi_release(power[i]);
     tpi_delete(power, sizeof *power * (size_t)n);
     return out;
+}
+
+/* ---- Thresholds given as tensors ---- */
+/* max(atol, rtol * the largest singular value), in a shape that broadcasts against the values (..., k). */
+static tp_tensor *thresholds(tpi_bag *bag, tp_tensor *matrices, tp_tensor *values, tp_tensor *atol, tp_tensor *rtol) {
+    tp_tensor *largest = tpi_put(bag, tpo_amax(values, TP_INTS(-1), true)), *limit = NULL;
+    int64_t m = row_count(matrices), n = column_count(matrices);
+    double eps = values->dtype == TP_FLOAT32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
+    if (rtol) limit = times(bag, as_column(bag, rtol), largest);
+    else if (!atol) limit = largest ? tpi_put(bag, tpo_mul(TP_OPERAND(largest), tp_operand_double((double)(m > n ? m : n) * eps))) : NULL;
+    if (!atol) return limit;
+    tp_tensor *least = tpi_put(bag, tpo_to_dtype(as_column(bag, atol), (tp_dtype)values->dtype));
+    return limit ? tpi_put(bag, tpo_maximum(least, limit)) : least;
+}
+
+static bool check_matrices(const tp_tensor *t) {
+    return t->ndim >= 2 || tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(t)));
+}
+
+tp_tensor *tpi_compose_matrix_rank_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *rtol, bool hermitian) {
+    if (!check_matrices(self)) return NULL;
+    tpi_bag bag = {0};
+    tp_tensor *values = tpi_put(&bag, hermitian ? tpo_linalg_eigvalsh(self, "L") : tpo_linalg_svdvals(self, NULL));
+    if (hermitian && values) values = tpi_put(&bag, tpo_abs(values));
+    tp_tensor *limit = values ? thresholds(&bag, self, values, atol, rtol) : NULL;
+    tp_tensor *above = limit ? tpi_put(&bag, tpo_gt(values, TP_OPERAND(limit))) : NULL;
+    return tpi_empty_bag(&bag, above ? tpo_sum(above, TP_INTS(-1), false, TP_NO_DTYPE) : NULL);
+}
+
+tp_tensor *tpi_compose_pinv_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *rtol, bool hermitian) {
+    if (!check_matrices(self)) return NULL;
+    tpi_bag bag = {0};
+    tp_tensor *part[3] = {NULL}, *u, *s, *vh;
+    if (hermitian) {
+        if (!tpo_linalg_eigh(self, "L", part)) return NULL;
+        s = tpi_put(&bag, part[0]), u = tpi_put(&bag, part[1]), vh = adjoint(&bag, u);
+    } else {
+        if (!tpo_linalg_svd(self, false, NULL, part)) return NULL;
+        u = tpi_put(&bag, part[0]), s = tpi_put(&bag, part[1]), vh = tpi_put(&bag, part[2]);
+    }
+    tp_tensor *size = hermitian ? tpi_put(&bag, tpo_abs(s)) : s, *limit = size ? thresholds(&bag, self, size, atol, rtol) : NULL;
+    tp_tensor *kept = limit ? tpi_put(&bag, tpo_gt(size, TP_OPERAND(limit))) : NULL, *inverse = kept ? tpi_put(&bag, tpo_reciprocal(s)) : NULL;
+    tp_tensor *weights = inverse ? tpi_put(&bag, tpo_where(kept, TP_OPERAND(inverse), tp_operand_int(0))) : NULL;
+    tp_tensor *right = weights ? times(&bag, as_column(&bag, weights), adjoint(&bag, u)) : NULL;
+    return tpi_empty_bag(&bag, right ? tpo_matmul(adjoint(&bag, vh), right) : NULL);
+}
+
+tp_tensor *tpi_compose_norm_except_dim(tp_tensor *v, int64_t power, int64_t dim) {
+    if (dim == -1) return tpo_norm(v, tp_int(power), tp_no_ints(), false, TP_NO_DTYPE);
+    if (v->ndim == 0 || (dim != 0 && dim != v->ndim - 1))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected -1, 0 or the last of %d dimensions, got %lld", v->ndim, (long long)dim);
+    int64_t others[TP_MAX_DIMS], n = 0;
+    for (int d = 0; d < v->ndim; d++)
+        if (d != dim) others[n++] = d;
+    return n ? tpo_norm(v, tp_int(power), tp_ints_view(others, n), true, TP_NO_DTYPE) : tpo_abs(v);
 }

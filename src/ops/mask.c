@@ -145,7 +145,7 @@ static tp_tensor *spread_to(tp_tensor *t, tp_ints shape, bool mask) {
 }
 
 static bool check_mask(const tp_tensor *mask) {
-    return mask->dtype == TP_BOOL || tpi_refuse(TP_ERR_TYPE, "argument 'mask': expected a tensor of bool, got %s", tp_dtype_name(mask->dtype));
+    return mask->dtype == TP_BOOL || tpi_refuse(TP_ERR_RUNTIME, "argument 'mask': expected a tensor of bool, got %s", tp_dtype_name(mask->dtype));
 }
 
 tp_tensor *tpi_native_masked_select(tp_tensor *self, tp_tensor *mask) {
@@ -225,4 +225,26 @@ tp_tensor *tpi_native_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, 
     tpi_release(flags);
     tpi_release(from);
     return ok ? out : tpi_after(out, NULL);
+}
+
+/* ---- fill_diagonal ---- */
+bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
+    if (self->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d", self->ndim);
+    int64_t rows = self->shape[0], least = rows, step = 0, itemsize = (int64_t)tpi_itemsize(self);
+    for (int d = 0; d < self->ndim; d++) {
+        if (self->ndim > 2 && self->shape[d] != rows)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': all dimensions of input must be of equal length, got shape %s", tpi_shape_text(tpi_shape(self)));
+        least = self->shape[d] < least ? self->shape[d] : least;
+        step += self->strides[d];
+    }
+    char element[16];
+    tpi_store_scalar(element, (tp_dtype)self->dtype, value);
+    for (int64_t i = 0; i < least; i++) memcpy(self->data + i * step * itemsize, element, (size_t)itemsize);
+    if (!wrap || self->ndim != 2 || rows <= self->shape[1] + 1) return true;
+    int64_t columns = self->shape[1]; /* the diagonal starts again one row below where it ended */
+    for (int64_t row = columns + 1; row < rows; row++) {
+        int64_t at = row % (columns + 1);
+        if (at < columns) memcpy(self->data + (row * self->strides[0] + at * self->strides[1]) * itemsize, element, (size_t)itemsize);
+    }
+    return true;
 }

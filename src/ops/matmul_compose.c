@@ -315,7 +315,12 @@ static tp_tensor *identity_like(tp_tensor *self) {
 tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
     if (self->ndim < 2 || last_size(self, 1) != last_size(self, 2))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected square matrices, got shape %s", tpi_shape_text(tpi_shape(self)));
-    if (n == 0) return identity_like(self);
+    if (n == 0) { /* a function of self all the same: its derivative is zero */
+        tp_tensor *one = identity_like(self), *always = one ? tpo_ones(tp_ints_view(self->shape, 0), TP_BOOL, tpi_device(self)) : NULL;
+        tp_tensor *power = always ? tpo_where(always, TP_OPERAND(one), TP_OPERAND(self)) : NULL;
+        tpi_release(always);
+        return tpi_after(one, power);
+    }
     tp_tensor *base = n < 0 ? tpo_linalg_inv(self) : tpi_retain(self), *power = NULL;
     uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
     while (base) {
@@ -330,4 +335,13 @@ tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
     if (!base) power = tpi_after(power, NULL);
     tpi_release(base);
     return power;
+}
+
+tp_tensor *tpi_compose_tensordot_count(tp_tensor *self, tp_tensor *other, int64_t dims) {
+    if (dims < 0 || dims > self->ndim || dims > other->ndim)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected 0 to the number of dims of both tensors, got %lld for shapes %s and %s", (long long)dims,
+                        tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
+    int64_t last[TP_MAX_DIMS], first[TP_MAX_DIMS];
+    for (int64_t i = 0; i < dims; i++) last[i] = self->ndim - dims + i, first[i] = i;
+    return tpo_tensordot(self, other, tp_ints_view(last, dims), tp_ints_view(first, dims));
 }

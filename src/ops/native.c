@@ -3,22 +3,22 @@
 
 bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected) {
     return t->dtype == expected ||
-           tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor of %s, got %s", name, tp_dtype_name(expected), tp_dtype_name(t->dtype));
+           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of %s, got %s", name, tp_dtype_name(expected), tp_dtype_name(t->dtype));
 }
 
 bool tpi_check_same_dtype(const tp_tensor *t, const char *name, const tp_tensor *as, const char *as_name) {
-    return t->dtype == as->dtype || tpi_refuse(TP_ERR_TYPE, "argument '%s': expected %s like '%s', got %s", name, tp_dtype_name(as->dtype), as_name,
+    return t->dtype == as->dtype || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s like '%s', got %s", name, tp_dtype_name(as->dtype), as_name,
                                                tp_dtype_name(t->dtype));
 }
 
 bool tpi_check_not_complex(const tp_tensor *t, const char *name) {
     return !tp_dtype_is_complex(t->dtype) ||
-           tpi_refuse(TP_ERR_TYPE, "argument '%s': complex numbers have no order, expected a real tensor, got %s", name, tp_dtype_name(t->dtype));
+           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': complex numbers have no order, expected a real tensor, got %s", name, tp_dtype_name(t->dtype));
 }
 
 tp_tensor *tpi_index_data(tp_tensor *index, const char *name) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_TYPE, "argument '%s': expected a tensor of int64 or int32, got %s", name, tp_dtype_name(index->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a tensor of int64 or int32, got %s", name, tp_dtype_name(index->dtype));
     tp_tensor *wide = tpi_as_dtype_data(index, TP_INT64);
     if (!wide) return NULL;
     return tpi_after(wide, tpi_contiguous_data(wide));

@@ -48,6 +48,7 @@ tp_tensor *tpi_compose_norm_second(tp_tensor *a, tp_tensor *b, tp_tensor *s, tp_
 tp_tensor *tpi_compose_group_norm(tp_tensor *input, int64_t groups, tp_tensor *weight, tp_tensor *bias, double eps) {
     if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected at least 2 dimensions for input tensor but received %d", input->ndim);
     int64_t images = input->shape[0], channels = input->shape[1], plane = 1;
+    if (channels == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected number of channels to be greater than 0, got 0");
     for (int i = 2; i < input->ndim; i++) plane *= input->shape[i];
     tp_tensor *out[3] = {NULL};
     if (!tpo_native_group_norm(input, weight, bias, images, channels, plane, groups, eps, out)) return NULL;
@@ -123,7 +124,8 @@ tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, doubl
     return tpi_empty_bag(&bag, tpo_div(tp_operand_tensor(input), tp_operand_tensor(power)));
 }
 
-tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, int64_t dim) {
+tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, double eps, int64_t dim) {
+    (void)eps; /* PyTorch ignores it too */
     tpi_bag bag = {0};
     tp_tensor *plain = tpi_put(&bag, tpi_detached(logits));
     tp_tensor *noise = tpi_put(&bag, plain ? tpo_exponential(plain, 1.0, NULL) : NULL);

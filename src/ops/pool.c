@@ -14,14 +14,14 @@ static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (
 /* Splits a shape of n spatial dims behind one or two others into planes; sets c->x. */
 static bool planes_of(tpi_conv *c, tp_ints shape, int n, const char *name) {
     if (shape.n != n + 1 && shape.n != n + 2)
-        return tpi_refuse(TP_ERR_RUNTIME, "%s: Expected %dD or %dD tensor for argument '%s', but got %s", name, n + 1, n + 2, "input", tpi_shape_text(shape));
+        return tpi_refuse(strncmp(name, "adaptive", 8) ? TP_ERR_RUNTIME : TP_ERR_VALUE, "%s: Expected %dD or %dD tensor for argument '%s', but got %s", name, n + 1, n + 2, "input", tpi_shape_text(shape));
     *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
     for (int64_t i = 0; i < shape.n - n; i++) c->batch *= shape.v[i];
     for (int i = 0; i < n; i++) c->x[3 - n + i] = shape.v[shape.n - n + i];
     for (int i = 0; i < 3; i++)
         if (c->x[i] == 0)
             return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'input': expected non-zero sizes in the pooled dims, got %s", name, tpi_shape_text(shape));
-    if (shape.n == n + 2 && shape.v[1] == 0)
+    if (shape.v[shape.n - n - 1] == 0)
         return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'input': expected a non-zero number of channels, got %s", name, tpi_shape_text(shape));
     return true;
 }

@@ -19,17 +19,6 @@ static const char *method_of(const char *mode, int n) {
                     n + 2, mode);
 }
 
-/* To the sizes `out`; scale: what places the samples, NaN when the sizes do. */
-static tp_tensor *interpolate(tp_tensor *input, int n, const int64_t *out, double scale, const char *mode, bool align_corners, bool antialias) {
-    if (align_corners && (!strncmp(mode, "nearest", 7) || !strcmp(mode, "area")))
-        return tpi_fail(TP_ERR_VALUE, "argument 'align_corners': align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
-    if (antialias && strcmp(mode, "bilinear") && strcmp(mode, "bicubic"))
-        return tpi_fail(TP_ERR_VALUE, "argument 'antialias': Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input");
-    if (!strcmp(mode, "area")) return tpo_adaptive_avg_pool(input, tp_ints_view(out, n), n);
-    const char *method = method_of(mode, n);
-    return method ? tpo_resample(input, tp_ints_view(out, n), method, align_corners, antialias, scale, scale, scale) : NULL;
-}
-
 /* How many spatial dims there are; 0 and an error if not one to three. */
 static int spatial_dims(const tp_tensor *input) {
     if (input->ndim >= 3 && input->ndim <= 5) return input->ndim - 2;
@@ -37,18 +26,40 @@ static int spatial_dims(const tp_tensor *input) {
     return 0;
 }
 
-tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, const char *mode, bool align_corners, bool antialias) {
-    int n = spatial_dims(input);
-    int64_t out[3];
-    if (!n || !tpi_expand_ints("size", size, n, NULL, out)) return NULL;
-    return interpolate(input, n, out, TP_NO_FLOAT, mode, align_corners, antialias);
+static bool check_interpolate(const char *mode, int n, bool sized, bool scaled, int64_t align_corners, int64_t recompute, bool antialias) {
+    if (sized && scaled) return tpi_refuse(TP_ERR_VALUE, "only one of size or scale_factor should be defined");
+    if (!sized && !scaled) return tpi_refuse(TP_ERR_VALUE, "either size or scale_factor should be defined");
+    if (sized && recompute == 1) return tpi_refuse(TP_ERR_VALUE, "argument 'recompute_scale_factor': not meaningful with an explicit size");
+    if (align_corners != TP_NONE && (!strncmp(mode, "nearest", 7) || !strcmp(mode, "area")))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'align_corners': align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+    if (antialias && (n != 2 || (strcmp(mode, "bilinear") && strcmp(mode, "bicubic"))))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'antialias': Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input");
+    return true;
 }
 
-tp_tensor *tpi_compose_interpolate_scale(tp_tensor *input, double scale_factor, const char *mode, bool align_corners, bool recompute_scale_factor, bool antialias) {
+/* The sizes that factors give; one factor serves for all dims. */
+static bool scaled_sizes(const tp_tensor *input, int n, tp_floats factor, int64_t *out, double *each) {
+    if (factor.n != 1 && factor.n != n)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'scale_factor': expected one for each of %d spatial dims, got %lld", n, (long long)factor.n);
+    for (int i = 0; i < n; i++) {
+        each[i] = factor.v[factor.n == 1 ? 0 : i];
+        out[i] = (int64_t)floor((double)input->shape[2 + i] * each[i]);
+    }
+    return true;
+}
+
+tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, tp_floats scale_factor, const char *mode, int64_t align_corners, int64_t recompute, bool antialias) {
     int n = spatial_dims(input);
     int64_t out[3];
-    for (int i = 0; i < n; i++) out[i] = (int64_t)floor((double)input->shape[2 + i] * scale_factor);
-    return n ? interpolate(input, n, out, recompute_scale_factor ? TP_NO_FLOAT : scale_factor, mode, align_corners, antialias) : NULL;
+    double each[3];
+    if (!n || !check_interpolate(mode, n, size.v, scale_factor.v, align_corners, recompute, antialias)) return NULL;
+    if (size.v && size.n != 1 && size.n != n)
+        return tpi_fail(TP_ERR_VALUE, "argument 'size': expected one for each of %d spatial dims, got %lld", n, (long long)size.n);
+    if (size.v ? !tpi_expand_ints("size", size, n, NULL, out) : !scaled_sizes(input, n, scale_factor, out, each)) return NULL;
+    if (!strcmp(mode, "area")) return tpo_adaptive_avg_pool(input, tp_ints_view(out, n), n);
+    const char *method = method_of(mode, n);
+    bool placed = !size.v && recompute != 1;
+    return method ? tpo_resample(input, tp_ints_view(out, n), method, align_corners == 1, antialias, placed ? (tp_floats){each, n} : tp_no_floats()) : NULL;
 }
 
 /* ---- Sampling ---- */

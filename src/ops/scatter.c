@@ -97,7 +97,8 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
     tpi_walk_seek(&w, 0);
     for (int64_t i = 0; i < span; i++, tpi_walk_next(&w)) {
         int64_t v = at[w.offset[0]];
-        if (v < 0 || v >= size) return tpi_index_error("index", v, dim, size);
+        if (v < 0 || v >= size) /* PyTorch's RuntimeError, unlike other bad indices */
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'index': index %lld is out of bounds for dimension %d with size %lld", (long long)v, dim, (long long)size);
     }
     return true;
 }
@@ -105,7 +106,7 @@ static bool check_bounds(const tp_tensor *index, int dim, int64_t size) {
 /* The index as int64 with whatever strides it has: owned. */
 static tp_tensor *wide_index(tp_tensor *index) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_TYPE, "argument 'index': expected a tensor of int64 or int32, got %s", tp_dtype_name(index->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'index': expected a tensor of int64 or int32, got %s", tp_dtype_name(index->dtype));
     return tpi_as_dtype_data(index, TP_INT64);
 }
 

@@ -30,7 +30,8 @@ static int dim_of(tp_tensor *self, int64_t dim) {
 }
 
 tp_tensors tpi_compose_unbind(tp_tensor *self, int64_t dim) {
-    int d = dim_of(self, dim);
+    if (self->ndim == 0) return tpi_fail(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions", (long long)dim), no_list;
+    int d = TPI_DIM(self, dim);
     tp_tensors list = d < 0 ? no_list : list_of(self->shape[d]);
     for (int64_t i = 0; list.v && i < self->shape[d]; i++)
         if (!push(&list, tpo_select(self, d, i))) return drop(list);
@@ -187,3 +188,41 @@ tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
     }
     return list;
 }
+
+/* Whole numbers from a tensor of them: a single one counts sections, a vector lists where to cut. */
+tp_tensors tpi_compose_tensor_split_tensor(tp_tensor *self, tp_tensor *indices, int64_t dim) {
+    if (indices->ndim > 1 || (tp_dtype)indices->dtype != TP_INT64) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'tensor_indices_or_sections': expected int64 with at most one dimension, got %s of shape %s", tp_dtype_name((tp_dtype)indices->dtype),
+                 tpi_shape_text(tpi_shape(indices)));
+        return no_list;
+    }
+    tp_tensor *flat = tpi_contiguous_data(indices);
+    if (!flat) return no_list;
+    const int64_t *v = (const int64_t *)(const void *)flat->data;
+    tp_tensors list = indices->ndim == 0 ? tpi_compose_tensor_split(self, v[0], dim) : tpi_compose_tensor_split_indices(self, tp_ints_view(v, flat->numel), dim);
+    tpi_release(flat);
+    return list;
+}
+
+/* ---- Copies of lists: takes the list over ---- */
+static tp_tensors copied(tp_tensors list) {
+    tp_tensors out = list.v ? list_of(list.n) : no_list;
+    for (int64_t i = 0; out.v && i < list.n; i++)
+        if (!push(&out, tpo_clone(list.v[i], TP_CONTIGUOUS))) out = drop(out);
+    if (list.v) tpi_release_list(list);
+    return out;
+}
+tp_tensors tpi_compose_unbind_copy(tp_tensor *self, int64_t dim) { return copied(tpi_compose_unbind(self, dim)); }
+tp_tensors tpi_compose_split_copy(tp_tensor *self, int64_t split_size, int64_t dim) { return copied(tpi_compose_split(self, split_size, dim)); }
+tp_tensors tpi_compose_split_sizes_copy(tp_tensor *self, tp_ints split_sizes, int64_t dim) { return copied(tpi_compose_split_sizes(self, split_sizes, dim)); }
+
+/* ---- The same for each tensor of a list ---- */
+static tp_tensors each_of(tp_tensors tensors, tp_tensor *(*as)(tp_tensor *t)) {
+    tp_tensors list = list_of(tensors.n);
+    for (int64_t i = 0; list.v && i < tensors.n; i++)
+        if (!push(&list, as(tensors.v[i]))) return drop(list);
+    return list;
+}
+tp_tensors tpi_compose_atleast_1d_each(tp_tensors tensors) { return each_of(tensors, tpo_atleast_1d); }
+tp_tensors tpi_compose_atleast_2d_each(tp_tensors tensors) { return each_of(tensors, tpo_atleast_2d); }
+tp_tensors tpi_compose_atleast_3d_each(tp_tensors tensors) { return each_of(tensors, tpo_atleast_3d); }

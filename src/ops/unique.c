@@ -47,8 +47,7 @@ static bool give_out(const groups *g, tp_tensor *rows, size_t slice, tp_ints sha
     return true;
 }
 
-bool tpi_native_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, tp_tensor **out) {
-    (void)sorted; /* sorting is how duplicates are found */
+static bool unique_elements(tp_tensor *self, bool return_inverse, bool return_counts, tp_tensor **out) {
     if (!tpi_check_not_complex(self, "self")) return false;
     tp_tensor *flat = tpi_contiguous_data(self);
     groups g = {0};
@@ -171,6 +170,11 @@ static bool unique_slices(tp_tensor *self, int64_t dim, bool by_order, bool inve
     tpi_mfree(g.group);
     slices_free(&s);
     return ok;
+}
+
+bool tpi_native_unique(tp_tensor *self, bool sorted, bool return_inverse, bool return_counts, int64_t dim, tp_tensor **out) {
+    (void)sorted; /* sorting is how duplicates are found */
+    return dim == TP_NONE ? unique_elements(self, return_inverse, return_counts, out) : unique_slices(self, dim, true, return_inverse, return_counts, out);
 }
 
 bool tpi_native_unique_dim(tp_tensor *self, int64_t dim, bool sorted, bool return_inverse, bool return_counts, tp_tensor **out) {

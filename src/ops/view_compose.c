@@ -133,3 +133,9 @@ tp_tensor *tpi_compose_atleast_3d(tp_tensor *self) {
     if (self->ndim == 1) return tpo_reshape(self, TP_INTS(1, self->shape[0], 1));
     return self->ndim == 2 ? tpo_unsqueeze(self, -1) : tpi_retain(self);
 }
+
+tp_tensor *tpi_compose_narrow_tensor(tp_tensor *self, int64_t dim, tp_tensor *start, int64_t length) {
+    if (start->ndim != 0 || !tp_dtype_is_integral((tp_dtype)start->dtype))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'start': start must be an 0-dim integral Tensor, got %s of shape %s", tp_dtype_name((tp_dtype)start->dtype), tpi_shape_text(tpi_shape(start)));
+    return tpi_compose_narrow(self, dim, tp_item_int(start), length);
+}

@@ -72,11 +72,14 @@ static char *public_default(const arg *a) {
     return c;
 }
 
+/* An option's name in its struct, whose first member is `size`. */
+static const char *member(const arg *a) { return strcmp(a->name, "size") ? a->name : "size_"; }
+
 static void write_options(text *t, const op *o) {
     put(t, "typedef struct tp_%s_options {\n    int64_t size TP_MEMBER((int64_t)sizeof(tp_%s_options));\n", o->cname, o->cname);
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
-        if (a->fallback) put(t, "    %s%s%s TP_MEMBER(%s);\n", types[a->type].c, space(a->type), a->name, public_default(a));
+        if (a->fallback) put(t, "    %s%s%s TP_MEMBER(%s);\n", types[a->type].c, space(a->type), member(a), public_default(a));
     }
     put(t, "} tp_%s_options;\n", o->cname);
 }
@@ -100,7 +103,7 @@ static void write_c_macro(text *t, const op *o, form f) {
     text defaults = {0};
     put(&defaults, ".size = (int64_t)sizeof(tp_%s_options)", o->cname);
     for (int i = 0; i < o->nargs; i++)
-        if (o->args[i].fallback) put(&defaults, ", .%s = %s", o->args[i].name, public_default(&o->args[i]));
+        if (o->args[i].fallback) put(&defaults, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
     char *inner = format("TPO_%s_", upper(name + 3));
     put(t, "#define %s(...) %s(__VA_ARGS__, )\n", name, inner);
     put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s, n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
@@ -227,14 +230,14 @@ static void write_wrapper(text *t, const op *o, form f) {
     if (has_options(o)) {
         put(t, "    tp_%s_options o_ = {.size = 0", o->cname);
         for (int i = 0; i < o->nargs; i++)
-            if (o->args[i].fallback) put(t, ", .%s = %s", o->args[i].name, public_default(&o->args[i]));
+            if (o->args[i].fallback) put(t, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
         put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
     }
     put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n", o->name);
     text args = {0};
     put(&args, "%s", "");
     if (f == FORM_OUT) put(&args, "out, ");
-    for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o_." : "", o->args[i].name);
+    for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o_." : "", o->args[i].fallback ? member(&o->args[i]) : o->args[i].name);
     if (f != FORM_PLAIN) {
         put(t, "    tp_tensor *r_ = tpo_%s%s(%s);\n", o->cname, form_suffix(f), args.s);
     } else if (o->plain) {

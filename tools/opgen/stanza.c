@@ -76,6 +76,7 @@ static type parse_type(const char **s, place at, char **written) {
     for (int i = 0; i < T_COUNT; i++)
         if (!strcmp(types[i].name, t)) return (type)i;
     if (!strcmp(t, "dtype")) return T_DTYPE;
+    if (!strcmp(t, "device")) return T_DEVICE;
     size_t n = strlen(t);
     if (!strncmp(t, "int[", 4)) return t[n - 1] == '?' ? T_INTS_OPT : T_INTS; /* int[2] */
     if (!strncmp(t, "float[", 6)) return t[n - 1] == '?' ? T_FLOATS_OPT : T_FLOATS;

@@ -152,10 +152,12 @@ static char *list_text(tensor_scope *s, const expr *e, vkind *kind) {
     for (int i = 0; i < e->n; i++) {
         tvalue v = tensor_expr(s, e->arg[i]);
         if (v.kind == V_TENSOR) *kind = V_TENSORS;
-        else if (v.kind != V_INT && v.kind != V_BOOL) fail(e->at, "a list holds integers or tensors");
+        else if (v.kind == V_FLOAT) *kind = V_FLOATS;
+        else if (v.kind != V_INT && v.kind != V_BOOL) fail(e->at, "a list holds numbers or tensors");
         put(&t, "%s%s", i ? ", " : "", v.c);
     }
     if (!e->n) return "(tp_ints){(const int64_t[]){0}, 0}";
+    if (*kind == V_FLOATS) return format("(tp_floats){(const double[]){%s}, %d}", t.s, e->n);
     return format(*kind == V_INTS ? "(tp_ints){(const int64_t[]){%s}, %d}" : "(tp_tensors){(tp_tensor *[]){%s}, %d}", t.s, e->n);
 }
 

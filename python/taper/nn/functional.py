@@ -65,7 +65,7 @@ softmax, softmin, log_softmax = _softmax("softmax"), _softmax("softmin"), _softm
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """Samples from the Gumbel-Softmax distribution; `hard` gives one-hot samples with the soft ones' gradient."""
-    return _op["gumbel_softmax"](logits, float(tau), hard, dim)
+    return _op["gumbel_softmax"](logits, float(tau), hard, eps, dim)
 
 
 # ---- Dropout ----
@@ -293,29 +293,10 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
 
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
     """Resizes the spatial dims to `size` or by `scale_factor`."""
-    if (size is None) == (scale_factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None else "either size or scale_factor should be defined")
-    if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear")
-    spatial = input.dim() - 2
-    if size is not None:
-        if isinstance(size, (list, tuple)) and len(size) != spatial:
-            raise ValueError(f"Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and output size of {size}")
-        if recompute_scale_factor:
-            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        size = [size] * spatial if not isinstance(size, (list, tuple)) else list(size)
-        return _op["interpolate"](input, size, mode, bool(align_corners), antialias)
-    scales = [scale_factor] * spatial if not isinstance(scale_factor, (list, tuple)) else list(scale_factor)
-    if len(scales) != spatial:
-        raise ValueError(f"Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}.")
-    if recompute_scale_factor or (mode == "area"):
-        return _op["interpolate"](input, [int(n * s) for n, s in zip(input.shape[2:], scales)], mode, bool(align_corners), antialias)
-    if len(set(scales)) == 1:
-        return _op["interpolate"](input, float(scales[0]), mode, bool(align_corners), False, antialias)
-    sizes = [int(n * s) for n, s in zip(input.shape[2:], scales)]
-    if mode == "nearest-exact" or mode == "nearest" or not antialias:
-        return _op["resample"](input, sizes, mode, bool(align_corners), antialias, *[float(s) for s in scales])
-    return _op["interpolate"](input, sizes, mode, bool(align_corners), antialias)
+    if scale_factor is not None and not isinstance(scale_factor, (list, tuple)):
+        scale_factor = [scale_factor]
+    return _op["interpolate"](input, size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners, recompute_scale_factor=recompute_scale_factor,
+                              antialias=antialias)
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
