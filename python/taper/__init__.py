@@ -20,7 +20,7 @@ from taper import autograd, backends, cuda, fft, functional, linalg, nn, overrid
 
 def __getattr__(name):  # what few programs use is loaded when they do
     from importlib import import_module
-    if name in ("func", "utils"):
+    if name in ("func", "signal", "utils"):
         return import_module("taper." + name)
     if name == "vmap":
         return import_module("taper._vmap").vmap

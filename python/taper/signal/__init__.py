@@ -1,0 +1,2 @@
+"""torch.signal: window functions."""
+from taper.signal import windows  # noqa: F401
