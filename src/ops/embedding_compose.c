@@ -53,6 +53,10 @@ static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
 tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_tensor *offsets, double max_norm, double norm_type, bool scale_grad_by_freq,
                                      const char *mode, bool sparse, tp_tensor *per_sample_weights, bool include_last_offset, int64_t padding_idx) {
     bool mean = !strcmp(mode, "mean"), max = !strcmp(mode, "max");
+    if (weight->dtype == TP_INT64 && tp_dtype_is_floating((tp_dtype)input->dtype)) { /* the order of PyTorch's first versions */
+        tp_tensor *table = input;
+        input = weight, weight = table;
+    }
     if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
     if (!mean && !max && strcmp(mode, "sum")) return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, got \"%s\"", mode);
     if (per_sample_weights && (mean || max))

@@ -217,6 +217,7 @@ tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
 /* ---- Thresholds given as tensors ---- */
 /* max(atol, rtol * the largest singular value), in a shape that broadcasts against the values (..., k). */
 static tp_tensor *thresholds(tpi_bag *bag, tp_tensor *matrices, tp_tensor *values, tp_tensor *atol, tp_tensor *rtol) {
+    if (column_count(values) == 0) return values; /* no values, and none is above another */
     tp_tensor *largest = tpi_put(bag, tpo_amax(values, TP_INTS(-1), true)), *limit = NULL;
     int64_t m = row_count(matrices), n = column_count(matrices);
     double eps = values->dtype == TP_FLOAT32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;

@@ -107,6 +107,7 @@ static tp_tensor *scaled(tpi_bag *bag, tp_tensor *t, tp_scalar factor) {
 
 tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, tp_scalar beta, tp_scalar alpha) {
     if (!check_vectors(vec1, "vec1", vec2, "vec2")) return NULL;
+    if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL) beta = tp_truth(tp_scalar_to_bool(beta)), alpha = tp_truth(tp_scalar_to_bool(alpha));
     tpi_bag bag = {0};
     tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
     if (!tp_scalar_to_bool(beta)) return tpi_empty_bag(&bag, tpi_retain(product));
