@@ -1,35 +1,59 @@
-/* The exponential and the error function, written so that loops over them vectorise. Where the instruction set multiplies and adds in
- * one step, they do. NaN stays NaN; what underflows, -inf included, gives 0. */
+/* Exponentials and the normal distribution function, written so that loops over them vectorise: no branches, few steps, short chains of
+ * steps that wait for each other. Where the instruction set multiplies and adds in one step, they do. NaN stays NaN; what underflows,
+ * -inf included, gives 0. */
 #ifndef TPI_VECTOR_MATH_H
 #define TPI_VECTOR_MATH_H
 #include <math.h>
 #include <stdint.h>
 
-#ifdef __FMA__
+#if defined(__FMA__) || defined(__aarch64__)
 #define TPI_FMA_F32(a, b, c) __builtin_fmaf(a, b, c)
 #define TPI_FMA_F64(a, b, c) __builtin_fma(a, b, c)
+#define TPI_ONE_STEP 1
 #else
 #define TPI_FMA_F32(a, b, c) ((a) * (b) + (c))
 #define TPI_FMA_F64(a, b, c) ((a) * (b) + (c))
+#define TPI_ONE_STEP 0
 #endif
 
-/* For arguments up to 89 (infinity is reached before), one unit in the last place: x = n ln 2 + r with |r| <= ln 2 / 2, and a polynomial of the least relative error for exp(r). Adding 1.5 * 2^23
- * rounds n into the low bits of z. 2^n is applied in two halves, so that denormal results and infinity come out. */
+typedef union tpi_bits32 {
+    float f;
+    uint32_t u;
+    int32_t i;
+} tpi_bits32;
+
+/* x - n ln 2 for a whole n, with ln 2 in two parts, the first of few digits. */
+static inline float tpi_less_ln2_f32(float n, float x) { return TPI_FMA_F32(n, 2.12194440e-4f, TPI_FMA_F32(n, -0.693359375f, x)); }
+
+/* exp(r) - 1 - r over r^2 for |r| <= ln 2 / 2, of the least relative error of exp(r). */
+static inline float tpi_exp_tail_f32(float r, float square) {
+    float high = TPI_FMA_F32(8.368745113e-03f, r, 4.166839079e-02f), low = TPI_FMA_F32(1.666652040e-01f, r, 4.999999343e-01f);
+    return TPI_FMA_F32(TPI_FMA_F32(1.381454003e-03f, square, high), square, low);
+}
+
+/* One unit in the last place: x = n ln 2 + r. Adding 1.5 * 2^23 rounds n into the low bits of z; 254 more are there for 2^n, which is applied
+ * in two halves, so that denormal results and infinity come out, each half with an exponent biased by 127. As whole numbers, the
+ * bits of z are cut off where the result is infinite anyway. */
 static inline float tpi_exp_f32(float x) {
-    x = x < -104.0f ? -104.0f : x;
-    union { float f; int32_t i; } z = {.f = TPI_FMA_F32(x, 1.44269504f, 12582912.0f)}, low, high;
-    float n = z.f - 12582912.0f, r = TPI_FMA_F32(n, 2.12194440e-4f, TPI_FMA_F32(n, -0.693359375f, x));
-    float p = 1.381454003e-03f;
-    p = TPI_FMA_F32(p, r, 8.368745113e-03f);
-    p = TPI_FMA_F32(p, r, 4.166839079e-02f);
-    p = TPI_FMA_F32(p, r, 1.666652040e-01f);
-    p = TPI_FMA_F32(p, r, 4.999999343e-01f);
-    p = TPI_FMA_F32(p, r, 1.0f);
-    p = TPI_FMA_F32(p, r, 1.0f);
-    int32_t k = z.i - 0x4b400000, half = k >> 1;
-    low.i = (int32_t)((uint32_t)(half + 127) << 23);
-    high.i = (int32_t)((uint32_t)(k - half + 127) << 23);
-    return p * low.f * high.f;
+    const float shift = 12582912.0f + 254.0f;
+    const int32_t most = 0x4b400000 + 254 + 252;
+    tpi_bits32 z = {.f = TPI_FMA_F32(x, 1.44269504f, shift)}, low, high;
+    z.i = z.i < most ? z.i : most;
+    float n = z.f - shift, r = tpi_less_ln2_f32(n, x), square = r * r;
+    uint32_t half = z.u >> 1;
+    low.u = half << 23, high.u = (z.u - half) << 23;
+    float p = TPI_FMA_F32(tpi_exp_tail_f32(r, square), square, r), y = TPI_FMA_F32(p, low.f, low.f) * high.f;
+    return x < -104.0f ? 0.0f : y;
+}
+
+/* For arguments up to 0, as in a softmax: two units in the last place down to exp(-20), five below, and 0 from exp(-87) on, where what is
+ * left would be denormal. */
+static inline float tpi_exp_share_f32(float x) {
+    const float shift = 12582912.0f + 127.0f;
+    tpi_bits32 z = {.f = TPI_FMA_F32(x, 1.44269504f, shift)}, power = {.u = z.u << 23};
+    float n = z.f - shift, r = TPI_ONE_STEP ? TPI_FMA_F32(n, -0.693147182f, x) : tpi_less_ln2_f32(n, x), square = r * r;
+    float p = TPI_FMA_F32(tpi_exp_tail_f32(r, square), square, r), y = TPI_FMA_F32(p, power.f, power.f);
+    return x < -87.0f ? 0.0f : y;
 }
 
 /* One or two units in the last place, for arguments up to 700. */
@@ -57,22 +81,28 @@ static inline double tpi_exp_f64(double x) {
     return p * low.f * high.f;
 }
 
-/* The error function to 4e-7: |x| times a ratio of polynomials in x^2, which reaches one at 3.925. */
-static inline float tpi_near_erf_f32(float x) {
-    float a = fabsf(x);
-    a = a > 3.925f ? 3.925f : a;
-    float u = a * a, p = 2.046025487e-06f, q = 3.804779518e-05f;
-    p = TPI_FMA_F32(p, u, 2.848443047e-04f);
-    p = TPI_FMA_F32(p, u, 3.772575980e-03f);
-    p = TPI_FMA_F32(p, u, 5.276937859e-02f);
-    p = TPI_FMA_F32(p, u, 1.905943345e-01f);
-    p = TPI_FMA_F32(p, u, 1.128379146e+00f);
-    q = TPI_FMA_F32(q, u, 1.163864398e-03f);
-    q = TPI_FMA_F32(q, u, 1.498324953e-02f);
-    q = TPI_FMA_F32(q, u, 1.141829644e-01f);
-    q = TPI_FMA_F32(q, u, 5.022425614e-01f);
+/* The normal distribution function to 2e-7, exactly 0 and 1 from -5.4 and 5.4 on: x times a ratio of polynomials in x^2, which passes one half
+ * just before 5.4. Cutting off works on bits, which order like floats of the same sign; a NaN may be cut to a number here, so what
+ * it came from must be part of the result, as in gelu's x * share. */
+static inline float tpi_near_ndtr_f32(float x) {
+    tpi_bits32 c = {.f = x}, most = {.f = 5.4f}, y;
+    int32_t size = c.i & 0x7fffffff;
+    size = size < most.i ? size : most.i;
+    c.u = (uint32_t)size | (c.u & 0x80000000u);
+    float u = c.f * c.f, p = 2.349487023e-08f, q = 1.220089921e-06f;
+    p = TPI_FMA_F32(p, u, 6.365760791e-06f);
+    p = TPI_FMA_F32(p, u, 1.638629999e-04f);
+    p = TPI_FMA_F32(p, u, 4.648408630e-03f);
+    p = TPI_FMA_F32(p, u, 3.331905458e-02f);
+    p = TPI_FMA_F32(p, u, 3.989422463e-01f);
+    q = TPI_FMA_F32(q, u, 7.229532065e-05f);
+    q = TPI_FMA_F32(q, u, 1.856460288e-03f);
+    q = TPI_FMA_F32(q, u, 2.835032477e-02f);
+    q = TPI_FMA_F32(q, u, 2.501845883e-01f);
     q = TPI_FMA_F32(q, u, 1.0f);
-    float y = a * p / q;
-    return copysignf(y > 1.0f ? 1.0f : y, x);
+    y.f = 0.5f + c.f * p / q;
+    y.i = y.i > 0 ? y.i : 0;
+    y.i = y.i < 0x3f800000 ? y.i : 0x3f800000;
+    return y.f;
 }
 #endif
