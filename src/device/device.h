@@ -23,6 +23,7 @@ typedef struct tpi_map_op {
     uint8_t rule, result;
     uint8_t types;        /* mask of TPI_CAT_*: which compute dtypes are allowed */
     uint8_t has_b8;       /* bool operands compute in TPI_B8 rather than TPI_I32 */
+    uint8_t costly;       /* computing takes longer than moving the elements: a detour on the way to memory would show */
     uint8_t in_type[8];   /* per input: TPI_CTYPES = the compute type, else that fixed ctype (not part of promotion) */
     const char *in_name[8]; /* for messages */
     uint8_t param_type[8];/* per parameter: TPI_CTYPES = the compute type, TPI_CTYPES + 1 = its real type, else fixed */

@@ -263,6 +263,23 @@ bool uses_name(const expr *e, const char *name) {
     return false;
 }
 
+/* A function that computes for longer than memory takes to bring an element and take its result away. */
+static bool is_costly(const expr *e) {
+    const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
+    const op *called = e->kind == E_CALL && !f ? find_op(e->name) : NULL;
+    if (f && f < find_function("floor", 1)) return true;
+    if (called && called->kind == K_MAP && is_costly_block(called->body)) return true;
+    for (int i = 0; i < e->n; i++)
+        if (is_costly(e->arg[i])) return true;
+    return false;
+}
+
+bool is_costly_block(const block *b) {
+    for (int i = 0; i < b->n; i++)
+        if (is_costly(b->value[i])) return true;
+    return false;
+}
+
 /* ---- which derivatives can be one kernel ---- */
 bool is_pointwise(const op *o, const expr *e) {
     switch (e->kind) {

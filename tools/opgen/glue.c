@@ -826,9 +826,10 @@ static void map_descriptor(text *t, const op *o, int grad) {
     map_inputs(o, grad, &k);
     const char *suffix = grad < 0 ? "" : format("_grad_%s", o->args[grad].name);
     put(t, "TPI_ISA_DECLARE(extern const tpi_block_fn, tpk_%s%s, [TPI_CTYPES]);\n", o->cname, suffix);
-    put(t, "static const tpi_map_op map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = %d, .has_b8 = %d,\n    .in_type = {", o->cname, suffix, o->name,
+    put(t, "static const tpi_map_op map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = %d, .has_b8 = %d, .costly = %d,\n    .in_type = {", o->cname, suffix, o->name,
         k.n, k.nparam, o->rule_float || grad >= 0 ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", grad < 0 ? result_enum(o->result_kind[0]) : "TPI_RESULT_SAME",
-        grad < 0 ? o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0) : 15, op_ctypes(o) >> C_B8 & 1);
+        grad < 0 ? o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0) : 15, op_ctypes(o) >> C_B8 & 1,
+        is_costly_block(grad < 0 ? o->body : o->args[grad].grad));
     for (int i = 0; i < k.n; i++) put(t, "%s, ", ctype_enum(k.arg[i] >= 0 ? o->args[k.arg[i]].fixed : C_TYPES));
     put(t, "}, .in_name = {");
     for (int i = 0; i < k.n; i++) put(t, "\"%s\", ", k.arg[i] >= 0 ? o->args[k.arg[i]].name : "grad");

@@ -194,6 +194,7 @@ value element_expr(element_out *out, const expr *e, const scope *names);
 value element_block(element_out *out, const block *b, scope *names); /* the plain result */
 char *cast_value(value v, ctype to, place at);
 bool uses_name(const expr *e, const char *name);
+bool is_costly_block(const block *b); /* computing binds, not memory */
 bool is_pointwise(const op *o, const expr *e); /* a derivative that one kernel can compute */
 bool is_pointwise_block(const op *o, const block *b);
 int op_ctypes(const op *o); /* mask over ctype */

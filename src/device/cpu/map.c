@@ -26,7 +26,7 @@ typedef struct map_job {
     bool packed[MAX_ARGS];      /* ... and it is contiguous over the whole plan */
     bool constant[MAX_ARGS];    /* one element for the whole plan */
     bool all_packed;            /* constants aside */
-    bool stream;                /* the result is contiguous and too large for the caches */
+    bool stream;                /* the result is contiguous, too large for the caches, and memory is what binds */
 } map_job;
 
 /* A whole group of lanes from the `rest` elements at src: the missing ones repeat the first. */
@@ -133,7 +133,7 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
         in_place |= k && p->data[k] == p->data[0];
         job->all_packed &= job->packed[k] || job->constant[k];
     }
-    job->stream = job->packed[0] && !in_place && p->numel * job->size[0] >= TPI_STREAM_BYTES;
+    job->stream = job->packed[0] && !in_place && !op->costly && p->numel * job->size[0] >= TPI_STREAM_BYTES;
     job->block = TPI_BLOCK_BYTES / widest;
     if (job->block > 1024) job->block = 1024;
     if (job->all_packed && !constants && !job->stream) job->block = TPI_CHUNK;
