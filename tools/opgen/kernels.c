@@ -169,21 +169,24 @@ static void merge_body(text *t, const op *o, ctype c, const char *indent, const 
 }
 
 /* Elements go round sixteen lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the order is
- * fixed by n alone. A fold's `inner`, a scan's `total`. */
+ * fixed by n alone. A step that also keeps an index waits longest for the step before, so those go round twice as many. A fold's
+ * `inner`, a scan's `total`. */
 static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     scope names = {0};
     head(t, o, what, "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
     put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
     state_pointers(t, o, c, "state", "a");
-    put(t, "    if (n < TPI_LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
+    bool narrow = false;
+    for (int i = 0; i < o->start->n; i++) narrow = narrow || takes_index(o, i);
+    put(t, "    enum { LANES = %sTPI_LANES };\n", narrow ? "2 * " : "");
+    put(t, "    if (n < LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
     step_body(t, o, c, "            ", "a", "0", "x[i]", "index0 + i", &names);
     put(t, "        }\n        return;\n    }\n");
-    bool narrow = false;
     for (int i = 0; i < o->start->n; i++) {
-        put(t, "    %s b%d[TPI_LANES];\n", ctype_c[state_type(o, i, c)], i);
-        if (takes_index(o, i)) put(t, "    int32_t c%d[TPI_LANES];\n", i), narrow = true;
+        put(t, "    %s b%d[LANES];\n", ctype_c[state_type(o, i, c)], i);
+        if (takes_index(o, i)) put(t, "    int32_t c%d[LANES];\n", i);
     }
-    put(t, "    for (int l = 0; l < TPI_LANES; l++) {\n");
+    put(t, "    for (int l = 0; l < LANES; l++) {\n");
     store_state(t, o, c, "        ", o->start, "b", "l", &names);
     for (int i = 0; i < o->start->n; i++)
         if (takes_index(o, i)) put(t, "        c%d[l] = -1;\n", i);
@@ -192,15 +195,15 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
         if (takes_index(o, i)) put(t, "#define b%d c%d\n", i, i);
     const char *index = narrow ? "(int32_t)i + l" : "index0 + i + l";
     in_lanes = narrow;
-    put(t, "    int64_t i = 0;\n    for (; i + TPI_LANES <= n; i += TPI_LANES) {\n#pragma omp simd\n        for (int l = 0; l < TPI_LANES; l++) {\n");
+    put(t, "    int64_t i = 0;\n    for (; i + LANES <= n; i += LANES) {\n#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
     step_body(t, o, c, "            ", "b", "l", "x[i + l]", index, &names);
     put(t, "        }\n    }\n    for (int l = 0; i + l < n; l++) {\n");
     step_body(t, o, c, "        ", "b", "l", "x[i + l]", index, &names);
     put(t, "    }\n");
     in_lanes = false;
     for (int i = 0; narrow && i < o->start->n; i++)
-        if (takes_index(o, i)) put(t, "#undef b%d\n    for (int l = 0; l < TPI_LANES; l++) b%d[l] = c%d[l] < 0 ? b%d[l] : index0 + c%d[l];\n", i, i, i, i, i);
-    put(t, "    for (int w = TPI_LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
+        if (takes_index(o, i)) put(t, "#undef b%d\n    for (int l = 0; l < LANES; l++) b%d[l] = c%d[l] < 0 ? b%d[l] : index0 + c%d[l];\n", i, i, i, i, i);
+    put(t, "    for (int w = LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
     merge_body(t, o, c, "            ", "b", "l", "b", "l + w", &names);
     put(t, "        }\n    {\n");
     merge_body(t, o, c, "        ", "a", "0", "b", "0", &names);
