@@ -183,12 +183,12 @@ static bool whole_rows(size_t itemsize, const tpi_places *p) {
 }
 
 /* A row past the caches, with the next one, which no hardware guesses, on its way meanwhile. */
-static void stream_row(size_t bytes, const char *from, char *to, const char *next) {
-    enum { PART = 1024 };
-    for (size_t at = 0; at < bytes; at += PART) {
-        size_t n = bytes - at < PART ? bytes - at : PART;
-        for (size_t line = 0; line < n; line += 64) __builtin_prefetch(next + at + line, 0, 2);
-        TPI_ISA_PICK(tpi_stream)((int64_t)n, from + at, to + at);
+static void stream_row(int64_t bytes, const char *from, char *to, const char *next) {
+    enum { PART = 4096 };
+    for (int64_t at = 0; at < bytes; at += PART) {
+        int64_t n = bytes - at < PART ? bytes - at : PART;
+        tpi_ahead ahead = {next + at, 1, n, 0};
+        TPI_ISA_PICK(tpi_stream_rows)(1, n, from + at, 0, to + at, 0, &ahead);
     }
 }
 
@@ -200,7 +200,7 @@ void tpi_fetch(size_t itemsize, const tpi_places *p) {
             const char *from = p->indexed + p->index[r * p->index_row] * p->scale;
             char *to = p->plain + r * p->plain_row;
             if (stream) {
-                stream_row(bytes, from, to, r + 1 < p->rows ? p->indexed + p->index[(r + 1) * p->index_row] * p->scale : from);
+                stream_row((int64_t)bytes, from, to, r + 1 < p->rows ? p->indexed + p->index[(r + 1) * p->index_row] * p->scale : from);
                 continue;
             }
             if (r + 8 < p->rows) __builtin_prefetch(p->indexed + p->index[(r + 8) * p->index_row] * p->scale);

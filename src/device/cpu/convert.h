@@ -5,7 +5,7 @@
  * (int64 for int64), as PyTorch's do on x86. */
 #ifndef TPI_CONVERT_H
 #define TPI_CONVERT_H
-#include "device/cpu/isa.h"
+#include "device/cpu/stream.h"
 #include "device/device.h"
 
 #define TPI_BLOCK_BYTES 4096 /* a scratch block: several of them fit in L1 */
@@ -19,12 +19,6 @@ TPI_ISA_DECLARE(void, tpi_unpack_rows, (int64_t rows, int64_t cols, const char *
 TPI_ISA_DECLARE(void, tpi_repeat, (int64_t n, const char *element, char *dst, int size));
 /* dst[c][r] = src[r][c]: both have contiguous elements within a row, rows `src_row` and `dst_row` bytes apart. */
 TPI_ISA_DECLARE(void, tpi_transpose, (int64_t rows, int64_t cols, const char *src, int64_t src_row, char *dst, int64_t dst_row, int size));
-
-/* Bytes past the caches, for results too large to stay in them (TPI_STREAM_BYTES): the destination's lines need not be read first.
- * Every chunk that streams ends with tpi_stream_end, so that other threads see what it wrote. */
-TPI_ISA_DECLARE(void, tpi_stream, (int64_t bytes, const char *src, char *dst));
-TPI_ISA_DECLARE(void, tpi_stream_end, (void));
-#define TPI_STREAM_BYTES (32 << 20)
 
 /* n elements `stride` bytes apart (0: one element n times) into a contiguous block of another dtype, and back. */
 void tpi_load_run(int64_t n, const char *src, int64_t stride, int from, char *dst, int to);

@@ -1,5 +1,6 @@
 /* The loops that move and convert elements, compiled once per instruction set: plain C that the compiler vectorises. The
  * interface is in convert.h. The 16-bit floats meet the other types by way of float32, so the table of pairs stays 10 by 10. */
+#include "base/threads.h"
 #include "device/cpu/convert.h"
 #include <string.h>
 #ifdef __SSE2__
@@ -276,48 +277,72 @@ void TPI_ISA(tpi_stream_end)(void) {
 #endif
 }
 
+void TPI_ISA(tpi_stream_rows)(int64_t rows, int64_t bytes, const char *src, int64_t src_row, char *dst, int64_t dst_row, const tpi_ahead *next) {
+    const int64_t lines = tpi_ceil_div(next->bytes, 64), each = tpi_ceil_div(next->rows * lines, rows);
+    int64_t row = 0, line = 0; /* of next */
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t k = 0; k < each && row < next->rows; k++) {
+            __builtin_prefetch(next->at + row * next->row + line * 64, 0, 2);
+            if (++line == lines) line = 0, row++;
+        }
+        TPI_ISA(tpi_stream)(bytes, src + r * src_row, dst + r * dst_row);
+    }
+}
+
 /* ---- Transposition ------------------------------------------------------------------------------------------------------- */
-/* By squares in registers: interleaving row i with row i + side/2, log2(side) times over, turns a square. What is left at the edges
- * goes element by element. */
-#define INTERLEAVE_2_LOW 0, 2
-#define INTERLEAVE_2_HIGH 1, 3
-#define INTERLEAVE_4_LOW 0, 4, 1, 5
-#define INTERLEAVE_4_HIGH 2, 6, 3, 7
-#define INTERLEAVE_8_LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define INTERLEAVE_8_HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#define INTERLEAVE_16_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
-#define INTERLEAVE_16_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+/* By squares in registers, two at a time, one in each half of a register: interleaving row i with row i + side/2, log2(side) times over,
+ * turns a square. Where the shape is no multiple, the last squares overlap those before; what is smaller goes element by element. */
+#define COUNT_4 0, 1, 2, 3
+#define COUNT_8 COUNT_4, 4, 5, 6, 7
+#define COUNT_16 COUNT_8, 8, 9, 10, 11, 12, 13, 14, 15
+#define COUNT_32 COUNT_16, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+#define INTERLEAVE_2_LOW 0, 4, 2, 6
+#define INTERLEAVE_2_HIGH 1, 5, 3, 7
+#define INTERLEAVE_4_LOW 0, 8, 1, 9, 4, 12, 5, 13
+#define INTERLEAVE_4_HIGH 2, 10, 3, 11, 6, 14, 7, 15
+#define INTERLEAVE_8_LOW 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27
+#define INTERLEAVE_8_HIGH 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31
+#define INTERLEAVE_16_LOW 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55
+#define INTERLEAVE_16_HIGH 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63
 #define EDGE(word, r, c) *(word *)(dst + (c) * dst_row + (r) * (int64_t)sizeof(word)) = *(const word *)(src + (r) * src_row + (c) * (int64_t)sizeof(word))
 
-#define SQUARES(word, side)                                                                                                           \
-    typedef word __attribute__((vector_size(16), aligned(sizeof(word)))) vec_##word;                                                  \
-    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) { \
-        int64_t c = 0, whole = rows - rows % side;                                                                                    \
-        for (; c + side <= cols; c += side) {                                                                                         \
-            for (int64_t r = 0; r < whole; r += side) {                                                                               \
-                const char *s = src + r * src_row + c * (int64_t)sizeof(word);                                                        \
-                char *d = dst + c * dst_row + r * (int64_t)sizeof(word);                                                              \
-                vec_##word a[side], b[side];                                                                                          \
-                for (int i = 0; i < side; i++) a[i] = *(const vec_##word *)(s + i * src_row);                                         \
-                for (int step = 1; step < side; step *= 2) {                                                                          \
-                    for (int i = 0; i < side / 2; i++) {                                                                              \
-                        b[2 * i] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_LOW);                           \
-                        b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_HIGH);                      \
-                    }                                                                                                                 \
-                    for (int i = 0; i < side; i++) a[i] = b[i];                                                                       \
-                }                                                                                                                     \
-                for (int i = 0; i < side; i++) *(vec_##word *)(d + i * dst_row) = a[i];                                               \
-            }                                                                                                                         \
-            for (int64_t r = whole; r < rows; r++)                                                                                    \
-                for (int64_t k = c; k < c + side; k++) EDGE(word, r, k);                                                              \
-        }                                                                                                                             \
-        for (; c < cols; c++)                                                                                                         \
-            for (int64_t r = 0; r < rows; r++) EDGE(word, r, c);                                                                      \
+#define SQUARES(word, side, count)                                                                                                                    \
+    typedef word __attribute__((vector_size(32))) pair_##word;                                                                                        \
+    typedef word __attribute__((vector_size(16), aligned(sizeof(word)))) half_##word;                                                                 \
+    typedef word __attribute__((vector_size(32), aligned(sizeof(word)))) loose_##word;                                                                \
+    static inline void turn_##word(const char *src, int64_t src_row, char *dst, int64_t dst_row) {                                                    \
+        pair_##word a[side], b[side];                                                                                                                 \
+        for (int i = 0; i < side; i++) {                                                                                                              \
+            const half_##word low = *(const half_##word *)(src + i * src_row), high = *(const half_##word *)(src + (i + side) * src_row);             \
+            a[i] = __builtin_shufflevector(low, high, count);                                                                                         \
+        }                                                                                                                                             \
+        for (int step = 1; step < side; step *= 2) {                                                                                                  \
+            for (int i = 0; i < side / 2; i++) {                                                                                                      \
+                b[2 * i] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_LOW);                                                   \
+                b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + side / 2], INTERLEAVE_##side##_HIGH);                                              \
+            }                                                                                                                                         \
+            for (int i = 0; i < side; i++) a[i] = b[i];                                                                                               \
+        }                                                                                                                                             \
+        for (int i = 0; i < side; i++) *(loose_##word *)(dst + i * dst_row) = a[i];                                                                   \
+    }                                                                                                                                                 \
+    static void transpose_##word(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) {        \
+        if (rows < 2 * side || cols < side) {                                                                                                         \
+            for (int64_t c = 0; c < cols; c++)                                                                                                        \
+                for (int64_t r = 0; r < rows; r++) EDGE(word, r, c);                                                                                  \
+            return;                                                                                                                                   \
+        }                                                                                                                                             \
+        for (int64_t at = 0; at < rows; at += 2 * side) {                                                                                             \
+            const int64_t r = at + 2 * side <= rows ? at : rows - 2 * side;                                                                           \
+            for (int64_t to = 0; to < cols; to += side) {                                                                                             \
+                const int64_t c = to + side <= cols ? to : cols - side;                                                                               \
+                turn_##word(src + r * src_row + c * (int64_t)sizeof(word), src_row, dst + c * dst_row + r * (int64_t)sizeof(word), dst_row);          \
+            }                                                                                                                                         \
+        }                                                                                                                                             \
     }
-SQUARES(word1, 16)
-SQUARES(word2, 8)
-SQUARES(word4, 4)
-SQUARES(word8, 2)
+SQUARES(word1, 16, COUNT_32)
+SQUARES(word2, 8, COUNT_16)
+SQUARES(word4, 4, COUNT_8)
+SQUARES(word8, 2, COUNT_4)
 
 static void transpose_word16(int64_t rows, int64_t cols, const char *restrict src, int64_t src_row, char *restrict dst, int64_t dst_row) {
     for (int64_t c = 0; c < cols; c++)

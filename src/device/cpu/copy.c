@@ -10,6 +10,7 @@ enum {
     BLOCK = 1024,          /* elements that go through scratch when neither side is contiguous */
     LONG_RUN = 64,
     TILE_BYTES = 128,      /* a tile's rows, read and written: two cache lines */
+    TILE_STREAMED = 512,   /* rows of a tile that is streamed: memory takes long runs faster */
     TILE_MOST = 64,        /* rows of a tile, at most */
     TILE_PAD = 64,         /* keeps the rows of a tile from meeting in the same cache sets */
     TILES_CHUNK = 16,
@@ -83,34 +84,51 @@ static void copy_chunk(int64_t chunk, void *context) {
     }
 }
 
-/* A tile: rows run along job->across in the source, along dimension 0 in the destination. */
-static void copy_tile(const copy_job *job, int64_t number) {
+/* A tile: n0 rows of n1 elements that run along job->across in the source, along dimension 0 in the destination. */
+typedef struct tile {
+    const char *src;
+    char *dst;
+    int64_t n0, n1;
+} tile;
+static tile tile_at(const copy_job *job, int64_t number) {
     const tpi_plan *p = job->plan;
     int64_t i1 = number % job->tiles[1] * job->tile[1], rest = number / job->tiles[1];
     int64_t i0 = rest % job->tiles[0] * job->tile[0], outer = rest / job->tiles[0];
-    const char *src = p->data[1] + i0 * p->stride[1][0] + i1 * job->from_size;
-    char *dst = p->data[0] + i0 * job->to_size + i1 * p->stride[0][job->across];
+    tile t = {.src = p->data[1] + i0 * p->stride[1][0] + i1 * job->from_size, .dst = p->data[0] + i0 * job->to_size + i1 * p->stride[0][job->across]};
     for (int d = 1; d < p->ndim; d++) {
         if (d == job->across) continue;
-        dst += outer % p->shape[d] * p->stride[0][d], src += outer % p->shape[d] * p->stride[1][d];
+        t.dst += outer % p->shape[d] * p->stride[0][d], t.src += outer % p->shape[d] * p->stride[1][d];
         outer /= p->shape[d];
     }
-    int64_t n0 = p->shape[0] - i0 < job->tile[0] ? p->shape[0] - i0 : job->tile[0];
-    int64_t n1 = p->shape[job->across] - i1 < job->tile[1] ? p->shape[job->across] - i1 : job->tile[1];
-    _Alignas(64) char read[TILE_MOST * (TILE_BYTES + TILE_PAD)], turned[TILE_MOST * (TILE_BYTES + TILE_PAD)];
-    int64_t row = TILE_BYTES + TILE_PAD, dst_row = p->stride[0][job->across];
+    t.n0 = p->shape[0] - i0 < job->tile[0] ? p->shape[0] - i0 : job->tile[0];
+    t.n1 = p->shape[job->across] - i1 < job->tile[1] ? p->shape[job->across] - i1 : job->tile[1];
+    return t;
+}
+
+/* Where the transposition reads the tile: in place, or converted. */
+static const char *tile_source(const copy_job *job, const tile *t, char *room, int64_t *row) {
+    const tpi_plan *p = job->plan;
+    *row = p->stride[1][0];
+    if (p->dtype[0] == p->dtype[1]) return t->src;
+    *row = TILE_BYTES + TILE_PAD;
+    for (int64_t r = 0; r < t->n0; r++) TPI_ISA_PICK(tpi_convert_run)(t->n1, t->src + r * p->stride[1][0], p->dtype[1], room + r * *row, p->dtype[0]);
+    return room;
+}
+
+static void copy_tile(const copy_job *job, int64_t number) {
+    _Alignas(64) char room[TILE_MOST * (TILE_BYTES + TILE_PAD)], turned[TILE_MOST * (TILE_STREAMED + TILE_PAD)];
+    tile t = tile_at(job, number);
+    int64_t src_row, dst_row = job->plan->stride[0][job->across], row = job->tile[0] * job->to_size + TILE_PAD;
     int size = (int)job->to_size;
-    for (int64_t r = 0; r < n0; r++) {
-        const char *from = src + r * p->stride[1][0], *next = from + n1 * job->from_size; /* of the tile to come, which no hardware guesses */
-        for (int64_t line = 0; line < n1 * job->from_size; line += 64) __builtin_prefetch(next + line, 0, 2);
-        TPI_ISA_PICK(tpi_convert_run)(n1, from, p->dtype[1], read + r * row, p->dtype[0]);
-    }
+    const char *src = tile_source(job, &t, room, &src_row);
     if (!job->stream) {
-        TPI_ISA_PICK(tpi_transpose)(n0, n1, read, row, dst, dst_row, size);
+        TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, t.dst, dst_row, size);
         return;
     }
-    TPI_ISA_PICK(tpi_transpose)(n0, n1, read, row, turned, row, size);
-    for (int64_t r = 0; r < n1; r++) TPI_ISA_PICK(tpi_stream)(n0 * size, turned + r * row, dst + r * dst_row);
+    TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, turned, row, size);
+    tile next = number + 1 < job->all_tiles ? tile_at(job, number + 1) : (tile){0};
+    tpi_ahead ahead = {next.src, next.n0, next.n1 * job->from_size, job->plan->stride[1][0]}; /* no hardware guesses it */
+    TPI_ISA_PICK(tpi_stream_rows)(t.n1, t.n0 * size, turned, row, t.dst, dst_row, &ahead);
 }
 
 static void copy_tiles(int64_t chunk, void *context) {
@@ -135,8 +153,13 @@ static bool is_transposed(copy_job *job) {
 static void choose_tiles(copy_job *job) {
     const tpi_plan *p = job->plan;
     int64_t sizes[2] = {p->shape[0], p->shape[job->across]};
-    for (int i = 0; i < 2; i++) job->tile[i] = job->to_size == 1 ? TILE_MOST : TILE_BYTES / job->to_size;
-    for (int i = 0; i < 2; i++) job->tiles[i] = tpi_ceil_div(sizes[i], job->tile[i]);
+    bool streamed = job->stream && p->dtype[0] == p->dtype[1];
+    job->tile[0] = (streamed ? TILE_STREAMED : TILE_BYTES) / job->to_size;
+    job->tile[1] = TILE_BYTES / job->to_size;
+    for (int i = 0; i < 2; i++) {
+        if (job->tile[i] > TILE_MOST && !(i == 0 && streamed)) job->tile[i] = TILE_MOST;
+        job->tiles[i] = tpi_ceil_div(sizes[i], job->tile[i]);
+    }
     job->all_tiles = job->tiles[0] * job->tiles[1] * (p->numel / (sizes[0] * sizes[1]));
 }
 
@@ -152,8 +175,8 @@ bool tpi_cpu_copy(tpi_plan *p) {
         int64_t bytes = p->numel * job.to_size;
         tpi_parallel_for(tpi_ceil_div(bytes, BYTES_CHUNK), bytes >= 2 * BYTES_CHUNK, copy_bytes, &job);
     } else if (is_transposed(&job)) {
-        choose_tiles(&job);
         job.stream = p->numel * job.to_size >= TURNED_STREAM_BYTES;
+        choose_tiles(&job);
         tpi_parallel_for(tpi_ceil_div(job.all_tiles, TILES_CHUNK), worth, copy_tiles, &job);
     } else {
         tpi_parallel_for(tpi_ceil_div(p->numel, TPI_CHUNK), worth, copy_chunk, &job);
