@@ -3,18 +3,5 @@
 #include "ops/attention_rows.h"
 #include "device/cpu/vector_math.h"
 
-#define REAL float
-#define BITS int32_t
-#define EXP tpi_exp_f32
-#define K(name) name##_f32
-#include "ops/attention_kernels.h"
-#undef REAL
-#undef BITS
-#undef LANES
-#undef EXP
-#undef K
-#define REAL double
-#define BITS int64_t
-#define EXP tpi_exp_f64
-#define K(name) name##_f64
-#include "ops/attention_kernels.h"
+#define KERNELS "ops/attention_kernels.h"
+#include "ops/both_reals.h"

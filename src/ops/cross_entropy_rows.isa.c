@@ -1,23 +1,8 @@
 /* Cross entropy over rows of scores, for float and double. */
 #include <math.h>
+#include <string.h>
 #include "ops/cross_entropy_rows.h"
 #include "device/cpu/vector_math.h"
 
-#define REAL float
-#define BITS int32_t
-#define EXP tpi_exp_f32
-#define LOG logf
-#define K(name) name##_f32
-#include "ops/cross_entropy_kernels.h"
-#undef REAL
-#undef BITS
-#undef LANES
-#undef EXP
-#undef LOG
-#undef K
-#define REAL double
-#define BITS int64_t
-#define EXP tpi_exp_f64
-#define LOG log
-#define K(name) name##_f64
-#include "ops/cross_entropy_kernels.h"
+#define KERNELS "ops/cross_entropy_kernels.h"
+#include "ops/both_reals.h"

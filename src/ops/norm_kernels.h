@@ -9,37 +9,33 @@ double TPI_ISA(K(tpi_sum))(int64_t n, const REAL *x) {
     return total;
 }
 
-static inline REAL K(block_squares)(int64_t n, const REAL *x, REAL mean) {
-    K(lanes) a = {0}, b = {0};
-    REAL rest = 0;
-    int64_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        K(lanes) u = LOAD(x + i) - mean, v = LOAD(x + i + LANES) - mean;
-        a += u * u, b += v * v;
-    }
-    for (; i < n; i++) rest += (x[i] - mean) * (x[i] - mean);
-    a += b;
-    return K(lanes_sum)(&a) + rest;
+/* With what lies at `ahead`, if anything, on its way. */
+static inline REAL K(block_squares)(int64_t n, const REAL *x, REAL mean, const REAL *ahead) {
+#define EACH(i) (LOAD(x + (i)) - mean) * (LOAD(x + (i)) - mean)
+#define ALONE(i) (x[i] - mean) * (x[i] - mean)
+#define FETCH \
+    if (ahead) K(fetch)(ahead + i), K(fetch)(ahead + i + 2 * LANES)
+    ROW_TOTAL(n, EACH, ALONE, FETCH);
+#undef EACH
+#undef ALONE
+#undef FETCH
 }
 
 static inline REAL K(block_dot)(int64_t n, const REAL *x, REAL mean, const REAL *y) {
-    K(lanes) a = {0}, b = {0};
-    REAL rest = 0;
-    int64_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES) {
-        a += (LOAD(x + i) - mean) * LOAD(y + i);
-        b += (LOAD(x + i + LANES) - mean) * LOAD(y + i + LANES);
-    }
-    for (; i < n; i++) rest += (x[i] - mean) * y[i];
-    a += b;
-    return K(lanes_sum)(&a) + rest;
+#define EACH(i) (LOAD(x + (i)) - mean) * LOAD(y + (i))
+#define ALONE(i) (x[i] - mean) * y[i]
+    ROW_TOTAL(n, EACH, ALONE, (void)0);
+#undef EACH
+#undef ALONE
 }
 
-double TPI_ISA(K(tpi_squares))(int64_t n, const REAL *x, REAL mean) {
+static inline double K(squares)(int64_t n, const REAL *x, REAL mean, const REAL *ahead) {
     double total = 0;
-    for (int64_t i = 0; i < n; i += BLOCK) total += (double)K(block_squares)(n - i < BLOCK ? n - i : BLOCK, x + i, mean);
+    for (int64_t i = 0; i < n; i += BLOCK) total += (double)K(block_squares)(n - i < BLOCK ? n - i : BLOCK, x + i, mean, ahead ? ahead + i : NULL);
     return total;
 }
+
+double TPI_ISA(K(tpi_squares))(int64_t n, const REAL *x, REAL mean) { return K(squares)(n, x, mean, NULL); }
 
 double TPI_ISA(K(tpi_dot))(int64_t n, const REAL *x, REAL mean, const REAL *y) {
     double total = 0;
@@ -55,22 +51,31 @@ void TPI_ISA(K(tpi_blend))(int64_t n, const REAL *g, REAL a, const REAL *x, REAL
     for (int64_t i = 0; i < n; i++) y[i] = a * g[i] + b * (x[i] - mean) + c;
 }
 
+/* y = (x - mean) k w + b. */
+static inline void K(norm_row)(int64_t n, const REAL *x, REAL mean, REAL k, const REAL *w, const REAL *b, REAL *y, bool past) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        K(lanes) v = (LOAD(x + i) - mean) * k;
+        if (w) v *= LOAD(w + i);
+        if (b) v += LOAD(b + i);
+        K(put)(y + i, &v, past);
+    }
+    for (; i < n; i++) {
+        REAL v = (x[i] - mean) * k;
+        if (w) v *= w[i];
+        y[i] = b ? v + b[i] : v;
+    }
+}
+
 void TPI_ISA(K(tpi_norm_rows))(const tpi_norm *s, int64_t rows, const REAL *x, REAL *y, REAL *mean, REAL *rstd) {
     const REAL *w = s->weight, *b = s->bias;
     int64_t n = s->n;
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
         REAL m = s->centered ? (REAL)(TPI_ISA(K(tpi_sum))(n, x) / (double)n) : 0;
-        REAL k = (REAL)(1.0 / sqrt(TPI_ISA(K(tpi_squares))(n, x, m) / (double)n + s->eps));
-        for (int64_t from = 0; from < n; from += 512) {
-            int64_t to = n - from < 512 ? n : from + 512;
-            K(fetch_ahead)(to - from, x + n + from);
-            if (w && b)
-                for (int64_t i = from; i < to; i++) y[i] = (x[i] - m) * k * w[i] + b[i];
-            else if (w)
-                for (int64_t i = from; i < to; i++) y[i] = (x[i] - m) * k * w[i];
-            else
-                for (int64_t i = from; i < to; i++) y[i] = (x[i] - m) * k + (b ? b[i] : 0);
-        }
+        REAL k = (REAL)(1.0 / sqrt(K(squares)(n, x, m, x + n) / (double)n + s->eps)); /* the next row comes while memory has nothing to write */
+        if (w && b) K(norm_row)(n, x, m, k, w, b, y, s->past);
+        else if (w) K(norm_row)(n, x, m, k, w, NULL, y, s->past);
+        else K(norm_row)(n, x, m, k, NULL, b, y, s->past);
         if (mean) mean[r] = m;
         rstd[r] = k;
     }

@@ -1,5 +1,6 @@
 /* Layer and rms norm: each row (the normalised dims together) by its own mean and deviation. Rows are dealt out in runs of fixed length;
  * the weight's and bias's gradients are summed per run and then over the runs in order. */
+#include "device/cpu/stream.h"
 #include "ops/native.h"
 #include "ops/norm_rows.h"
 #include "ops/real.h"
@@ -23,6 +24,7 @@ static void forward_run(int64_t run, void *context) {
         TPI_ISA_PICK(tpi_norm_rows_f32)(&j->s, rows, (const float *)j->x + at, (float *)j->y + at, j->mean ? (float *)j->mean + first : NULL, (float *)j->rstd + first);
     else
         TPI_ISA_PICK(tpi_norm_rows_f64)(&j->s, rows, (const double *)j->x + at, (double *)j->y + at, j->mean ? (double *)j->mean + first : NULL, (double *)j->rstd + first);
+    if (j->s.past) TPI_ISA_PICK(tpi_stream_end)();
 }
 
 static void backward_run(int64_t run, void *context) {
@@ -91,6 +93,7 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
         j.s.weight = w ? w->data : NULL, j.s.bias = b ? b->data : NULL;
         j.x = x->data, j.y = y->data, j.mean = mean ? mean->data : NULL, j.rstd = rstd->data;
         j.rows_per_run = 1 + 16384 / (j.s.n + 1);
+        j.s.past = tpi_rows_stream(y->numel, j.s.n, j.dtype);
         tpi_parallel_for(tpi_ceil_div(j.rows, j.rows_per_run), y->numel > 16384, forward_run, &j);
     }
     tpi_release(x), tpi_release(w), tpi_release(b);

@@ -10,6 +10,7 @@ typedef struct tpi_norm { /* a layer or rms norm over rows of n; weight and bias
     bool centered; /* false: rms norm, whose mean counts as 0 */
     double eps;
     const void *weight, *bias;
+    bool past;     /* the result goes past the caches: its rows are multiples of 32 bytes, and the caller ends the stream */
 } tpi_norm;
 
 typedef enum tpi_column_sum { TPI_COLUMN_SUM, TPI_COLUMN_SQUARES, TPI_COLUMN_DOT } tpi_column_sum; /* of a; of (a - mean)^2; of b (a - mean) */

@@ -1,4 +1,5 @@
 /* softmax and log_softmax along a dim, and their gradients from the result. A task takes whole rows or a band of columns. */
+#include "device/cpu/stream.h"
 #include "ops/native.h"
 #include "ops/real.h"
 #include "ops/softmax_rows.h"
@@ -12,6 +13,7 @@ typedef struct job {
     char *out;
     int64_t outer, n, inner; /* the shape with the dim in the middle */
     int64_t rows_per_task, bands;
+    bool past;               /* rows go past the caches */
 } job;
 
 static void rows_task(int64_t task, void *context) {
@@ -22,14 +24,15 @@ static void rows_task(int64_t task, void *context) {
         if (b)
             TPI_ISA_PICK(tpi_softmax_rows_back_f32)(j->log, rows, j->n, a, b + at, (float *)j->out + at);
         else
-            TPI_ISA_PICK(tpi_softmax_rows_f32)(j->log, rows, j->n, a, (float *)j->out + at);
+            TPI_ISA_PICK(tpi_softmax_rows_f32)(j->log, j->past, rows, j->n, a, (float *)j->out + at);
     } else {
         const double *a = (const double *)j->a + at, *b = (const double *)j->b;
         if (b)
             TPI_ISA_PICK(tpi_softmax_rows_back_f64)(j->log, rows, j->n, a, b + at, (double *)j->out + at);
         else
-            TPI_ISA_PICK(tpi_softmax_rows_f64)(j->log, rows, j->n, a, (double *)j->out + at);
+            TPI_ISA_PICK(tpi_softmax_rows_f64)(j->log, j->past, rows, j->n, a, (double *)j->out + at);
     }
+    if (j->past) TPI_ISA_PICK(tpi_stream_end)();
 }
 
 static void columns_task(int64_t task, void *context) {
@@ -64,6 +67,7 @@ static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtyp
         bool worth = out->numel > TASK_ELEMENTS;
         if (j.inner == 1) {
             j.rows_per_task = 1 + TASK_ELEMENTS / j.n;
+            j.past = !b && tpi_rows_stream(out->numel, j.n, j.dtype);
             tpi_parallel_for(tpi_ceil_div(j.outer, j.rows_per_task), worth, rows_task, &j);
         } else {
             j.bands = tpi_ceil_div(j.inner, TPI_SOFTMAX_COLUMNS);

@@ -2,30 +2,59 @@
 
 #include "ops/lanes.h"
 
-#define PART 512 /* elements gone over at once */
+#define AT_ONCE 16 /* exponentials side by side */
+#define PIECE 2048 /* elements whose exponentials stay in the first cache */
 
-/* y = exp(x - m) and its sum, with the next row on its way. y may be a scratch row. */
-static inline REAL K(exp_sum)(int64_t n, const REAL *x, REAL m, REAL *y) {
-    REAL s = 0;
-    for (int64_t i = 0; i < n; i += PART) {
-        int64_t part = n - i < PART ? n - i : PART;
-        K(fetch_ahead)(part, x + n + i);
-        for (int64_t j = i; j < i + part; j++) y[j] = EXP(x[j] - m);
-        s += K(row_sum)(part, y + i);
+/* y = exp(x - m), and lane by lane onto s. */
+static inline void K(exp_step)(const REAL *x, REAL m, REAL *y, REAL *s) {
+#pragma omp simd
+    for (int l = 0; l < AT_ONCE; l++) {
+        y[l] = EXP(x[l] - m);
+        s[l] += y[l];
     }
-    return s;
 }
 
-void TPI_ISA(K(tpi_softmax_rows))(bool log_form, int64_t rows, int64_t n, const REAL *x, REAL *y) {
+/* y = exp(x - m) for n elements and their sum, with the next row on its way. */
+static inline REAL K(exp_sum)(int64_t n, const REAL *x, REAL m, REAL *y) {
+    REAL s[AT_ONCE] = {0};
+    int64_t i = 0;
+    for (; i + AT_ONCE <= n; i += AT_ONCE) {
+        K(fetch)(x + n + i);
+        K(exp_step)(x + i, m, y + i, s);
+    }
+    if (i < n) { /* through a whole step: nothing comes of what fills it up */
+        REAL in[AT_ONCE], out[AT_ONCE];
+        for (int l = 0; l < AT_ONCE; l++) in[l] = i + l < n ? x[i + l] : -INFINITY;
+        K(exp_step)(in, m, out, s);
+        memcpy(y + i, out, (size_t)(n - i) * sizeof(REAL));
+    }
+    return K(row_sum)(AT_ONCE, s);
+}
+
+static inline void K(times)(int64_t n, const REAL *x, REAL by, REAL *y, bool past) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        K(lanes) v = LOAD(x + i) * by;
+        K(put)(y + i, &v, past);
+    }
+    for (; i < n; i++) y[i] = x[i] * by;
+}
+
+static inline void K(less)(int64_t n, const REAL *x, REAL m, REAL shift, REAL *y, bool past) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        K(lanes) v = LOAD(x + i) - m - shift;
+        K(put)(y + i, &v, past);
+    }
+    for (; i < n; i++) y[i] = x[i] - m - shift;
+}
+
+void TPI_ISA(K(tpi_softmax_rows))(bool log_form, bool past, int64_t rows, int64_t n, const REAL *x, REAL *y) {
+    _Alignas(64) REAL room[PIECE];
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        REAL m = K(row_max)(n, x), s = K(exp_sum)(n, x, m, y);
-        if (log_form) {
-            REAL shift = LOG(s);
-            for (int64_t i = 0; i < n; i++) y[i] = x[i] - m - shift;
-        } else {
-            REAL share = 1 / s;
-            for (int64_t i = 0; i < n; i++) y[i] *= share;
-        }
+        REAL *e = n <= PIECE ? room : y, m = K(row_max)(n, x), s = K(exp_sum)(n, x, m, e);
+        if (log_form) K(less)(n, x, m, LOG(s), y, past && e == room);
+        else K(times)(n, e, 1 / s, y, past && e == room);
     }
 }
 
@@ -69,4 +98,5 @@ void TPI_ISA(K(tpi_softmax_columns_back))(bool log_form, int64_t columns, int64_
             dx[i * stride + c] = log_form ? g - EXP(v) * s[c] : v * (g - s[c]);
         }
 }
-#undef PART
+#undef AT_ONCE
+#undef PIECE
