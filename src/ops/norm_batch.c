@@ -19,19 +19,11 @@ typedef struct job {
     tpi_column_sum what;
 } job;
 
-static double get(const char *data, tp_dtype dtype, int64_t i) { return dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i]; }
-static void set(char *data, tp_dtype dtype, int64_t i, double v) {
-    if (dtype == TP_FLOAT32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
-}
-
 /* ---- Sums per channel: of x, of (x - mean)^2, of g (x - mean), into j->sums[channel] ---- */
 
 static void plane_sums(int64_t channel, void *context) {
     job *j = context;
-    double total = 0, mean = j->mean ? get(j->mean, j->dtype, channel) : 0;
+    double total = 0, mean = j->mean ? tpi_real_get(j->mean, j->dtype, channel) : 0;
     for (int64_t i = 0; i < j->images; i++) {
         int64_t at = (i * j->channels + channel) * j->plane;
         if (j->dtype == TP_FLOAT32) {
@@ -77,7 +69,8 @@ static void take_sums(job *j, tpi_column_sum what) {
 
 static void plane_write(int64_t channel, void *context) {
     job *j = context;
-    double mean = get(j->mean, j->dtype, channel), a = get(j->a, j->dtype, channel), b = get(j->b, j->dtype, channel), c = get(j->c, j->dtype, channel);
+    double mean = tpi_real_get(j->mean, j->dtype, channel), a = tpi_real_get(j->a, j->dtype, channel);
+    double b = tpi_real_get(j->b, j->dtype, channel), c = tpi_real_get(j->c, j->dtype, channel);
     for (int64_t i = 0; i < j->images; i++) {
         int64_t at = (i * j->channels + channel) * j->plane;
         if (j->dtype == TP_FLOAT32) {
@@ -169,16 +162,17 @@ static void settle(job *j, tp_tensor *weight, tp_tensor *bias, tp_tensor *runnin
     double n = (double)j->rows;
     if (training) {
         take_sums(j, TPI_COLUMN_SUM);
-        for (int64_t c = 0; c < j->channels; c++) set(j->mean, j->dtype, c, j->sums[c] / n);
+        for (int64_t c = 0; c < j->channels; c++) tpi_real_set(j->mean, j->dtype, c, j->sums[c] / n);
         take_sums(j, TPI_COLUMN_SQUARES);
     }
     for (int64_t c = 0; c < j->channels; c++) {
-        double mean = training ? get(j->mean, j->dtype, c) : element(running_mean, c, 0);
+        double mean = training ? tpi_real_get(j->mean, j->dtype, c) : element(running_mean, c, 0);
         double var = training ? j->sums[c] / n : element(running_var, c, 1), rstd = 1.0 / sqrt(var + eps);
         if (training && running_mean) move_running(running_mean, c, momentum, mean);
         if (training && running_var) move_running(running_var, c, momentum, j->sums[c] / (n - 1));
-        set(j->mean, j->dtype, c, mean), set(j->rstd, j->dtype, c, rstd);
-        set(j->a, j->dtype, c, rstd * element(weight, c, 1)), set(j->c, j->dtype, c, element(bias, c, 0)), set(j->b, j->dtype, c, 0);
+        tpi_real_set(j->mean, j->dtype, c, mean), tpi_real_set(j->rstd, j->dtype, c, rstd);
+        tpi_real_set(j->a, j->dtype, c, rstd * element(weight, c, 1));
+        tpi_real_set(j->c, j->dtype, c, element(bias, c, 0)), tpi_real_set(j->b, j->dtype, c, 0);
     }
     if (training && running_mean) tpi_touch(running_mean);
     if (training && running_var) tpi_touch(running_var);
@@ -233,15 +227,15 @@ bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor
         j.mean = m->data, j.rstd = k->data, j.a = work->data, j.b = work->data + row, j.c = work->data + 2 * row;
         j.x = g->data;
         take_sums(&j, TPI_COLUMN_SUM);
-        for (int64_t c = 0; c < j.channels; c++) set(db->data, j.dtype, c, j.sums[c]);
+        for (int64_t c = 0; c < j.channels; c++) tpi_real_set(db->data, j.dtype, c, j.sums[c]);
         j.x = x->data, j.g = g->data, j.y = dx->data;
         take_sums(&j, TPI_COLUMN_DOT);
         for (int64_t c = 0; c < j.channels; c++) {
-            double r = get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
-            set(dw->data, j.dtype, c, along);
-            set(j.a, j.dtype, c, scale);
-            set(j.b, j.dtype, c, training ? -scale * r * along / n : 0);
-            set(j.c, j.dtype, c, training ? -scale * get(db->data, j.dtype, c) / n : 0);
+            double r = tpi_real_get(j.rstd, j.dtype, c), scale = r * element(weight, c, 1), along = j.sums[c] * r;
+            tpi_real_set(dw->data, j.dtype, c, along);
+            tpi_real_set(j.a, j.dtype, c, scale);
+            tpi_real_set(j.b, j.dtype, c, training ? -scale * r * along / n : 0);
+            tpi_real_set(j.c, j.dtype, c, training ? -scale * tpi_real_get(db->data, j.dtype, c) / n : 0);
         }
         if (x->numel > 0) write_all(&j);
         tpi_free(j.sums, bytes);

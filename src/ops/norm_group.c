@@ -13,14 +13,6 @@ typedef struct job {
     double *dweight, *dbias; /* (images, channels), one term per image */
 } job;
 
-static double get(const char *data, tp_dtype dtype, int64_t i) { return dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i]; }
-static void set(char *data, tp_dtype dtype, int64_t i, double v) {
-    if (dtype == TP_FLOAT32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
-}
-
 static void forward_task(int64_t row, void *context) {
     job *j = context;
     int64_t each = j->channels / j->groups, n = each * j->plane, item = tpi_dtype_bytes[j->dtype], first = row % j->groups * each;
@@ -30,9 +22,10 @@ static void forward_task(int64_t row, void *context) {
     if (f32) mean = (float)mean;
     double squares = f32 ? TPI_ISA_PICK(tpi_squares_f32)(n, (const float *)x, (float)mean) : TPI_ISA_PICK(tpi_squares_f64)(n, (const double *)x, mean);
     double rstd = 1.0 / sqrt(squares / (double)n + j->eps);
-    set(j->mean, j->dtype, row, mean), set(j->rstd, j->dtype, row, rstd);
+    tpi_real_set(j->mean, j->dtype, row, mean), tpi_real_set(j->rstd, j->dtype, row, rstd);
     for (int64_t c = 0; c < each; c++) {
-        double scale = rstd * (j->weight ? get(j->weight, j->dtype, first + c) : 1), shift = j->bias ? get(j->bias, j->dtype, first + c) : 0;
+        double scale = rstd * (j->weight ? tpi_real_get(j->weight, j->dtype, first + c) : 1);
+        double shift = j->bias ? tpi_real_get(j->bias, j->dtype, first + c) : 0;
         int64_t at = (row * n + c * j->plane) * item;
         if (f32)
             TPI_ISA_PICK(tpi_scale_f32)(j->plane, (const float *)(j->x + at), (float)mean, (float)scale, (float)shift, (float *)(j->y + at));
@@ -46,19 +39,19 @@ static void backward_task(int64_t row, void *context) {
     job *j = context;
     int64_t each = j->channels / j->groups, n = each * j->plane, item = tpi_dtype_bytes[j->dtype], first = row % j->groups * each, image = row / j->groups;
     bool f32 = j->dtype == TP_FLOAT32;
-    double mean = get(j->mean, j->dtype, row), rstd = get(j->rstd, j->dtype, row), plain = 0, along = 0;
+    double mean = tpi_real_get(j->mean, j->dtype, row), rstd = tpi_real_get(j->rstd, j->dtype, row), plain = 0, along = 0;
     for (int64_t c = 0; c < each; c++) {
         const char *g = j->grad + (row * n + c * j->plane) * item, *x = j->x + (row * n + c * j->plane) * item;
         double sum = f32 ? TPI_ISA_PICK(tpi_sum_f32)(j->plane, (const float *)g) : TPI_ISA_PICK(tpi_sum_f64)(j->plane, (const double *)g);
         double dot = rstd * (f32 ? TPI_ISA_PICK(tpi_dot_f32)(j->plane, (const float *)x, (float)mean, (const float *)g)
                                  : TPI_ISA_PICK(tpi_dot_f64)(j->plane, (const double *)x, mean, (const double *)g));
-        double w = j->weight ? get(j->weight, j->dtype, first + c) : 1;
+        double w = j->weight ? tpi_real_get(j->weight, j->dtype, first + c) : 1;
         j->dbias[image * j->channels + first + c] = sum, j->dweight[image * j->channels + first + c] = dot;
         plain += w * sum, along += w * dot;
     }
     double shift = -rstd * plain / (double)n, slope = -rstd * rstd * along / (double)n;
     for (int64_t c = 0; c < each; c++) {
-        double scale = rstd * (j->weight ? get(j->weight, j->dtype, first + c) : 1);
+        double scale = rstd * (j->weight ? tpi_real_get(j->weight, j->dtype, first + c) : 1);
         int64_t at = (row * n + c * j->plane) * item;
         if (f32)
             TPI_ISA_PICK(tpi_blend_f32)(j->plane, (const float *)(j->grad + at), (float)scale, (const float *)(j->x + at), (float)mean, (float)slope, (float)shift, (float *)(j->y + at));
@@ -111,7 +104,7 @@ static tp_tensor *over_images(const job *j, const double *terms, const tp_tensor
     for (int64_t c = 0; sum && c < j->channels; c++) {
         double s = 0;
         for (int64_t i = 0; i < j->images; i++) s += terms[i * j->channels + c];
-        set(sum->data, j->dtype, c, s);
+        tpi_real_set(sum->data, j->dtype, c, s);
     }
     return tpi_real_finish(sum, (tp_dtype)as->dtype);
 }

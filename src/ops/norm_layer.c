@@ -114,11 +114,8 @@ static tp_tensor *add_runs(const job *j, const char *parts, int64_t runs, const 
     if (!sum) return NULL;
     for (int64_t i = 0; i < j->s.n; i++) {
         double s = 0;
-        for (int64_t r = 0; r < runs; r++) s += j->dtype == TP_FLOAT32 ? (double)((const float *)parts)[r * j->s.n + i] : ((const double *)parts)[r * j->s.n + i];
-        if (j->dtype == TP_FLOAT32)
-            ((float *)sum->data)[i] = (float)s;
-        else
-            ((double *)sum->data)[i] = s;
+        for (int64_t r = 0; r < runs; r++) s += tpi_real_get(parts, j->dtype, r * j->s.n + i);
+        tpi_real_set(sum->data, j->dtype, i, s);
     }
     return tpi_real_finish(sum, (tp_dtype)as->dtype);
 }

@@ -11,6 +11,14 @@ tp_tensor *tpi_real_data(tp_tensor *t, tp_dtype dtype);
 tp_tensor *tpi_real_finish(tp_tensor *computed, tp_dtype dtype);
 /* Takes over `computed` and returns it in the dtype and with the stride order of `like`, of the same rank (channels_last survives). */
 tp_tensor *tpi_real_finish_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like);
+/* Element i of computed data, which is float32 or float64. */
+static inline double tpi_real_get(const char *data, tp_dtype dtype, int64_t i) {
+    return dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+}
+static inline void tpi_real_set(char *data, tp_dtype dtype, int64_t i, double v) {
+    if (dtype == TP_FLOAT32) ((float *)data)[i] = (float)v;
+    else ((double *)data)[i] = v;
+}
 /* An argument of type int[n]: one value serves for all n. `fallback` (may be NULL) serves when it is not given or empty. */
 bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);
 #endif

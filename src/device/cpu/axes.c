@@ -1,5 +1,6 @@
-/* Sorting and merging the dims of reductions and scans; see axes.h. */
+/* Sorting and merging the dims of reductions and scans, and their states; see axes.h. */
 #include "device/cpu/axes.h"
+#include "device/launch.h"
 #include <stdlib.h>
 
 static void swap_axes(tpi_axes *a, int i, int j, int nout) {
@@ -59,4 +60,32 @@ tpi_columns tpi_columns_at(const tpi_axes *kept, const tp_tensor *x, int nout, t
         for (int k = 0; k < nout; k++) c.out[k] += i * kept->out[k][d];
     }
     return c;
+}
+
+tpi_states tpi_states_for(int n, const uint8_t *types, tpi_ctype compute) {
+    tpi_states s = {.n = n};
+    for (int v = 0; v < n; v++) s.size[v] = tpi_dtype_bytes[tpi_state_dtype(types[v], compute)];
+    return s;
+}
+
+bool tpi_states_make(tpi_states *s, int64_t pieces, int64_t columns) {
+    size_t offset[TPI_STATES];
+    s->columns = columns, s->bytes = 0;
+    for (int v = 0; v < s->n; v++) {
+        offset[v] = s->bytes;
+        s->bytes += ((size_t)(pieces * columns * s->size[v]) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN;
+    }
+    if (s->bytes == 0) return true;
+    char *block = tpi_alloc(s->bytes);
+    if (!block) return false;
+    for (int v = 0; v < s->n; v++) s->at[v] = block + offset[v];
+    return true;
+}
+
+void tpi_states_free(tpi_states *s) {
+    if (s->at[0]) tpi_free(s->at[0], s->bytes);
+}
+
+void tpi_states_of(const tpi_states *s, const tpi_columns *c, int64_t piece, char **state) {
+    for (int v = 0; v < s->n; v++) state[v] = s->at[v] + (piece * s->columns + c->first) * s->size[v];
 }

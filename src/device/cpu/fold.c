@@ -15,7 +15,6 @@ enum {
     OUTER_PIECE = 256,   /* and when they are taken side by side */
     FEW_COLUMNS = 16,    /* fewer side by side are not worth a row */
     SHORT_COLUMN = 32,   /* shorter columns are taken side by side even if their elements lie together */
-    MAX_STATE = 4,
 };
 
 typedef struct fold_job {
@@ -26,18 +25,17 @@ typedef struct fold_job {
     tp_tensor *const *outs;
     tpi_axes kept, reduced;
     tp_dtype type;                   /* of the kernel's blocks */
-    int64_t state_size[MAX_STATE];
     bool side_by_side;
     bool columns_lie_closer;         /* than elements of a column: then units of the same piece come one after the other */
     int64_t width, blocks;           /* columns in a block, blocks */
     int64_t piece, pieces;           /* elements in a piece, pieces of a column */
     int64_t units, per_chunk;        /* unit: one piece of one block */
-    char *states[MAX_STATE];         /* [pieces][columns], when there is more than one piece */
+    tpi_states states;               /* of all pieces, when there is more than one */
 } fold_job;
 
 typedef struct fold_scratch {
     _Alignas(64) char x[INNER_PIECE * 16];
-    _Alignas(64) char state[MAX_STATE][WIDTH * 16];
+    _Alignas(64) char state[TPI_STATES][WIDTH * 16];
 } fold_scratch;
 
 /* Elements from .. to of each column, one column after the other. */
@@ -48,8 +46,8 @@ static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, 
     bool one_run = r->ndim <= 1, direct = one_run && job->x->dtype == job->type && (stride == size || n == 1);
     for (int64_t i = 0; i < c->count; i++) {
         const char *x = c->x + (job->kept.ndim ? i * job->kept.x[0] : 0);
-        char *at[MAX_STATE];
-        for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + i * job->state_size[v];
+        char *at[TPI_STATES];
+        for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + i * job->states.size[v];
         if (direct) x += from * stride;
         else if (one_run) tpi_load_run(n, x + from * stride, stride, job->x->dtype, scratch, job->type);
         else tpi_load_walk(&walk, from, n, x, job->x->dtype, scratch, job->type);
@@ -62,12 +60,13 @@ static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, 
     tpi_walk walk = tpi_axes_walk(&job->reduced);
     int64_t stride = job->kept.x[0], along = walk.ndim ? walk.stride[0] : 0, length = walk.ndim ? walk.shape[0] : 1;
     int64_t size = tpi_dtype_bytes[job->type];
-    bool direct = job->x->dtype == job->type && stride == size;
+    bool direct = job->x->dtype == job->type && stride == size, from_memory = job->x->numel * size >= TPI_STREAM_BYTES;
     for (int64_t i = from, n; i < to; i += n) {
         const char *x = c->x + tpi_walk_offset(&walk, i);
         n = walk.ndim ? length - i % length : 1; /* rows as far apart from each other */
         if (n > to - i) n = to - i;
         if (!direct && n > ROWS) n = ROWS;
+        if (direct && from_memory) n = 1; /* memory brings one row after the other faster than several side by side */
         for (int64_t r = 0; r < n && !direct; r++) tpi_load_run(c->count, x + r * along, stride, job->x->dtype, scratch + r * WIDTH * size, job->type);
         job->kernel->outer(c->count, n, direct ? x : scratch, direct ? along : WIDTH * size, i, state, job->params);
     }
@@ -84,10 +83,6 @@ static void finish(const fold_job *job, const tpi_columns *c, char *const *state
     }
 }
 
-static void state_of(const fold_job *job, const tpi_columns *c, int64_t piece, char **state) {
-    for (int v = 0; v < job->op->nstate; v++) state[v] = job->states[v] + (piece * job->kept.total + c->first) * job->state_size[v];
-}
-
 static void fold_chunk(int64_t chunk, void *context) {
     const fold_job *job = context;
     int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < job->units ? unit + job->per_chunk : job->units;
@@ -98,8 +93,8 @@ static void fold_chunk(int64_t chunk, void *context) {
         int64_t from = piece * job->piece, total = job->reduced.total;
         int64_t to = from + job->piece < total ? from + job->piece : total;
         tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
-        char *state[MAX_STATE] = {s.state[0], s.state[1], s.state[2], s.state[3]};
-        if (job->pieces > 1) state_of(job, &c, piece, state);
+        char *state[TPI_STATES] = {s.state[0], s.state[1], s.state[2], s.state[3]};
+        if (job->pieces > 1) tpi_states_of(&job->states, &c, piece, state);
         job->kernel->start(c.count, state, job->params);
         if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s.x);
         else if (to > from) fold_inner(job, &c, from, to, state, s.x);
@@ -110,14 +105,14 @@ static void fold_chunk(int64_t chunk, void *context) {
 static void merge_block(int64_t block, void *context) {
     const fold_job *job = context;
     tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
-    char *left[MAX_STATE], *right[MAX_STATE];
+    char *left[TPI_STATES], *right[TPI_STATES];
     for (int64_t step = 1; step < job->pieces; step *= 2)
         for (int64_t p = 0; p + step < job->pieces; p += 2 * step) {
-            state_of(job, &c, p, left);
-            state_of(job, &c, p + step, right);
+            tpi_states_of(&job->states, &c, p, left);
+            tpi_states_of(&job->states, &c, p + step, right);
             job->kernel->merge(c.count, left, right, job->params);
         }
-    state_of(job, &c, 0, left);
+    tpi_states_of(&job->states, &c, 0, left);
     finish(job, &c, left);
 }
 
@@ -143,24 +138,15 @@ bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, c
     fold_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute)};
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
     if (!job.kernel || !job.kernel->start) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
-    for (int v = 0; v < op->nstate; v++) job.state_size[v] = tpi_dtype_bytes[tpi_state_dtype(op->state_type[v], compute)];
+    job.states = tpi_states_for(op->nstate, op->state_type, compute);
     tpi_axes_take(&job.kept, x, op->nout, outs, reduced, false, false);
     tpi_axes_take(&job.reduced, x, 0, outs, reduced, true, op->uses_index);
     if (job.kept.total == 0) return true;
     choose_cut(&job);
-    size_t bytes = 0, offset[MAX_STATE];
-    for (int v = 0; v < op->nstate && job.pieces > 1; v++) {
-        offset[v] = bytes;
-        bytes += ((size_t)(job.pieces * job.kept.total * job.state_size[v]) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN;
-    }
-    char *states = job.pieces > 1 ? tpi_alloc(bytes) : NULL;
-    if (job.pieces > 1 && !states) return false;
-    for (int v = 0; v < op->nstate && states; v++) job.states[v] = states + offset[v];
+    if (!tpi_states_make(&job.states, job.pieces > 1 ? job.pieces : 0, job.kept.total)) return false;
     bool worth = x->numel >= TPI_WORTH_THREADS;
     tpi_parallel_for(tpi_ceil_div(job.units, job.per_chunk), worth, fold_chunk, &job);
-    if (states) {
-        tpi_parallel_for(job.blocks, job.kept.total * job.pieces >= TPI_WORTH_THREADS, merge_block, &job);
-        tpi_free(states, bytes);
-    }
+    if (job.pieces > 1) tpi_parallel_for(job.blocks, job.kept.total * job.pieces >= TPI_WORTH_THREADS, merge_block, &job);
+    tpi_states_free(&job.states);
     return true;
 }

@@ -17,7 +17,6 @@ enum {
     GROUP = 64,           /* pieces that the two passes go over before the next */
     FEW_COLUMNS = 16,
     FEW_BLOCKS = 16,      /* from this many blocks on, there is work enough without cutting columns */
-    MAX_STATE = 4,
 };
 
 typedef struct scan_job {
@@ -30,11 +29,10 @@ typedef struct scan_job {
     int64_t length, x_step, out_step[TPI_AXES_OUTS]; /* along the scanned dim, in bytes */
     int64_t across[1 + TPI_AXES_OUTS];               /* from column to column: x, then the results */
     tp_dtype type, out_type[TPI_AXES_OUTS];          /* of the kernel's blocks */
-    int64_t state_size[MAX_STATE];
     bool side_by_side;
     bool direct;                                     /* a column's elements, read and written, lie as the kernel wants them */
     int64_t width, blocks, piece, pieces, per_chunk;
-    char *states[MAX_STATE];                         /* [pieces - 1][columns]: totals, then what comes before each next piece */
+    tpi_states states;                               /* of all pieces but the last: totals, then what comes before each next piece */
     bool totals_only;
     int64_t first, last;                             /* the group's pieces: first .. last - 1 */
 } scan_job;
@@ -42,7 +40,7 @@ typedef struct scan_job {
 typedef struct scan_scratch {
     _Alignas(64) char x[BLOCK * 16];
     _Alignas(64) char out[TPI_AXES_OUTS][BLOCK * 16];
-    _Alignas(64) char state[MAX_STATE][WIDTH * 16];
+    _Alignas(64) char state[TPI_STATES][WIDTH * 16];
 } scan_scratch;
 
 /* One kernel call over n elements, x_stride and out_stride bytes apart, in place where they lie as the kernel wants them. */
@@ -79,8 +77,8 @@ static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *
         scan_run(job, s, c->count, c->x + (from + i) * job->x_step, job->across[0], out, job->across + 1, from + i, state);
     }
     for (int64_t col = 0; !job->side_by_side && col < c->count; col++) {
-        char *out[TPI_AXES_OUTS], *at[MAX_STATE];
-        for (int v = 0; v < nstate; v++) at[v] = state[v] + col * job->state_size[v];
+        char *out[TPI_AXES_OUTS], *at[TPI_STATES];
+        for (int v = 0; v < nstate; v++) at[v] = state[v] + col * job->states.size[v];
         for (int64_t i = from, n; i < to; i += n) {
             n = to - i < BLOCK || job->direct ? to - i : BLOCK;
             if (job->totals_only) {
@@ -93,10 +91,6 @@ static void scan_piece(const scan_job *job, scan_scratch *s, const tpi_columns *
     }
 }
 
-static void state_of(const scan_job *job, const tpi_columns *c, int64_t piece, char **state) {
-    for (int v = 0; v < job->op->nstate; v++) state[v] = job->states[v] + (piece * job->kept.total + c->first) * job->state_size[v];
-}
-
 static tpi_columns columns_at(const scan_job *job, int64_t block) {
     return tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
 }
@@ -104,9 +98,9 @@ static tpi_columns columns_at(const scan_job *job, int64_t block) {
 static void scan_block(const scan_job *job, scan_scratch *s, int64_t block, int64_t piece) {
     int64_t from = piece * job->piece, to = from + job->piece < job->length ? from + job->piece : job->length;
     tpi_columns c = columns_at(job, block);
-    char *state[MAX_STATE] = {s->state[0], s->state[1], s->state[2], s->state[3]};
-    if (job->totals_only) state_of(job, &c, piece, state);
-    else if (piece > 0) state_of(job, &c, piece - 1, state);
+    char *state[TPI_STATES] = {s->state[0], s->state[1], s->state[2], s->state[3]};
+    if (job->totals_only) tpi_states_of(&job->states, &c, piece, state);
+    else if (piece > 0) tpi_states_of(&job->states, &c, piece - 1, state);
     if (job->totals_only || piece == 0) job->kernel->start(c.count, state, job->params);
     scan_piece(job, s, &c, from, to, state);
 }
@@ -126,15 +120,15 @@ static void scan_chunk(int64_t chunk, void *context) {
 static void prefix_block(int64_t block, void *context) {
     const scan_job *job = context;
     tpi_columns c = columns_at(job, block);
-    _Alignas(64) char copy[MAX_STATE][WIDTH * 16];
-    char *sum[MAX_STATE] = {copy[0], copy[1], copy[2], copy[3]}, *now[MAX_STATE];
+    _Alignas(64) char copy[TPI_STATES][WIDTH * 16];
+    char *sum[TPI_STATES] = {copy[0], copy[1], copy[2], copy[3]}, *now[TPI_STATES];
     int64_t done = job->first ? job->first - 1 : 0; /* the last piece whose total is one of all before it */
-    state_of(job, &c, done, now);
-    for (int v = 0; v < job->op->nstate; v++) memcpy(sum[v], now[v], (size_t)(c.count * job->state_size[v]));
+    tpi_states_of(&job->states, &c, done, now);
+    for (int v = 0; v < job->op->nstate; v++) memcpy(sum[v], now[v], (size_t)(c.count * job->states.size[v]));
     for (int64_t p = done + 1; p < job->last && p < job->pieces - 1; p++) {
-        state_of(job, &c, p, now);
+        tpi_states_of(&job->states, &c, p, now);
         job->kernel->merge(c.count, sum, now, job->params);
-        for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->state_size[v]));
+        for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->states.size[v]));
     }
 }
 
@@ -155,18 +149,11 @@ static void choose_cut(scan_job *job) {
 
 static bool run_pieces(scan_job *job) {
     bool worth = job->x->numel >= TPI_WORTH_THREADS;
-    size_t bytes = 0, offset[MAX_STATE];
-    for (int v = 0; v < job->op->nstate; v++) {
-        offset[v] = bytes;
-        bytes += ((size_t)((job->pieces - 1) * job->kept.total * job->state_size[v]) + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN;
-    }
-    char *states = job->pieces > 1 ? tpi_alloc(bytes) : NULL;
-    if (job->pieces > 1 && !states) return false;
-    for (int v = 0; v < job->op->nstate && states; v++) job->states[v] = states + offset[v];
+    if (!tpi_states_make(&job->states, job->pieces - 1, job->kept.total)) return false;
     for (job->first = 0; job->first < job->pieces; job->first = job->last) {
         job->last = job->first + GROUP < job->pieces ? job->first + GROUP : job->pieces;
         int64_t chunks = tpi_ceil_div(job->blocks * (job->last - job->first), job->per_chunk);
-        if (states) {
+        if (job->pieces > 1) {
             job->totals_only = true;
             tpi_parallel_for(chunks, worth, scan_chunk, job);
             tpi_parallel_for(job->blocks, false, prefix_block, job);
@@ -174,7 +161,7 @@ static bool run_pieces(scan_job *job) {
         }
         tpi_parallel_for(chunks, worth, scan_chunk, job);
     }
-    if (states) tpi_free(states, bytes);
+    tpi_states_free(&job->states);
     return true;
 }
 
@@ -183,7 +170,7 @@ bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, i
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
     if (!job.kernel || !job.kernel->start) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
     if (x->numel == 0) return true;
-    for (int v = 0; v < op->nstate; v++) job.state_size[v] = tpi_dtype_bytes[tpi_state_dtype(op->state_type[v], compute)];
+    job.states = tpi_states_for(op->nstate, op->state_type, compute);
     bool mask[TP_MAX_DIMS] = {false};
     if (x->ndim) mask[dim] = true, job.length = x->shape[dim], job.x_step = x->strides[dim] * (int64_t)tpi_itemsize(x);
     tpi_axes_take(&job.kept, x, op->nout, outs, mask, false, false);
