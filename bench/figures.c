@@ -1,6 +1,7 @@
 /* Taper's figures: what a call costs when there is nothing to compute, and what share of the machine's bandwidth or of the BLAS's speed
  * operators reach when there is. Each row stands against a reference timed in the same run, turn by turn, and keeps the best of its
- * rounds, so that a busy machine disturbs both alike.
+ * rounds, so that a busy machine disturbs both alike. Rows about bandwidth also run on a block that stays in the caches, which shows what
+ * computing alone takes, and so whether memory binds at all.
  *     figures [FILE]     prints the table; with a FILE (bench/README.md) also puts it between that file's two marks */
 #include <cblas.h>
 #include <math.h>
@@ -12,12 +13,19 @@
 
 enum {
     ROWS = 16384, COLUMNS = 1024, COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
+    BLOCK = 32,                                          /* rows that stay in the caches, result included */
     ROUNDS = 30,
     CALLS = 2000,                                        /* of a small operator in one round */
 };
 
 /* ---- What the rows work on ---- */
-static tp_tensor *big, *other, *room, *weight, *bias, *picks, *one, *leaf, *square[2], *small[2], *product[2];
+typedef struct operands {
+    tp_tensor *a, *b, *picks; /* rows of COLUMNS floats, and numbers of rows */
+    int64_t rows;
+} operands;
+static operands whole = {.rows = ROWS}, block = {.rows = BLOCK};
+static const operands *of = &whole; /* what rows about bandwidth work on */
+static tp_tensor *room, *weight, *bias, *one, *leaf, *square[2], *small[2], *product[2];
 static float *in, *in2, *out; /* the references' memory: the same kind, as warm */
 static volatile float kept;   /* where a reference's sum goes, so that it is computed */
 
@@ -32,12 +40,15 @@ static tp_tensor *need(tp_tensor *t) {
 
 static void prepare(void) {
     tp_manual_seed(0);
-    big = need(tp_randn(TP_INTS(ROWS, COLUMNS)));
-    other = need(tp_randn(TP_INTS(ROWS, COLUMNS)));
+    operands *sets[] = {&whole, &block};
+    for (int i = 0; i < 2; i++) {
+        sets[i]->a = need(tp_randn(TP_INTS(sets[i]->rows, COLUMNS)));
+        sets[i]->b = need(tp_randn(TP_INTS(sets[i]->rows, COLUMNS)));
+        sets[i]->picks = need(tp_randperm(sets[i]->rows));
+    }
     room = need(tp_zeros(TP_INTS(ROWS, COLUMNS)));
     weight = need(tp_randn(TP_INTS(COLUMNS)));
     bias = need(tp_randn(TP_INTS(COLUMNS)));
-    picks = need(tp_randperm(ROWS));
     one = need(tp_ones(TP_INTS(1)));
     leaf = need(tp_set_requires_grad(need(tp_ones(TP_INTS(1))), true));
     for (int i = 0; i < 2; i++) {
@@ -46,7 +57,7 @@ static void prepare(void) {
     }
     product[0] = need(tp_zeros(TP_INTS(1024, 1024)));
     product[1] = need(tp_zeros(TP_INTS(64, 64)));
-    in = tp_data(big), in2 = tp_data(other), out = tp_data(room);
+    in = tp_data(whole.a), in2 = tp_data(whole.b), out = tp_data(room);
 }
 
 static void done(tp_tensor *t) {
@@ -69,29 +80,29 @@ static void backward(void) {
 }
 
 /* ---- Rows: bandwidth ---- */
-static void add(void) { done(tp_add(big, other)); }
-static void exponential(void) { done(tp_exp(big)); }
-static void gelu(void) { done(tp_gelu(big)); }
-static void sum(void) { done(tp_sum(big)); }
-static void sum_rows(void) { done(tp_sum(big, .dim = TP_INTS(1))); }
-static void sum_columns(void) { done(tp_sum(big, .dim = TP_INTS(0))); }
-static void softmax(void) { done(tp_softmax(big, 1)); }
-static void layer_norm(void) { done(tp_layer_norm(big, TP_INTS(COLUMNS), .weight = weight, .bias = bias)); }
+static void add(void) { done(tp_add(of->a, of->b)); }
+static void exponential(void) { done(tp_exp(of->a)); }
+static void gelu(void) { done(tp_gelu(of->a)); }
+static void sum(void) { done(tp_sum(of->a)); }
+static void sum_rows(void) { done(tp_sum(of->a, .dim = TP_INTS(1))); }
+static void sum_columns(void) { done(tp_sum(of->a, .dim = TP_INTS(0))); }
+static void softmax(void) { done(tp_softmax(of->a, 1)); }
+static void layer_norm(void) { done(tp_layer_norm(of->a, TP_INTS(COLUMNS), .weight = weight, .bias = bias)); }
 static void max_rows(void) {
     TP_SCOPE {
-        if (!tp_max_dim(big, 1).values) stop("max");
+        if (!tp_max_dim(of->a, 1).values) stop("max");
     }
 }
-static void gather_rows(void) { done(tp_index_select(big, 0, picks)); }
+static void gather_rows(void) { done(tp_index_select(of->a, 0, of->picks)); }
 static void transposed(void) {
     TP_SCOPE {
-        if (!tp_contiguous(tp_transpose(big, 0, 1))) stop("transpose");
+        if (!tp_contiguous(tp_transpose(of->a, 0, 1))) stop("transpose");
     }
 }
-static void cumsum_rows(void) { done(tp_cumsum(big, 1)); }
+static void cumsum_rows(void) { done(tp_cumsum(of->a, 1)); }
 static void cumsum_long(void) {
     TP_SCOPE {
-        if (!tp_cumsum(tp_reshape(big, TP_INTS(-1)), 0)) stop("cumsum");
+        if (!tp_cumsum(tp_reshape(of->a, TP_INTS(-1)), 0)) stop("cumsum");
     }
 }
 
@@ -192,10 +203,27 @@ static void machine(FILE *f) {
 
 typedef struct figure {
     double ours, reference; /* seconds a call */
+    double computing;       /* seconds that as many threads would take if all elements were in their caches; 0: no such row */
 } figure;
 
+/* The row's operator on the block, by one thread, brought up to all elements and shared by all threads. */
+static double time_computing(const row *r) {
+    int threads = tp_num_threads();
+    double best = INFINITY;
+    of = &block;
+    tp_set_num_threads(1);
+    for (int i = 0; i < ROUNDS; i++) {
+        double start = now();
+        for (int k = 0; k < 16; k++) r->ours();
+        best = fmin(best, (now() - start) / 16);
+    }
+    tp_set_num_threads(threads);
+    of = &whole;
+    return best * ROWS / BLOCK / threads;
+}
+
 static figure measure(const row *r) {
-    figure best = {INFINITY, INFINITY};
+    figure best = {INFINITY, INFINITY, r->bytes > 0 ? time_computing(r) : 0};
     r->ours(); /* warms memory and caches */
     if (r->reference) r->reference();
     for (int i = 0; i < ROUNDS; i++) {
@@ -206,12 +234,13 @@ static figure measure(const row *r) {
 }
 
 static const char *const heading =
-    "| what                             |       Taper |   reference | which       |      rate | share |  target | met |\n"
-    "|----------------------------------|------------:|------------:|-------------|----------:|------:|--------:|-----|\n";
+    "| what                             |       Taper |   reference | which       |      rate | share |  target | met |  in caches | what binds |\n"
+    "|----------------------------------|------------:|------------:|-------------|----------:|------:|--------:|-----|-----------:|------------|\n";
 
 static void format_row(char *line, size_t n, const row *r, figure m) {
-    char ours[32], reference[32] = "", rate[32] = "", share[32] = "", target[32];
+    char ours[32], reference[32] = "", rate[32] = "", share[32] = "", target[32], computing[32] = "";
     bool met = r->reference ? m.reference / m.ours >= r->target : m.ours <= r->target;
+    const char *binds = m.computing == 0 ? "" : m.computing > m.reference ? "computing" : "memory";
     duration(m.ours, ours, sizeof ours);
     if (r->reference) {
         duration(m.reference, reference, sizeof reference);
@@ -219,8 +248,9 @@ static void format_row(char *line, size_t n, const row *r, figure m) {
         snprintf(target, sizeof target, ">= %.0f%%", 100 * r->target);
     } else duration(r->target, target, sizeof target);
     if (r->bytes > 0) snprintf(rate, sizeof rate, "%.1f GB/s", r->bytes / m.ours * 1e-9);
-    snprintf(line, n, "| %-32s | %11s | %11s | %-11s | %9s | %5s | %7s | %-3s |\n", r->name, ours, reference, r->against ? r->against : "", rate, share, target,
-             met ? "yes" : "no");
+    if (m.computing > 0) duration(m.computing, computing, sizeof computing);
+    snprintf(line, n, "| %-32s | %11s | %11s | %-11s | %9s | %5s | %7s | %-3s | %10s | %-10s |\n", r->name, ours, reference, r->against ? r->against : "", rate, share,
+             target, met ? "yes" : "no", computing, binds);
 }
 
 /* Puts the report between the file's two marks. */
