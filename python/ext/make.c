@@ -57,6 +57,7 @@ static tp_dtype infer(PyObject *o, int depth) {
     if (is_text(o)) return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name), TP_NO_DTYPE;
     if (tpy_is_ndarray(o)) return tpy_array_dtype(o);
     if (PySequence_Check(o)) return infer_items(o, depth);
+    if (strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(o, "dtype")) return tpy_array_dtype(o); /* a scalar of another dtype: says so */
     PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(o)->tp_name);
     return TP_NO_DTYPE;
 }

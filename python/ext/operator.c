@@ -448,12 +448,21 @@ static PyObject *method_bind(PyObject *self, PyObject *instance, PyObject *owner
     (void)owner;
     return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
+/* A pickle finds the object by its name here, since the module it names, torch, need not be importable. */
+static PyObject *finder; /* taper._C._operator */
+static PyObject *find_operator(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *name;
+    int method;
+    if (!PyArg_ParseTuple(args, "Up:_operator", &name, &method)) return NULL;
+    PyObject *found = method ? PyObject_GetAttr((PyObject *)tpy_tensor_type, name) : Py_XNewRef(PyDict_GetItemWithError(functions, name));
+    if (!found && !PyErr_Occurred()) PyErr_Format(PyExc_AttributeError, "there is no operator '%U'", name);
+    return found;
+}
 static PyObject *operator_reduce(PyObject *o, PyObject *unused) {
     (void)unused;
     tpy_operator *self = (tpy_operator *)o;
-    if (!self->method) return Py_NewRef(self->name);
-    PyObject *builtins = PyEval_GetBuiltins(), *get = builtins ? PyDict_GetItemString(builtins, "getattr") : NULL;
-    return get ? Py_BuildValue("O(OO)", get, tpy_tensor_type, self->name) : NULL;
+    return Py_BuildValue("O(OO)", finder, self->name, self->method ? Py_True : Py_False);
 }
 static PyObject *example_of(PyObject *name) { /* what taper._docs has for it; None if nothing */
     PyObject *docs = PyImport_ImportModule("taper._docs"), *examples = docs ? PyObject_GetAttrString(docs, "EXAMPLES") : NULL;
@@ -586,7 +595,7 @@ static PyObject *return_type(PyObject *module, PyObject *name) {
     if (PyErr_Occurred()) return NULL;
     return Py_NewRef(named ? (PyObject *)named : Py_None);
 }
-static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {0}};
+static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {"_operator", find_operator, METH_VARARGS, NULL}, {0}};
 
 int tpy_init_operators(PyObject *module) {
 #define WORD(w) if (!(word.w = PyUnicode_InternFromString(#w))) return -1
@@ -611,5 +620,6 @@ int tpy_init_operators(PyObject *module) {
         if (!add_name(base, i, next)) return -1;
     }
     PyType_Modified(tpy_tensor_type);
-    return PyModule_AddObjectRef(module, "_functions", functions) < 0 ? -1 : PyModule_AddFunctions(module, namespace_functions);
+    if (PyModule_AddObjectRef(module, "_functions", functions) < 0 || PyModule_AddFunctions(module, namespace_functions) < 0) return -1;
+    return (finder = PyObject_GetAttrString(module, "_operator")) ? 0 : -1;
 }

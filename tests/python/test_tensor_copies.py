@@ -77,6 +77,13 @@ def test_pickle_of_empty_tensors_and_attributes():
     assert type(z) is Named and z.label == "n"
 
 
+@pytest.mark.parametrize("thing", [torch.float32, torch.bool, torch.device("cpu"), torch.channels_last, torch.strided, torch.Size([2, 3]), torch.add, torch.Tensor.add, torch.Tensor.add_])
+def test_pickle_of_what_is_no_tensor(thing):
+    again = pickle.loads(pickle.dumps(thing))
+    assert again == thing and type(again) is type(thing)
+    assert copy.deepcopy(thing) == thing
+
+
 # ---- Parameters ----
 def test_parameters():
     p = nn.Parameter(torch.ones(2))

@@ -40,6 +40,7 @@ def test_nested_data_of_all_kinds():
     ([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1 \\(got 1\\)"), ([[1], 2], TypeError, "not a sequence"), ("abc", TypeError, "invalid data type 'str'"),
     (["a"], ValueError, "too many dimensions 'str'"), (None, RuntimeError, "Could not infer dtype of NoneType"), ({1: 2}, RuntimeError, "Could not infer dtype of dict"),
     (2**63, ValueError, "Overflow"), ([torch.ones(2)], ValueError, "only one element tensors"), (np.array(["a"]), TypeError, "can't convert np.ndarray of type numpy.str_"),
+    (np.longdouble(1), TypeError, "can't convert np.ndarray of type numpy.longdouble"),
     (np.ones(3)[::-1], ValueError, "negative"), (np.ones(2, ">f4"), ValueError, "byte order")])
 def test_what_is_no_data_is_refused(data, error, message):
     with pytest.raises(error, match=message):
