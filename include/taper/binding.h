@@ -1,7 +1,7 @@
 /* For other languages on top of the library: what lets their own memory management live beside it. */
 #ifndef TAPER_BINDING_H
 #define TAPER_BINDING_H
-#include <taper/base.h>
+#include <taper/tensor.h>
 
 TP_BEGIN
 
@@ -9,6 +9,12 @@ TP_BEGIN
  * scopes do not count: what functions return is the caller's. tp_scopes_back takes what tp_scopes_aside returned; the two nest. */
 TP_API int64_t tp_scopes_aside(void);
 TP_API void tp_scopes_back(int64_t before);
+
+/* For garbage collectors: if the caller's reference to t is the only one, visit is called for each callback's context that goes with t, with
+ * the release it was given: the hooks of t and, where nothing else holds t's node, the node's hooks and its custom function. visit may not
+ * call the library. */
+typedef void (*tp_context_visitor)(void (*release)(void *context), void *context, void *arg);
+TP_API void tp_visit_contexts(const tp_tensor *t, tp_context_visitor visit, void *arg);
 
 TP_END
 #endif

@@ -3,7 +3,8 @@
  * A call's ctx is an instance of a class made beside the user's (MyFunctionBackward), and stands for the node too: y.grad_fn is the ctx. Python's forward runs
  * first, without a tape; the library's tp_apply then gets the results as its own forward's, because only then their number is known. The
  * node owns the ctx; the ctx points back at the call only while the graph has it, so the two make no cycle. A cycle through an attribute (ctx.y = y
- * for a result y) is invisible to Python's collector and stays: save_for_backward is the way that makes none. */
+ * for a result y) is collected when y is the only one to hold the node; with several results, or a later call in the cycle, it stays, and
+ * save_for_backward is the way that makes none. */
 #include "grad.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -32,7 +33,7 @@ typedef struct pending { /* what the library's forward has to hand over */
 tp_node *tpy_function_node(PyObject *ctx) { return PyObject_TypeCheck(ctx, function_type) ? ((tpy_function *)ctx)->node : NULL; }
 
 /* ---- The library's side ---- */
-static void release_ctx(void *context) { /* the graph lets go */
+void tpy_release_ctx(void *context) { /* the graph lets go */
     if (!Py_IsInitialized()) return;
     tpy_entry entry = tpy_enter();
     tpy_function *ctx = context;
@@ -237,7 +238,7 @@ static PyObject *put_back(const tpy_function *ctx, PyObject *result, tp_tensor *
 static PyObject *record(tpy_function *ctx, PyObject *cls, PyObject *result, pending *p) {
     tp_tensor **made = PyMem_Calloc((size_t)p->noutputs + 1, sizeof *made);
     if (!made) return PyErr_NoMemory();
-    tp_function function = {sizeof function, ((PyTypeObject *)cls)->tp_name, hand_over, run_backward, release_ctx};
+    tp_function function = {sizeof function, ((PyTypeObject *)cls)->tp_name, hand_over, run_backward, tpy_release_ctx};
     pending *before = handing;
     handing = p;
     Py_INCREF(ctx); /* the call's */

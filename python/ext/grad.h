@@ -17,6 +17,29 @@ static inline void tpy_leave(tpy_entry entry) {
     tp_scopes_back(entry.scopes);
     PyGILState_Release(entry.lock);
 }
+/* The pending exception, if any, as an object that tpy_exception_back makes pending again. */
+static inline PyObject *tpy_exception_aside(void) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *value, *where;
+    PyErr_Fetch(&type, &value, &where);
+    if (!type) return NULL;
+    PyErr_NormalizeException(&type, &value, &where);
+    if (where) PyException_SetTraceback(value, where);
+    Py_DECREF(type);
+    Py_XDECREF(where);
+    return value;
+#endif
+}
+static inline void tpy_exception_back(PyObject *exception) {
+#if PY_VERSION_HEX >= 0x030C0000
+    PyErr_SetRaisedException(exception);
+#else
+    if (exception) PyErr_Restore(Py_NewRef((PyObject *)Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
+    else PyErr_Clear();
+#endif
+}
 void tpy_leave_error(void);           /* the library must stop: a Python exception is pending */
 void tpy_drop(void *object);          /* a release callback: gives back a reference, from any thread */
 PyObject *tpy_tensor_or_none(tp_tensor *t);                          /* borrowed t; NULL is None */
@@ -38,5 +61,6 @@ int tpy_init_nodes(PyObject *module);
 
 /* ---- torch.autograd.Function (function.c) ---- */
 tp_node *tpy_function_node(PyObject *ctx);                           /* borrowed; NULL once the graph let go of the call */
+void tpy_release_ctx(void *context);                                 /* the release of a call's ctx */
 int tpy_init_functions(PyObject *module);
 #endif

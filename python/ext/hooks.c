@@ -12,10 +12,9 @@ void tpy_leave_error(void) { (void)tp_node_name(NULL); /* any failing call leave
 void tpy_drop(void *object) {
     if (!Py_IsInitialized()) return; /* the interpreter is gone, and the object with it */
     tpy_entry entry = tpy_enter();
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    PyObject *pending = tpy_exception_aside();
     Py_DECREF((PyObject *)object);
-    PyErr_Restore(type, value, trace);
+    tpy_exception_back(pending);
     tpy_leave(entry);
 }
 
@@ -36,6 +35,24 @@ bool tpy_read_gradient(PyObject *o, tp_tensor **out) {
     if (*out || o == Py_None) return true;
     PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s)", Py_TYPE(o)->tp_name);
     return false;
+}
+
+/* ---- Garbage ---- */
+typedef struct visiting {
+    visitproc visit;
+    void *arg;
+    int result; /* not 0: the collector has seen enough */
+} visiting;
+
+static void visit_context(void (*release)(void *), void *context, void *arg) {
+    visiting *v = arg;
+    if (!v->result && (release == tpy_drop || release == tpy_release_ctx)) v->result = v->visit(context, v->arg);
+}
+
+int tpy_visit_owned(const tp_tensor *t, visitproc visit, void *arg) {
+    visiting v = {visit, arg, 0};
+    tp_visit_contexts(t, visit_context, &v);
+    return v.result;
 }
 
 /* ---- The hook object ---- */
@@ -70,14 +87,28 @@ static int hook_clear(PyObject *o) {
     return 0;
 }
 
+/* The tensor, if it is still there: a new reference, or NULL. */
+static PyObject *owner_of(const tpy_hook *hook) {
+    PyObject *owner = NULL;
+    if (!hook->owner) return NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    (void)PyWeakref_GetRef(hook->owner, &owner);
+#else
+    owner = PyWeakref_GetObject(hook->owner);
+    owner = owner == Py_None ? NULL : Py_XNewRef(owner);
+#endif
+    return owner;
+}
+
 static PyObject *hook_remove(PyObject *o, PyObject *unused) {
     (void)unused;
     tpy_hook *self = (tpy_hook *)o;
     if (!self->callable) Py_RETURN_NONE;
     Py_CLEAR(self->callable);
-    PyObject *owner = self->owner ? PyWeakref_GetObject(self->owner) : NULL; /* borrowed */
-    if (owner && owner != Py_None && tpy_is_tensor(owner) && tp_requires_grad(tpy_unwrap(owner)) && !tp_remove_hook(tpy_unwrap(owner), self->handle))
+    PyObject *owner = owner_of(self);
+    if (owner && tp_requires_grad(tpy_unwrap(owner)) && !tp_remove_hook(tpy_unwrap(owner), self->handle))
         tp_error_clear(); /* written in place since: the hook stayed with the value it was added to, and does nothing from now on */
+    Py_XDECREF(owner);
     Py_RETURN_NONE;
 }
 static PyObject *hook_enter(PyObject *o, PyObject *unused) { (void)unused; return Py_NewRef(o); }
@@ -280,11 +311,10 @@ static void *record_trace(void *context) {
 static const char *describe_trace(void *trace, const tp_node *node, void *context) {
     (void)context;
     tpy_entry entry = tpy_enter();
-    PyObject *type, *value, *where;
-    PyErr_Fetch(&type, &value, &where);
-    if (PyErr_WarnFormat(PyExc_UserWarning, 1, "Error detected in %s. Traceback of forward call that caused the error:\n%U", tp_node_name(node), (PyObject *)trace) < 0 && type)
+    PyObject *pending = tpy_exception_aside();
+    if (PyErr_WarnFormat(PyExc_UserWarning, 1, "Error detected in %s. Traceback of forward call that caused the error:\n%U", tp_node_name(node), (PyObject *)trace) < 0 && pending)
         PyErr_Clear();
-    if (type) PyErr_Restore(type, value, where);
+    if (pending) tpy_exception_back(pending);
     tpy_leave(entry);
     return NULL;
 }

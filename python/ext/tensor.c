@@ -94,7 +94,7 @@ static void tensor_dealloc(PyObject *o) {
 static int tensor_traverse(PyObject *o, visitproc visit, void *arg) {
     Py_VISIT(((tpy_tensor *)o)->dict);
     Py_VISIT(Py_TYPE(o));
-    return 0;
+    return ((tpy_tensor *)o)->t ? tpy_visit_owned(((tpy_tensor *)o)->t, visit, arg) : 0;
 }
 static int tensor_clear(PyObject *o) {
     Py_CLEAR(((tpy_tensor *)o)->dict);

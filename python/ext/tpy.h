@@ -24,6 +24,7 @@ static inline tp_tensor *tpy_unwrap(PyObject *o) { return ((tpy_tensor *)o)->t; 
 PyObject *tpy_wrap(tp_tensor *t);                         /* takes t over; the same object for the same tensor; NULL becomes the pending error */
 PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type);  /* as an instance of a subclass */
 PyObject *tpy_wrap_list(tp_tensors list);                 /* a tuple; takes the list over */
+int tpy_visit_owned(const tp_tensor *t, visitproc visit, void *arg); /* hooks.c: what Python objects go with t, for the collector */
 PyObject *tpy_shape(const tp_tensor *t);                  /* a Size */
 int tpy_add_methods(PyMethodDef *methods);                /* to taper.Tensor */
 /* What a library call has just returned belongs to the caller, whatever scopes are open around us (a hook's, for example). */

@@ -288,3 +288,8 @@ tp_node *tp_function_node(const tp_function_call *call) { return tpi_node_retain
 tp_function_call *tp_node_function(const tp_node *node) {
     return node && node->cls->backward == custom_backward ? *(tp_function_call **)node->attrs : NULL;
 }
+
+void (*tpi_function_release(const tpi_node *node))(void *context) {
+    tp_function_call *call = tp_node_function(node);
+    return call ? call->function.release : NULL;
+}

@@ -4,6 +4,7 @@
  * released: a hook sees the gradient of the value the tensor had when it was added. Hooks are counted, so that one may remove
  * itself or others while they run. */
 #include <taper/autograd.h>
+#include <taper/binding.h>
 #include "autograd/tape.h"
 
 struct tpi_hook {
@@ -255,4 +256,29 @@ bool tp_node_remove_hook(tp_node *node, int64_t handle) {
     tpi_extra *extra = node ? node->extra : NULL;
     if (extra && (remove_from(&extra->before, handle) || remove_from(&extra->after, handle))) return true;
     return tpi_refuse(TP_ERR_VALUE, "argument 'handle': the node has no hook with the handle %lld", (long long)handle);
+}
+
+/* ---- What goes with a tensor ---------------------------------------------------------------------------------------------------- */
+
+static void visit_list(tpi_hook **list, tp_context_visitor visit, void *arg) {
+    tpi_weak_lock(list);
+    for (tpi_hook *hook = *list; hook; hook = hook->next)
+        if (hook->release) visit(hook->release, hook->context, arg);
+    tpi_weak_unlock(list);
+}
+
+void tp_visit_contexts(const tp_tensor *t, tp_context_visitor visit, void *arg) {
+    tpi_autograd *ag = t && tp_references(t) == 1 ? tpi_autograd_of(t) : NULL;
+    if (!ag) return;
+    visit_list(&ag->hooks, visit, arg);
+    visit_list(&ag->after, visit, arg);
+    tpi_node *node = ag->grad_fn;
+    if (!node || atomic_load(&node->refs) != 1) return;
+    for (uint32_t o = 0; o < node->noutputs; o++) visit_list(&node->metas[o].hooks, visit, arg);
+    if (node->extra) {
+        visit_list(&node->extra->before, visit, arg);
+        visit_list(&node->extra->after, visit, arg);
+    }
+    void (*release)(void *context) = tpi_function_release(node);
+    if (release) visit(release, tp_function_context(tp_node_function(node)), arg);
 }

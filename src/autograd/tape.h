@@ -120,6 +120,8 @@ bool tpi_hooks_run(tpi_hook **list, const tpi_meta *meta, tp_tensor **grad);
 bool tpi_leaf_hooks_run(tpi_hook **list, tp_tensor *leaf);
 /* A node's, over n gradients, which they may replace: grad_outputs before it runs (then there are no grad_inputs), grad_inputs after it. */
 bool tpi_node_hooks_run(tpi_hook **list, tp_tensors grad_inputs, tp_tensors grad_outputs, int64_t n, tp_tensor **grads);
+/* The release of a custom function's node; NULL for other nodes. custom.c */
+void (*tpi_function_release(const tpi_node *node))(void *context);
 /* A user's callback runs between two of these, in scopes of its own: whatever it makes and does not hand over is released. */
 typedef struct tpi_callback {
     tp_scope outer, inner;

@@ -474,8 +474,6 @@ def test_modes_belong_to_a_thread():
 
 
 def test_graphs_and_hooks_are_freed():
-    class Marker:
-        pass
     marker = Marker()
     alive = weakref.ref(marker)
     x = leaf(1.0)
@@ -484,5 +482,31 @@ def test_graphs_and_hooks_are_freed():
     del marker
     y.sum().backward()
     del y
+    gc.collect()
+    assert alive() is None
+
+
+class Marker:
+    pass
+
+
+def cycle_through_a_hook(of_a_result):
+    marker = Marker()
+    x = leaf(1.0)
+    t = x * 2 if of_a_result else x
+    t.register_hook(lambda g: (t, marker) and None)
+    t.sum().backward()
+    return weakref.ref(marker)
+
+
+def test_a_cycle_through_a_hook_is_collected():
+    alive = cycle_through_a_hook(False)
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.skipif(NAME == "torch", reason="PyTorch keeps this one")
+def test_a_cycle_through_a_hook_of_a_result_is_collected():
+    alive = cycle_through_a_hook(True)
     gc.collect()
     assert alive() is None

@@ -409,14 +409,25 @@ def test_a_call_is_freed_with_its_graph():
     assert alive[0]() is None
 
 
-def test_a_cycle_through_ctx_does_no_harm():
+def test_a_cycle_through_ctx_is_collected():
+    class Marker:
+        pass
+    alive = []
+
     class Cyclic(Cube):
         @staticmethod
         def forward(ctx, x):
             y = x ** 3
             ctx.save_for_backward(x)
-            ctx.y = y
+            ctx.y, ctx.marker = y, Marker()
+            alive.append(weakref.ref(ctx.marker))
             return y
-    for _ in range(10):
-        Cyclic.apply(leaf(1.0)).sum().backward()
+    y = Cyclic.apply(leaf(1.0))
     gc.collect()
+    assert alive[0]() is not None and y.grad_fn.y is y
+    del y
+    gc.collect()
+    assert alive[0]() is None
+    Cyclic.apply(leaf(1.0)).sum().backward()
+    gc.collect()
+    assert alive[1]() is None
