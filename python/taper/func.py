@@ -10,7 +10,7 @@ from taper.autograd.grad_mode import enable_grad
 from taper.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "vjp", "jvp", "linearize", "jacrev", "jacfwd", "hessian", "vmap", "functional_call", "stack_module_state", "functionalize",
-           "debug_unwrap"]
+           "debug_unwrap", "replace_all_batch_norm_modules_"]
 
 
 class _Thread(_local):
@@ -359,3 +359,12 @@ def functionalize(func, *, remove="mutations"):
 def debug_unwrap(tensor, *, recurse=True):
     """The tensor itself: transforms wrap nothing."""
     return tensor
+
+
+def replace_all_batch_norm_modules_(root):
+    """Takes the running statistics away from all batch norms below root, in place: transforms cannot follow them."""
+    for module in root.modules():
+        if "running_mean" in module._buffers and "num_batches_tracked" in module._buffers:
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

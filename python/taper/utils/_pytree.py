@@ -2,13 +2,18 @@
 from collections import OrderedDict, defaultdict, deque
 
 __all__ = ["PyTree", "TreeSpec", "LeafSpec", "register_pytree_node", "tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "tree_map", "tree_map_",
-           "tree_map_only", "tree_all", "tree_any", "tree_iter"]
+           "tree_map_only", "tree_map_only_", "tree_all", "tree_any", "tree_all_only", "tree_any_only", "tree_iter", "tree_is_leaf", "is_namedtuple", "is_namedtuple_class"]
 
 PyTree = object
 
 
-def _named(kind):
+def is_namedtuple_class(kind):
+    """Is it a type of named tuples, those of results included?"""
     return isinstance(kind, type) and issubclass(kind, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields"))
+
+
+def is_namedtuple(value):
+    return is_namedtuple_class(type(value))
 
 
 def _make_named(values, kind):
@@ -38,7 +43,7 @@ _register_pytree_node = register_pytree_node
 
 
 def _node_of(tree):
-    return _NODES.get(type(tree)) or (_NAMED if _named(type(tree)) else None)
+    return _NODES.get(type(tree)) or (_NAMED if is_namedtuple_class(type(tree)) else None)
 
 
 class TreeSpec:
@@ -150,12 +155,30 @@ def tree_map_only(kind, func, tree, is_leaf=None):
     return tree_map(lambda leaf: func(leaf) if fits(leaf) else leaf, tree, is_leaf=is_leaf)
 
 
+def tree_map_only_(kind, func, tree, is_leaf=None):
+    tree_map_only(kind, func, tree, is_leaf)
+    return tree
+
+
+def tree_is_leaf(tree, is_leaf=None):
+    """Is it no node?"""
+    return (is_leaf is not None and is_leaf(tree)) or _node_of(tree) is None
+
+
 def tree_all(pred, tree, is_leaf=None):
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(pred, tree, is_leaf=None):
     return any(map(pred, tree_leaves(tree, is_leaf)))
+
+
+def tree_all_only(kind, pred, tree, is_leaf=None):
+    return all(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind))
+
+
+def tree_any_only(kind, pred, tree, is_leaf=None):
+    return any(pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, kind))
 
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
