@@ -138,3 +138,28 @@ tp_tensor *tpi_compose_gumbel_softmax(tp_tensor *logits, double tau, bool hard, 
     tp_tensor *one = tpi_put(&bag, place && zeros ? tpo_scatter_value(zeros, dim, place, tp_float(1)) : NULL);
     return tpi_empty_bag(&bag, add(tpi_put(&bag, sub(one, values)), soft));
 }
+
+/* Complex numbers are squared as they are, not by their size: PyTorch's choice. */
+static tp_tensor *complex_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps) {
+    int64_t dims[TP_MAX_DIMS], n = normalized_shape.n;
+    bool fits = n > 0 && n <= input->ndim;
+    for (int64_t i = 0; i < n && fits; i++) dims[i] = input->ndim - n + i, fits = input->shape[dims[i]] == normalized_shape.v[i];
+    if (!fits)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'normalized_shape': expected the last dims of input %s, got %s", tpi_shape_text(tpi_shape(input)), tpi_shape_text(normalized_shape));
+    if (eps != eps) eps = input->dtype == TP_COMPLEX64 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
+    tpi_bag bag = {0};
+    tp_tensor *squares = tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(input)));
+    tp_tensor *mean = squares ? tpi_put(&bag, tpo_mean(squares, tp_ints_view(dims, n), true, TP_NO_DTYPE)) : NULL;
+    tp_tensor *held = mean ? tpi_put(&bag, tpo_add(tp_operand_tensor(mean), tp_operand_double(eps), tp_int(1))) : NULL, *scale = held ? tpi_put(&bag, tpo_rsqrt(held)) : NULL;
+    tp_tensor *out = scale ? tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(scale))) : NULL;
+    if (out && weight) out = tpi_put(&bag, tpo_mul(tp_operand_tensor(out), tp_operand_tensor(weight)));
+    return tpi_empty_bag(&bag, tpi_retain(out));
+}
+
+tp_tensor *tpi_compose_rms_norm(tp_tensor *input, tp_ints normalized_shape, tp_tensor *weight, double eps) {
+    if (tp_dtype_is_complex((tp_dtype)input->dtype)) return complex_rms_norm(input, normalized_shape, weight, eps);
+    tp_tensor *out[2] = {NULL};
+    if (!tpo_rms_norm_forward(input, normalized_shape, weight, eps, out)) return NULL;
+    tpi_release(out[1]);
+    return out[0];
+}
