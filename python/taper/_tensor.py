@@ -62,7 +62,71 @@ def __dlpack_device__(self):
     return _device_of(self)
 
 
+# ---- What it is ----
+Tensor.layout = property(lambda self: _C.strided, doc="How elements lie in memory: strided, the one layout there is.")
+for _kind in "xla", "vulkan", "ipu", "maia", "mtia":
+    setattr(Tensor, f"is_{_kind}", property(lambda self: False))
+Tensor.const_data_ptr = Tensor.data_ptr
+
+
+@_method
+def is_conj(self):
+    """Is a conjugation still to be done? Never: it is done at once."""
+    return False
+
+
+@_method
+def is_neg(self):
+    return False
+
+
+@_method
+def is_distributed(self):
+    return False
+
+
+@_method
+def is_nonzero(self):
+    """The truth of a one-element tensor."""
+    return bool(self)
+
+
+@_method
+def dim_order(self):
+    """The dimensions from the one with the largest stride to the one with the smallest."""
+    return tuple(sorted(range(self.dim()), key=lambda i: -self.stride(i)))
+
+
+@_method
+def dense_dim(self):
+    return self.dim()
+
+
+@_method
+def sparse_dim(self):
+    return 0
+
+
+@_method
+def to_dense(self, dtype=None, *, masked_grad=True):
+    """The tensor itself: it is dense already."""
+    return self if dtype is None else self.to(dtype)
+
+
 # ---- Memory ----
+@_method
+def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """An uninitialised tensor of this dtype in this place, with the strides given."""
+    made = _C._functions["empty_strided"](size, stride, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
+    return made.requires_grad_() if requires_grad else made
+
+
+@_method
+def module_load(self, other, assign=False):
+    """What Module.load_state_dict puts in this tensor's place: other itself, or this tensor with its values."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 @_method
 def storage(self):
     """The memory under the tensor, as numbers of its dtype."""

@@ -83,6 +83,18 @@ def test_subclasses():
             torch.ones(2).as_subclass(bad)
 
 
+def test_what_a_tensor_is():
+    x = torch.ones(2, 3, 4)
+    assert x.layout == torch.strided and not x.is_conj() and not x.is_xla and x.to_dense() is x
+    assert x.permute(2, 0, 1).dim_order() == (1, 2, 0)
+    assert torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last).dim_order() == (0, 2, 3, 1)
+    assert torch.ones(1).is_nonzero() and not torch.zeros(1).is_nonzero()
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        x.is_nonzero()
+    assert x.new_empty_strided((2, 2), (1, 2)).stride() == (1, 2)
+    assert x.module_load(torch.zeros(2, 3, 4)).sum().item() == 0 and x.sum().item() == 0
+
+
 # ---- Storage ----
 def test_untyped_storage():
     x = torch.ones(2, 3)
