@@ -52,7 +52,7 @@ tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, 
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(other)));
     tpi_bag bag = {0};
     int64_t m = row_count(self), n = column_count(self), shape[TP_MAX_DIMS];
-    tp_tensor *square = n > m ? columns(&bag, self, 0, m) : self;
+    tp_tensor *square = self;
     if (m > n) {
         memcpy(shape, self->shape, sizeof *shape * (size_t)self->ndim);
         shape[self->ndim - 1] = m - n;
@@ -218,14 +218,16 @@ tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
 /* max(atol, rtol * the largest singular value), in a shape that broadcasts against the values (..., k). */
 static tp_tensor *thresholds(tpi_bag *bag, tp_tensor *matrices, tp_tensor *values, tp_tensor *atol, tp_tensor *rtol) {
     if (column_count(values) == 0) return values; /* no values, and none is above another */
-    tp_tensor *largest = tpi_put(bag, tpo_amax(values, TP_INTS(-1), true)), *limit = NULL;
-    int64_t m = row_count(matrices), n = column_count(matrices);
-    double eps = values->dtype == TP_FLOAT32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
-    if (rtol) limit = times(bag, as_column(bag, rtol), largest);
-    else if (!atol) limit = largest ? tpi_put(bag, tpo_mul(TP_OPERAND(largest), tp_operand_double((double)(m > n ? m : n) * eps))) : NULL;
-    if (!atol) return limit;
-    tp_tensor *least = tpi_put(bag, tpo_to_dtype(as_column(bag, atol), (tp_dtype)values->dtype));
-    return limit ? tpi_put(bag, tpo_maximum(least, limit)) : least;
+    tp_tensor *limit = NULL;
+    if (rtol || !atol) {
+        int64_t m = row_count(matrices), n = column_count(matrices);
+        double eps = values->dtype == TP_FLOAT32 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
+        tp_tensor *largest = tpi_put(bag, tpo_amax(values, TP_INTS(-1), true)), *part = largest && rtol ? as_column(bag, rtol) : NULL;
+        if (largest && (part || !rtol)) limit = tpi_put(bag, tpo_mul(TP_OPERAND(largest), part ? TP_OPERAND(part) : tp_operand_double((double)(m > n ? m : n) * eps)));
+        if (!limit || !atol) return limit;
+    }
+    tp_tensor *column = as_column(bag, atol), *least = column ? tpi_put(bag, tpo_to_dtype(column, (tp_dtype)values->dtype)) : NULL;
+    return limit && least ? tpi_put(bag, tpo_maximum(least, limit)) : least;
 }
 
 static bool check_matrices(const tp_tensor *t) {
