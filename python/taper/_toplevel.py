@@ -5,6 +5,7 @@ from builtins import range as _count  # torch.range takes the name below
 from taper import _C
 from taper._C import _functions as _op
 from taper._C import Tensor, Size
+from taper.autograd.grad_mode import no_grad as _no_grad
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 legacy_contiguous_format = _C.contiguous_format
@@ -131,15 +132,6 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None,
     if requires_grad:
         result.requires_grad_()
     return result if out is None else out.resize_(result.shape).copy_(result)
-
-
-class _no_grad:
-    def __enter__(self):
-        self.before = _C.is_grad_enabled()
-        _C._set_grad_enabled(False)
-
-    def __exit__(self, *error):
-        _C._set_grad_enabled(self.before)
 
 
 # ---- Settings ----

@@ -105,7 +105,7 @@ def _check_strategy(strategy, vectorize):
         raise AssertionError("Expected strategy to be either 'forward-mode' or 'reverse-mode'. Hint: If your function has more outputs than inputs, 'forward-mode' tends to "
                              "be more performant. Otherwise, prefer to use 'reverse-mode'.")
     if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError("forward-mode strategy is only supported when vectorize=True")
+        raise NotImplementedError("Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`.")
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
