@@ -1,10 +1,23 @@
-/* Tensor.to and its relatives, with PyTorch's flexible signatures: to(dtype), to(device), to(device, dtype), to(other); cpu, cuda, xpu; type() by
- * PyTorch's old names. Each returns the tensor itself where nothing changes. */
+/* Tensor.to and its relatives, with PyTorch's flexible signatures: to(dtype), to(device), to(device, dtype), to(other); cpu, cuda, xpu;
+ * type() by PyTorch's old names. Each returns the tensor itself where nothing changes. */
 #include "tpy.h"
 
-static const char *const words[TP_DTYPE_COUNT] = {[TP_BOOL] = "Bool", [TP_UINT8] = "Byte", [TP_INT8] = "Char", [TP_INT16] = "Short", [TP_INT32] = "Int", [TP_INT64] = "Long",
-    [TP_FLOAT16] = "Half", [TP_BFLOAT16] = "BFloat16", [TP_FLOAT32] = "Float", [TP_FLOAT64] = "Double", [TP_COMPLEX64] = "ComplexFloat", [TP_COMPLEX128] = "ComplexDouble"};
-static const struct { const char *name; tp_device_type type; } homes[] = {{"torch.", TP_CPU}, {"torch.cuda.", TP_CUDA}, {"torch.xpu.", TP_XPU}};
+static const char *const words[TP_DTYPE_COUNT] = {[TP_BOOL] = "Bool",
+                                                  [TP_UINT8] = "Byte",
+                                                  [TP_INT8] = "Char",
+                                                  [TP_INT16] = "Short",
+                                                  [TP_INT32] = "Int",
+                                                  [TP_INT64] = "Long",
+                                                  [TP_FLOAT16] = "Half",
+                                                  [TP_BFLOAT16] = "BFloat16",
+                                                  [TP_FLOAT32] = "Float",
+                                                  [TP_FLOAT64] = "Double",
+                                                  [TP_COMPLEX64] = "ComplexFloat",
+                                                  [TP_COMPLEX128] = "ComplexDouble"};
+static const struct {
+    const char *name;
+    tp_device_type type;
+} homes[] = {{"torch.", TP_CPU}, {"torch.cuda.", TP_CUDA}, {"torch.xpu.", TP_XPU}};
 
 const char *tpy_dtype_word(tp_dtype dtype) { return dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT ? words[dtype] : "Undefined"; }
 
@@ -32,10 +45,13 @@ static PyObject *refuse_to(PyObject *const *args, Py_ssize_t n, PyObject *kwname
                              : PyUnicode_FromFormat("%U%s%U=%s", got, i ? ", " : "", PyTuple_GET_ITEM(kwnames, i - n), type));
     }
     if (got)
-        PyErr_Format(PyExc_TypeError, "to() received an invalid combination of arguments - got (%U), but expected one of:\n"
-            " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-            " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
-            " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n", got);
+        PyErr_Format(PyExc_TypeError,
+                     "to() received an invalid combination of arguments - got (%U), but expected one of:\n"
+                     " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool copy = False, *, "
+                     "torch.memory_format memory_format = None)\n"
+                     " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n"
+                     " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format memory_format = None)\n",
+                     got);
     Py_XDECREF(got);
     return NULL;
 }
@@ -83,7 +99,8 @@ static int fit_keyword(const char *name, PyObject *value, target *to) {
 static PyObject *overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     PyObject *all[MAX_GIVEN + 1] = {self}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name), *result = NULL;
     Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-    if (method && total > MAX_GIVEN) PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    if (method && total > MAX_GIVEN)
+        PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
     else if (method) {
         for (Py_ssize_t i = 0; i < total; i++) all[i + 1] = args[i];
         result = tpy_call_override(method, all, n + 1, kwnames);
@@ -97,7 +114,8 @@ static PyObject *overridden_call(const char *name, PyObject *self, PyObject *arg
     PyObject *all[MAX_GIVEN], *key, *value, *names = PyTuple_New(kwargs ? PyDict_GET_SIZE(kwargs) : 0), *result = NULL;
     Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0, k = 0;
     if (!names) return NULL;
-    if (n + PyTuple_GET_SIZE(names) > MAX_GIVEN) PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
+    if (n + PyTuple_GET_SIZE(names) > MAX_GIVEN)
+        PyErr_Format(PyExc_TypeError, "%s() got too many arguments", name);
     else {
         for (Py_ssize_t i = 0; i < n; i++) all[i] = PyTuple_GET_ITEM(args, i);
         for (; kwargs && PyDict_Next(kwargs, &at, &key, &value); k++) {
@@ -136,7 +154,9 @@ static PyObject *tensor_cpu(PyObject *self, PyObject *args, PyObject *kwargs) {
     target to = {.device = {TP_CPU, 0}};
     if (tpy_overridden(&self, 1)) return overridden_call("cpu", self, args, kwargs);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O:cpu", names, &format)) return NULL;
-    if (!fit_format(format, &to.layout)) return PyErr_Format(PyExc_TypeError, "cpu(): argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name);
+    if (!fit_format(format, &to.layout))
+        return PyErr_Format(PyExc_TypeError, "cpu(): argument 'memory_format' must be torch.memory_format, not %s",
+                            Py_TYPE(format)->tp_name);
     return convert(self, &to);
 }
 
@@ -153,12 +173,17 @@ static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs
     if (fits < 0) return NULL;
     if (fits == 2) to.device.index = (int16_t)PyLong_AsLong(device);
     if (PyErr_Occurred()) return NULL;
-    if (!fits) return PyErr_Format(PyExc_TypeError, "%s(): argument 'device' must be torch.device, not %s", method, Py_TYPE(device)->tp_name);
+    if (!fits)
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'device' must be torch.device, not %s", method, Py_TYPE(device)->tp_name);
     if (to.device.type != (int16_t)type) return PyErr_Format(PyExc_RuntimeError, "Invalid device, must be %s device", method);
-    if (!fit_format(format, &to.layout)) return PyErr_Format(PyExc_TypeError, "%s(): argument 'memory_format' must be torch.memory_format, not %s", method, Py_TYPE(format)->tp_name);
+    if (!fit_format(format, &to.layout))
+        return PyErr_Format(PyExc_TypeError, "%s(): argument 'memory_format' must be torch.memory_format, not %s", method,
+                            Py_TYPE(format)->tp_name);
     return convert(self, &to);
 }
-static PyObject *tensor_cuda(PyObject *self, PyObject *args, PyObject *kwargs) { return to_accelerator(self, args, kwargs, "cuda", TP_CUDA); }
+static PyObject *tensor_cuda(PyObject *self, PyObject *args, PyObject *kwargs) {
+    return to_accelerator(self, args, kwargs, "cuda", TP_CUDA);
+}
 static PyObject *tensor_xpu(PyObject *self, PyObject *args, PyObject *kwargs) { return to_accelerator(self, args, kwargs, "xpu", TP_XPU); }
 
 /* ---- type ---- */
@@ -197,13 +222,15 @@ static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (wanted == Py_None) return PyUnicode_FromFormat("%s%sTensor", home_of(tp_device_of(t)), words[tp_dtype_of(t)]);
     if (tpy_fit_dtype(wanted, &to.dtype) > 0) return convert(self, &to);
     PyObject *text = NULL;
-    if (PyUnicode_Check(wanted)) text = Py_NewRef(wanted);
+    if (PyUnicode_Check(wanted))
+        text = Py_NewRef(wanted);
     else if (PyType_Check(wanted)) {
         PyObject *module = PyObject_GetAttrString(wanted, "__module__"), *name = PyObject_GetAttrString(wanted, "__name__");
         text = module && name ? PyUnicode_FromFormat("%S.%S", module, name) : NULL;
         Py_XDECREF(module);
         Py_XDECREF(name);
-    } else return PyErr_Format(PyExc_TypeError, "dtype must be a type, str, or dtype object");
+    } else
+        return PyErr_Format(PyExc_TypeError, "dtype must be a type, str, or dtype object");
     const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
     PyObject *result = NULL;
     if (utf8) result = fit_type_name(utf8, &to) ? convert(self, &to) : PyErr_Format(PyExc_ValueError, "invalid type: '%s'", utf8);
@@ -211,12 +238,18 @@ static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
     return result;
 }
 
-static PyMethodDef methods[] = {
-    {"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS, "to(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None), to(dtype), to(other): the tensor in another dtype or place."},
-    {"cpu", (PyCFunction)(void (*)(void))tensor_cpu, METH_VARARGS | METH_KEYWORDS, "cpu(*, memory_format=None): the tensor in the CPU's memory."},
-    {"cuda", (PyCFunction)(void (*)(void))tensor_cuda, METH_VARARGS | METH_KEYWORDS, "cuda(device=None, non_blocking=False, *, memory_format=None): the tensor on a GPU."},
-    {"xpu", (PyCFunction)(void (*)(void))tensor_xpu, METH_VARARGS | METH_KEYWORDS, "xpu(device=None, non_blocking=False, *, memory_format=None): the tensor on an Intel GPU."},
-    {"type", (PyCFunction)(void (*)(void))tensor_type, METH_VARARGS | METH_KEYWORDS, "type(dtype=None, non_blocking=False): the type's name, or the tensor in that type."}, {0}};
+static PyMethodDef methods[] = {{"to", (PyCFunction)(void (*)(void))tensor_to, METH_FASTCALL | METH_KEYWORDS,
+                                 "to(device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None), to(dtype), "
+                                 "to(other): the tensor in another dtype or place."},
+                                {"cpu", (PyCFunction)(void (*)(void))tensor_cpu, METH_VARARGS | METH_KEYWORDS,
+                                 "cpu(*, memory_format=None): the tensor in the CPU's memory."},
+                                {"cuda", (PyCFunction)(void (*)(void))tensor_cuda, METH_VARARGS | METH_KEYWORDS,
+                                 "cuda(device=None, non_blocking=False, *, memory_format=None): the tensor on a GPU."},
+                                {"xpu", (PyCFunction)(void (*)(void))tensor_xpu, METH_VARARGS | METH_KEYWORDS,
+                                 "xpu(device=None, non_blocking=False, *, memory_format=None): the tensor on an Intel GPU."},
+                                {"type", (PyCFunction)(void (*)(void))tensor_type, METH_VARARGS | METH_KEYWORDS,
+                                 "type(dtype=None, non_blocking=False): the type's name, or the tensor in that type."},
+                                {0}};
 
 int tpy_init_convert(PyObject *module) {
     (void)module;

@@ -1,10 +1,12 @@
-/* DLPack capsules in both directions, of the first kind ("dltensor") and the versioned kind of DLPack 1 ("dltensor_versioned"), which the library
- * knows nothing of: it is the old structure with a version, flags and another order of fields around it. */
+/* DLPack capsules in both directions, of the first kind ("dltensor") and the versioned kind of DLPack 1 ("dltensor_versioned"), which the
+ * library knows nothing of: it is the old structure with a version, flags and another order of fields around it. */
 #include "tpy.h"
 #include <taper/dlpack.h>
 
 typedef struct versioned { /* DLManagedTensorVersioned, by DLPack's layout */
-    struct { uint32_t major, minor; } version;
+    struct {
+        uint32_t major, minor;
+    } version;
     void *manager_ctx;
     void (*deleter)(struct versioned *self);
     uint64_t flags;
@@ -35,18 +37,25 @@ static PyObject *to_capsule(PyObject *module, PyObject *args) {
     int with_version, copied;
     if (!PyArg_ParseTuple(args, "Opp:_to_dlpack", &o, &with_version, &copied)) return NULL;
     if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(o)->tp_name);
-    if (tp_requires_grad(tpy_unwrap(o))) return PyErr_Format(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
+    if (tp_requires_grad(tpy_unwrap(o)))
+        return PyErr_Format(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
     DLManagedTensor *m = tp_to_dlpack(tpy_unwrap(o));
     if (!m) return tpy_raise();
     PyObject *capsule = NULL;
-    if (!with_version) capsule = PyCapsule_New(m, "dltensor", drop_unused);
+    if (!with_version)
+        capsule = PyCapsule_New(m, "dltensor", drop_unused);
     else {
         versioned *v = malloc(sizeof *v);
         if (v) {
-            *v = (versioned){.version = {1, 0}, .manager_ctx = m, .deleter = delete_versioned, .flags = copied ? FLAG_COPIED : 0, .dl_tensor = m->dl_tensor};
+            *v = (versioned){.version = {1, 0},
+                             .manager_ctx = m,
+                             .deleter = delete_versioned,
+                             .flags = copied ? FLAG_COPIED : 0,
+                             .dl_tensor = m->dl_tensor};
             capsule = PyCapsule_New(v, "dltensor_versioned", drop_unused);
             if (!capsule) free(v);
-        } else PyErr_NoMemory();
+        } else
+            PyErr_NoMemory();
     }
     if (!capsule) m->deleter(m);
     return capsule;
@@ -75,7 +84,8 @@ static PyObject *from_capsule(PyObject *module, PyObject *capsule) {
     (void)module;
     bool first = PyCapsule_IsValid(capsule, "dltensor"), second = !first && PyCapsule_IsValid(capsule, "dltensor_versioned");
     if (!first && !second)
-        return PyErr_Format(PyExc_RuntimeError, "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have already constructed a tensor from it once.");
+        return PyErr_Format(PyExc_RuntimeError, "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only "
+                                                "once, so you might have already constructed a tensor from it once.");
     DLManagedTensor *m = first ? PyCapsule_GetPointer(capsule, "dltensor") : read_versioned(capsule);
     if (!m) return NULL;
     tp_tensor *t = tpy_own(tp_from_dlpack(m));

@@ -1,20 +1,20 @@
 /* x[...] and x[...] = y, by NumPy's and PyTorch's rules.
  *
- * A key is walked from left to right. Integers, slices, None and Ellipsis narrow a view one step at a time; index tensors and masks are collected
- * beside it, one entry per dimension they stand for (NULL: the dimension whole), and go to the library's index or index_put at the end.
- * As in PyTorch, and unlike NumPy, an integer never counts as an index tensor: it only drops its dimension. */
+ * A key is walked from left to right. Integers, slices, None and Ellipsis narrow a view one step at a time; index tensors and masks are
+ * collected beside it, one entry per dimension they stand for (NULL: the dimension whole), and go to the library's index or index_put at
+ * the end. As in PyTorch, and unlike NumPy, an integer never counts as an index tensor: it only drops its dimension. */
 #include "tpy.h"
 
 #define MAX_KEYS 64 /* indices in one key: every dimension, and as many None again */
 
 typedef struct walk {
-    tp_tensor *view;                   /* owned: what is left of self */
-    int dim;                           /* the view's dimension that the next index is for */
-    int64_t real;                      /* the same dimension of self, for messages */
-    int64_t whole;                     /* dimensions of self that Ellipsis stands for */
-    tp_tensor *entries[2 * MAX_KEYS];  /* owned; NULL: a dimension taken whole */
+    tp_tensor *view;                  /* owned: what is left of self */
+    int dim;                          /* the view's dimension that the next index is for */
+    int64_t real;                     /* the same dimension of self, for messages */
+    int64_t whole;                    /* dimensions of self that Ellipsis stands for */
+    tp_tensor *entries[2 * MAX_KEYS]; /* owned; NULL: a dimension taken whole */
     int count;
-    bool picks;                        /* is one of them a tensor? */
+    bool picks; /* is one of them a tensor? */
 } walk;
 
 static void walk_end(walk *w) {
@@ -43,7 +43,9 @@ static bool pass(walk *w, int64_t dims) {
 static bool step_int(walk *w, int64_t i) {
     int64_t size = tp_shape(w->view).v[w->dim];
     if (i < -size || i >= size)
-        return PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i, (long long)w->real, (long long)size), false;
+        return PyErr_Format(PyExc_IndexError, "index %lld is out of bounds for dimension %lld with size %lld", (long long)i,
+                            (long long)w->real, (long long)size),
+               false;
     w->real++;
     return become(w, tp_select(w->view, w->dim, i));
 }
@@ -56,7 +58,8 @@ static bool step_slice(walk *w, PyObject *key) {
     PySlice_AdjustIndices((Py_ssize_t)size, &start, &stop, step);
     if (stop < start) stop = start;
     w->real++;
-    if ((start || stop != size || step != 1) && !become(w, tp_slice(w->view, .dim = w->dim, .start = start, .end = stop, .step = step))) return false;
+    if ((start || stop != size || step != 1) && !become(w, tp_slice(w->view, .dim = w->dim, .start = start, .end = stop, .step = step)))
+        return false;
     return pass(w, 1);
 }
 
@@ -83,13 +86,19 @@ static bool step_truth(walk *w, bool keep) {
 
 static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of no dimensions, which are numbers */
     tp_dtype dtype = tp_dtype_of(t);
-    if (dtype == TP_UINT8 && PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0) return false;
+    if (dtype == TP_UINT8 &&
+        PyErr_WarnEx(PyExc_UserWarning, "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", 1) < 0)
+        return false;
     bool mask = dtype == TP_BOOL || dtype == TP_UINT8;
     tp_ints shape = tp_shape(t), of = tp_shape(w->view);
     for (int64_t i = 0; mask && i < shape.n; i++) {
         if (w->dim + i < of.n && shape.v[i] == of.v[w->dim + i]) continue;
-        PyObject *theirs = tpy_int_tuple(shape), *ours = tpy_int_tuple(of), *one = theirs ? PySequence_List(theirs) : NULL, *two = ours ? PySequence_List(ours) : NULL;
-        if (one && two) PyErr_Format(PyExc_IndexError, "The shape of the mask %R at index %lld does not match the shape of the indexed tensor %R at index %lld", one, (long long)i, two, (long long)(w->dim + i));
+        PyObject *theirs = tpy_int_tuple(shape), *ours = tpy_int_tuple(of), *one = theirs ? PySequence_List(theirs) : NULL,
+                 *two = ours ? PySequence_List(ours) : NULL;
+        if (one && two)
+            PyErr_Format(PyExc_IndexError,
+                         "The shape of the mask %R at index %lld does not match the shape of the indexed tensor %R at index %lld", one,
+                         (long long)i, two, (long long)(w->dim + i));
         Py_XDECREF(theirs);
         Py_XDECREF(ours);
         Py_XDECREF(one);
@@ -102,20 +111,25 @@ static bool step_tensor(walk *w, tp_tensor *t) { /* integers or a mask; not of n
 
 /* ---- Keys ---- */
 static PyObject *refuse_key(PyObject *key) {
-    return PyErr_Format(PyExc_IndexError, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)", Py_TYPE(key)->tp_name);
+    return PyErr_Format(PyExc_IndexError,
+                        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got %s)",
+                        Py_TYPE(key)->tp_name);
 }
 
 /* Arrays and sequences as tensors, once per key; everything else as it is. A new reference. */
 static PyObject *as_index(PyObject *key) {
     if (PyLong_Check(key) || PySlice_Check(key) || key == Py_None || key == Py_Ellipsis || tpy_is_tensor(key)) return Py_NewRef(key);
     tp_tensor *t;
-    if (tpy_is_ndarray(key)) t = tpy_over_array(key, false);
+    if (tpy_is_ndarray(key))
+        t = tpy_over_array(key, false);
     else if (tpy_numpy_scalar_dtype(key) == TP_NO_DTYPE && PySequence_Check(key)) {
         Py_ssize_t n = PySequence_Size(key);
         if (n < 0) return NULL;
         t = tpy_tensor_of(key, n ? TP_NO_DTYPE : TP_INT64, tp_no_device());
-    } else if (PyIndex_Check(key) && tpy_numpy_scalar_dtype(key) != TP_BOOL) return PyNumber_Index(key);
-    else return refuse_key(key);
+    } else if (PyIndex_Check(key) && tpy_numpy_scalar_dtype(key) != TP_BOOL)
+        return PyNumber_Index(key);
+    else
+        return refuse_key(key);
     return t ? tpy_wrap(t) : NULL;
 }
 
@@ -179,7 +193,9 @@ static bool step(walk *w, PyObject *key) {
 
 /* A list that holds slices, tensors or sequences stands for a tuple. 1, 0, or -1 with an exception. */
 static int stands_for_tuple(PyObject *key) {
-    if (tpy_is_tensor(key) || PyLong_Check(key) || PySlice_Check(key) || PyUnicode_Check(key) || !PySequence_Check(key) || tpy_is_ndarray(key)) return 0;
+    if (tpy_is_tensor(key) || PyLong_Check(key) || PySlice_Check(key) || PyUnicode_Check(key) || !PySequence_Check(key) ||
+        tpy_is_ndarray(key))
+        return 0;
     Py_ssize_t n = PySequence_Size(key);
     if (n < 0) return PyErr_Clear(), 0;
     for (Py_ssize_t i = 0; i < n && n < 32; i++) {
@@ -188,8 +204,14 @@ static int stands_for_tuple(PyObject *key) {
         bool yes = tpy_is_tensor(item) || PySlice_Check(item) || item == Py_None || item == Py_Ellipsis || PySequence_Check(item);
         Py_DECREF(item);
         if (!yes) continue;
-        return PyErr_WarnEx(PyExc_UserWarning, "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use x[tuple(seq)] "
-            "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will result either in an error or a different result", 1) < 0 ? -1 : 1;
+        return PyErr_WarnEx(PyExc_UserWarning,
+                            "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; "
+                            "use x[tuple(seq)] "
+                            "instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which will "
+                            "result either in an error or a different result",
+                            1) < 0
+                   ? -1
+                   : 1;
     }
     return 0;
 }
@@ -203,8 +225,10 @@ static bool walk_tuple(walk *w, PyObject *tuple) {
     bool ok = true;
     while (ok && ready < n) {
         keys[ready] = as_index(PyTuple_GET_ITEM(tuple, ready));
-        if (!keys[ready]) ok = false;
-        else dims += dims_of(keys[ready++]);
+        if (!keys[ready])
+            ok = false;
+        else
+            dims += dims_of(keys[ready++]);
     }
     w->whole = tp_ndim(w->view) - dims;
     if (ok && w->whole < 0) {
@@ -220,7 +244,9 @@ static bool walk_key(walk *w, PyObject *key) {
     int ndim = tp_ndim(w->view);
     if (PyTuple_Check(key)) return walk_tuple(w, key);
     if (PyLong_CheckExact(key) && !ndim)
-        return PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"), false;
+        return PyErr_SetString(PyExc_IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in "
+                                                 "C++ to convert a 0-dim tensor to a number"),
+               false;
     if (PySlice_Check(key) && !ndim) return PyErr_SetString(PyExc_IndexError, "slice() cannot be applied to a 0-dim tensor."), false;
     if (PyLong_CheckExact(key) || PySlice_Check(key)) return step(w, key);
     int many = stands_for_tuple(key);
@@ -233,23 +259,30 @@ static bool walk_key(walk *w, PyObject *key) {
 
 /* ---- Reading ---- */
 static PyObject *overridden(const char *name, PyObject *const *args, Py_ssize_t n) {
-    PyObject *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name), *result = method ? tpy_call_override(method, args, n, NULL) : NULL;
+    PyObject *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name),
+             *result = method ? tpy_call_override(method, args, n, NULL) : NULL;
     Py_XDECREF(method);
     return result;
 }
 
 PyObject *tpy_get_item(PyObject *self, PyObject *key) {
     PyObject *args[] = {self, key};
-    if ((Py_TYPE(self) != tpy_tensor_type || (!PyLong_CheckExact(key) && !PySlice_Check(key))) && tpy_overridden(args, 2)) return overridden("__getitem__", args, 2);
+    if ((Py_TYPE(self) != tpy_tensor_type || (!PyLong_CheckExact(key) && !PySlice_Check(key))) && tpy_overridden(args, 2))
+        return overridden("__getitem__", args, 2);
     walk w;
     w.view = tp_retain(tpy_unwrap(self)), w.dim = 0, w.real = 0, w.whole = 0, w.count = 0, w.picks = false;
     tp_tensor *result = NULL;
     if (walk_key(&w, key)) {
-        if (w.picks) TPY_HEAVY(tp_numel(w.view), result = tp_index(w.view, (tp_tensors){w.entries, w.count}));
-        else if (w.view != tpy_unwrap(self)) result = tp_retain(w.view);
-        else result = PySlice_Check(key) ? tp_slice(w.view) : tp_alias(w.view); /* all of it, and yet another tensor */
-        if (!result) tpy_raise();
-        else if (w.picks || w.view == tpy_unwrap(self)) tpy_own(result);
+        if (w.picks)
+            TPY_HEAVY(tp_numel(w.view), result = tp_index(w.view, (tp_tensors){w.entries, w.count}));
+        else if (w.view != tpy_unwrap(self))
+            result = tp_retain(w.view);
+        else
+            result = PySlice_Check(key) ? tp_slice(w.view) : tp_alias(w.view); /* all of it, and yet another tensor */
+        if (!result)
+            tpy_raise();
+        else if (w.picks || w.view == tpy_unwrap(self))
+            tpy_own(result);
     }
     walk_end(&w);
     return result ? tpy_wrap(result) : NULL;
@@ -289,7 +322,10 @@ static bool write_picks(walk *w, tp_tensor *value) {
     }
     tp_dtype to = tp_dtype_of(w->view), from = tp_dtype_of(value);
     if (to != from)
-        return PyErr_Format(PyExc_RuntimeError, "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.", tpy_dtype_word(to), tpy_dtype_word(from)), false;
+        return PyErr_Format(PyExc_RuntimeError,
+                            "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
+                            tpy_dtype_word(to), tpy_dtype_word(from)),
+               false;
     tp_tensor *near = tpy_own(tp_to(value, .device = tp_device_of(w->view))), *plain = near ? without_leading_ones(near, 0) : NULL;
     if (plain) TPY_HEAVY(tp_numel(w->view), done = tp_index_put_(w->view, ((tp_tensors){w->entries, w->count}), plain));
     tp_release(near);
@@ -336,10 +372,13 @@ int tpy_set_item(PyObject *self, PyObject *key, PyObject *value) {
     w.view = tp_retain(tpy_unwrap(self)), w.dim = 0, w.real = 0, w.whole = 0, w.count = 0, w.picks = false;
     tp_scalar number;
     bool ok = walk_key(&w, key);
-    if (ok && tpy_is_tensor(value)) ok = w.picks ? write_picks(&w, tpy_unwrap(value)) : write_view(w.view, tpy_unwrap(value));
+    if (ok && tpy_is_tensor(value))
+        ok = w.picks ? write_picks(&w, tpy_unwrap(value)) : write_view(w.view, tpy_unwrap(value));
     else if (ok) {
         int fits = assignable(value, &number);
-        if (!fits) PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name, tpy_dtype_word(tp_dtype_of(w.view)));
+        if (!fits)
+            PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name,
+                         tpy_dtype_word(tp_dtype_of(w.view)));
         ok = fits > 0 && write_number(&w, number);
     }
     if (!ok && !PyErr_Occurred()) tpy_raise();

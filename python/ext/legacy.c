@@ -1,5 +1,5 @@
-/* The old ways to make tensors: torch.Tensor(2, 3), torch.FloatTensor([1, 2]), x.new(...). Sizes make an uninitialised tensor, a sequence or an
- * array gives the values, a tensor or a storage is looked at without a copy. Subclasses of Tensor are made here too. */
+/* The old ways to make tensors: torch.Tensor(2, 3), torch.FloatTensor([1, 2]), x.new(...). Sizes make an uninitialised tensor, a sequence
+ * or an array gives the values, a tensor or a storage is looked at without a copy. Subclasses of Tensor are made here too. */
 #include "tpy.h"
 
 static tp_tensor *of_sizes(PyObject *sizes, tp_dtype dtype, tp_device device) { /* a tuple of ints */
@@ -9,7 +9,10 @@ static tp_tensor *of_sizes(PyObject *sizes, tp_dtype dtype, tp_device device) { 
     for (Py_ssize_t i = 0; i < n; i++) {
         int fits = tpy_fit_int(PyTuple_GET_ITEM(sizes, i), &shape[i]);
         if (fits < 0) return NULL;
-        if (!fits) return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): argument 'size' must be tuple of ints, but found element of type %s at pos %zd", Py_TYPE(PyTuple_GET_ITEM(sizes, i))->tp_name, i + 1);
+        if (!fits)
+            return (tp_tensor *)PyErr_Format(PyExc_TypeError,
+                                             "new(): argument 'size' must be tuple of ints, but found element of type %s at pos %zd",
+                                             Py_TYPE(PyTuple_GET_ITEM(sizes, i))->tp_name, i + 1);
     }
     tp_tensor *t = tpy_own(tp_empty(tp_ints_view(shape, n), .dtype = dtype, .device = device));
     return t ? t : (tp_tensor *)tpy_raise();
@@ -20,7 +23,8 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
     if (tpy_is_tensor(o)) {
         tp_tensor *t = tpy_unwrap(o);
         if (!any && tp_dtype_of(t) != dtype)
-            return (tp_tensor *)PyErr_Format(PyExc_TypeError, "expected a torch.%sTensor (got torch.%sTensor)", tpy_dtype_word(dtype), tpy_dtype_word(tp_dtype_of(t)));
+            return (tp_tensor *)PyErr_Format(PyExc_TypeError, "expected a torch.%sTensor (got torch.%sTensor)", tpy_dtype_word(dtype),
+                                             tpy_dtype_word(tp_dtype_of(t)));
         t = tpy_own(tp_detach(t));
         return t ? t : (tp_tensor *)tpy_raise();
     }
@@ -35,15 +39,18 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
         tp_tensor *t = tpy_own(tp_empty(tp_ints_view(&n, 1), .dtype = dtype, .device = device));
         return t ? t : (tp_tensor *)tpy_raise();
     }
-    if (!PySequence_Check(o)) return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)", Py_TYPE(o)->tp_name);
-    if (PyUnicode_Check(o) || PyBytes_Check(o)) return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
+    if (!PySequence_Check(o))
+        return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)", Py_TYPE(o)->tp_name);
+    if (PyUnicode_Check(o) || PyBytes_Check(o))
+        return (tp_tensor *)PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
     return tpy_tensor_of(o, dtype, device);
 }
 
 static bool read_device(PyObject *kwargs, tp_device *device) {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; kwargs && PyDict_Next(kwargs, &at, &key, &value);) {
-        if (PyUnicode_CompareWithASCIIString(key, "device")) return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key), false;
+        if (PyUnicode_CompareWithASCIIString(key, "device"))
+            return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key), false;
         int fits = value == Py_None ? 1 : tpy_fit_device(value, device);
         if (!fits) PyErr_Format(PyExc_TypeError, "new(): argument 'device' must be torch.device, not %s", Py_TYPE(value)->tp_name);
         if (fits <= 0) return false;
@@ -73,7 +80,8 @@ static PyObject *legacy_tensor(PyObject *module, PyObject *given) {
     tp_dtype dtype;
     tp_device device = tp_no_device();
     if (!PyArg_ParseTuple(given, "OOO!O!:_legacy_tensor", &kind, &place, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return NULL;
-    if (tpy_fit_dtype(kind, &dtype) <= 0 || tpy_fit_device(place, &device) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_legacy_tensor() takes a dtype and a device");
+    if (tpy_fit_dtype(kind, &dtype) <= 0 || tpy_fit_device(place, &device) <= 0)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "_legacy_tensor() takes a dtype and a device");
     tp_tensor *t = make(args, kwargs, dtype, device, false);
     return t ? tpy_wrap(t) : NULL;
 }
@@ -87,11 +95,16 @@ static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwa
     static char *names[] = {"data", "dtype", "device", "requires_grad", "layout", "pin_memory", NULL};
     PyObject *data, *kind = Py_None, *place = Py_None, *layout, *pin;
     int requires_grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOO:new_tensor", names, &data, &kind, &place, &requires_grad, &layout, &pin)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOO:new_tensor", names, &data, &kind, &place, &requires_grad, &layout, &pin))
+        return NULL;
     tp_dtype dtype = tp_dtype_of(tpy_unwrap(self));
     tp_device device = tp_device_of(tpy_unwrap(self));
-    if (kind != Py_None && tpy_fit_dtype(kind, &dtype) <= 0) return PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'dtype' must be torch.dtype, not %s", Py_TYPE(kind)->tp_name);
-    if (place != Py_None && tpy_fit_device(place, &device) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'device' must be torch.device, not %s", Py_TYPE(place)->tp_name);
+    if (kind != Py_None && tpy_fit_dtype(kind, &dtype) <= 0)
+        return PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'dtype' must be torch.dtype, not %s", Py_TYPE(kind)->tp_name);
+    if (place != Py_None && tpy_fit_device(place, &device) <= 0)
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'device' must be torch.device, not %s", Py_TYPE(place)->tp_name);
     if (tpy_is_tensor(data) && tpy_warn_copy_construct() < 0) return NULL;
     tp_tensor *t = tpy_tensor_of(data, dtype, device);
     if (t && requires_grad && !tp_set_requires_grad(t, true)) {
@@ -103,7 +116,8 @@ static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwa
 
 /* ---- Subclasses ---- */
 static PyObject *wrap_subclass(PyObject *cls, PyObject *data, int require_grad) {
-    if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, tpy_tensor_type)) return PyErr_Format(PyExc_TypeError, "cls must be a type that inherits from Tensor");
+    if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, tpy_tensor_type))
+        return PyErr_Format(PyExc_TypeError, "cls must be a type that inherits from Tensor");
     if (!tpy_is_tensor(data)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(data)->tp_name);
     tp_tensor *t = tpy_own(tp_detach(tpy_unwrap(data)));
     if (t && require_grad && !tp_set_requires_grad(t, true)) {
@@ -123,15 +137,21 @@ static PyObject *make_subclass(PyObject *unused, PyObject *args, PyObject *kwarg
 }
 
 static PyObject *as_subclass(PyObject *self, PyObject *cls) { /* differentiable, unlike _make_subclass */
-    if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, tpy_tensor_type)) return PyErr_Format(PyExc_TypeError, "cls must be a type that inherits from Tensor");
+    if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject *)cls, tpy_tensor_type))
+        return PyErr_Format(PyExc_TypeError, "cls must be a type that inherits from Tensor");
     return tpy_wrap_as(tpy_own(tp_alias(tpy_unwrap(self))), (PyTypeObject *)cls);
 }
 
-static PyMethodDef methods[] = {{"new", (PyCFunction)(void (*)(void))tensor_new, METH_VARARGS | METH_KEYWORDS, "new(*args): a tensor of this dtype on this device, made as torch.Tensor(*args) does."},
-    {"new_tensor", (PyCFunction)(void (*)(void))tensor_new_tensor, METH_VARARGS | METH_KEYWORDS, "new_tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of data in this tensor's dtype and place."},
-    {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same data as an instance of a subclass."}, {0}};
+static PyMethodDef methods[] = {
+    {"new", (PyCFunction)(void (*)(void))tensor_new, METH_VARARGS | METH_KEYWORDS,
+     "new(*args): a tensor of this dtype on this device, made as torch.Tensor(*args) does."},
+    {"new_tensor", (PyCFunction)(void (*)(void))tensor_new_tensor, METH_VARARGS | METH_KEYWORDS,
+     "new_tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of data in this tensor's dtype and place."},
+    {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same data as an instance of a subclass."},
+    {0}};
 static PyMethodDef functions[] = {{"_legacy_tensor", legacy_tensor, METH_VARARGS, NULL}, {0}};
-static PyMethodDef subclass_method = {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_VARARGS | METH_KEYWORDS, "_make_subclass(cls, data, require_grad=False): data as an instance of cls, without history."};
+static PyMethodDef subclass_method = {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_VARARGS | METH_KEYWORDS,
+                                      "_make_subclass(cls, data, require_grad=False): data as an instance of cls, without history."};
 
 int tpy_init_legacy(PyObject *module) {
     PyObject *function = PyCFunction_New(&subclass_method, NULL), *shared = function ? PyStaticMethod_New(function) : NULL;

@@ -1,12 +1,14 @@
-/* torch.tensor and torch.as_tensor: tensors from Python's data. Nested sequences are read three times: for the dtype, for the shape (along the
- * first items, as PyTorch does) and to store the elements straight into the new tensor's memory. */
+/* torch.tensor and torch.as_tensor: tensors from Python's data. Nested sequences are read three times: for the dtype, for the shape (along
+ * the first items, as PyTorch does) and to store the elements straight into the new tensor's memory. */
 #include "tpy.h"
 #include <math.h>
 
 #define TOO_DEEP "too many dimensions '%s'"
 
 /* ---- What fills one element ---- */
-static bool is_leaf(PyObject *o) { return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || tpy_is_tensor(o) || tpy_numpy_scalar_dtype(o) != TP_NO_DTYPE; }
+static bool is_leaf(PyObject *o) {
+    return PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) || tpy_is_tensor(o) || tpy_numpy_scalar_dtype(o) != TP_NO_DTYPE;
+}
 static bool is_text(PyObject *o) { return PyUnicode_Check(o) || PyBytes_Check(o); }
 static int array_ndim(PyObject *array) {
     Py_buffer b;
@@ -31,10 +33,14 @@ static tp_dtype infer_items(PyObject *o, int depth) {
     for (Py_ssize_t i = 0; i < n && i < PySequence_Fast_GET_SIZE(items); i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(items, i);
         tp_dtype d = TP_NO_DTYPE;
-        if (item == o) PyErr_SetString(PyExc_TypeError, "new(): self-referential lists are incompatible");
-        else if (i && PyUnicode_Check(item)) PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(item)->tp_name);
-        else if (PyUnicode_Check(item)) PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(item)->tp_name);
-        else d = infer(item, depth + 1);
+        if (item == o)
+            PyErr_SetString(PyExc_TypeError, "new(): self-referential lists are incompatible");
+        else if (i && PyUnicode_Check(item))
+            PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(item)->tp_name);
+        else if (PyUnicode_Check(item))
+            PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(item)->tp_name);
+        else
+            d = infer(item, depth + 1);
         if (!d) {
             Py_DECREF(items);
             return TP_NO_DTYPE;
@@ -57,7 +63,8 @@ static tp_dtype infer(PyObject *o, int depth) {
     if (is_text(o)) return PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name), TP_NO_DTYPE;
     if (tpy_is_ndarray(o)) return tpy_array_dtype(o);
     if (PySequence_Check(o)) return infer_items(o, depth);
-    if (strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(o, "dtype")) return tpy_array_dtype(o); /* a scalar of another dtype: says so */
+    if (strncmp(Py_TYPE(o)->tp_name, "numpy.", 6) == 0 && PyObject_HasAttrString(o, "dtype"))
+        return tpy_array_dtype(o); /* a scalar of another dtype: says so */
     PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(o)->tp_name);
     return TP_NO_DTYPE;
 }
@@ -69,7 +76,8 @@ static int read_shape(PyObject *o, int64_t *shape) { /* the number of dims; -1 w
     while (is_nested(o)) {
         Py_ssize_t n = PySequence_Size(o);
         PyObject *first = NULL;
-        if (n >= 0 && ndim == TP_MAX_DIMS) PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(o)->tp_name);
+        if (n >= 0 && ndim == TP_MAX_DIMS)
+            PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(o)->tp_name);
         else if (n >= 0) {
             shape[ndim++] = n;
             if (n == 0) break;
@@ -89,17 +97,20 @@ static int read_shape(PyObject *o, int64_t *shape) { /* the number of dims; -1 w
 
 /* ---- The elements ---- */
 typedef struct filling {
-    tp_dtype dtype;  /* of the memory: never half or bfloat16, which are filled as float and converted after */
+    tp_dtype dtype; /* of the memory: never half or bfloat16, which are filled as float and converted after */
     tp_dtype wanted;
     int ndim;
     int64_t shape[TP_MAX_DIMS], item, inner[TP_MAX_DIMS]; /* inner: bytes of one item of each dim */
     bool warned;
 } filling;
 
-static bool overflow(tp_dtype dtype) { return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype)), false; }
+static bool overflow(tp_dtype dtype) {
+    return PyErr_Format(PyExc_RuntimeError, "value cannot be converted to type %s without overflow", tp_dtype_name(dtype)), false;
+}
 
 static bool store_integer(tp_dtype dtype, char *to, int64_t v) {
-    static const int64_t largest[] = {[TP_UINT8] = 255, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX};
+    static const int64_t largest[] = {
+        [TP_UINT8] = 255, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX};
     if (v > largest[dtype] || (dtype == TP_UINT8 ? v < -255 : v < -largest[dtype] - 1)) return overflow(dtype);
     switch (dtype) {
     case TP_UINT8: *(uint8_t *)to = (uint8_t)v; return true;
@@ -127,8 +138,10 @@ static bool read_integer(PyObject *o, tp_dtype dtype, int64_t *v) {
 }
 
 static bool store_complex(tp_dtype dtype, char *to, Py_complex c) {
-    if (dtype == TP_COMPLEX64) ((float *)to)[0] = (float)c.real, ((float *)to)[1] = (float)c.imag;
-    else ((double *)to)[0] = c.real, ((double *)to)[1] = c.imag;
+    if (dtype == TP_COMPLEX64)
+        ((float *)to)[0] = (float)c.real, ((float *)to)[1] = (float)c.imag;
+    else
+        ((double *)to)[0] = c.real, ((double *)to)[1] = c.imag;
     return true;
 }
 
@@ -136,8 +149,10 @@ static bool store_number(tp_dtype dtype, char *to, PyObject *o) {
     if (dtype == TP_FLOAT32 || dtype == TP_FLOAT64) {
         double d = PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : PyFloat_AsDouble(o);
         if (d == -1 && PyErr_Occurred()) return false;
-        if (dtype == TP_FLOAT32) *(float *)to = (float)d;
-        else *(double *)to = d;
+        if (dtype == TP_FLOAT32)
+            *(float *)to = (float)d;
+        else
+            *(double *)to = d;
         return true;
     }
     if (dtype == TP_BOOL) {
@@ -158,7 +173,11 @@ static bool store_tensor(filling *f, char *to, PyObject *o) { /* one element: wh
     if (tp_numel(t) != 1) return PyErr_SetString(PyExc_ValueError, "only one element tensors can be converted to Python scalars"), false;
     if (tp_requires_grad(t) && !f->warned) {
         f->warned = true;
-        if (PyErr_WarnEx(PyExc_UserWarning, "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() first.", 1) < 0) return false;
+        if (PyErr_WarnEx(PyExc_UserWarning,
+                         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+                         "tensor.detach() first.",
+                         1) < 0)
+            return false;
     }
     tp_scalar s = tp_item_scalar(t);
     PyObject *number = tp_ok() ? tpy_number(s) : tpy_raise();
@@ -194,7 +213,9 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
     PyObject *items = PySequence_Fast(o, "not a sequence");
     if (!items) return false;
     bool ok = PySequence_Fast_GET_SIZE(items) == f->shape[dim];
-    if (!ok) PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)f->shape[dim], dim, PySequence_Fast_GET_SIZE(items));
+    if (!ok)
+        PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)", (long long)f->shape[dim], dim,
+                     PySequence_Fast_GET_SIZE(items));
     for (Py_ssize_t i = 0; ok && i < f->shape[dim] && i < PySequence_Fast_GET_SIZE(items); i++) {
         PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i)); /* converting one may change the list */
         ok = store(f, dim + 1, item, to + i * f->inner[dim]);
@@ -259,7 +280,8 @@ typedef struct tensor_arguments {
 } tensor_arguments;
 
 static bool read_flag(const char *function, const char *name, PyObject *o, bool *flag) {
-    if (o != Py_None && !PyBool_Check(o)) return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be bool, not %s", function, name, Py_TYPE(o)->tp_name), false;
+    if (o != Py_None && !PyBool_Check(o))
+        return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be bool, not %s", function, name, Py_TYPE(o)->tp_name), false;
     *flag = o == Py_True;
     return true;
 }
@@ -272,23 +294,35 @@ static bool read_arguments(const char *function, PyObject *const *args, Py_ssize
         const char *name = PyUnicode_AsUTF8(key);
         if (!name) return false;
         int fits = 1;
-        if (strcmp(name, "data") == 0 && !a->data) a->data = value;
-        else if (strcmp(name, "data") == 0) return PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument 'data'", function), false;
-        else if (strcmp(name, "dtype") == 0) fits = value == Py_None ? 1 : tpy_fit_dtype(value, &a->dtype);
-        else if (strcmp(name, "device") == 0) fits = value == Py_None ? 1 : tpy_fit_device(value, &a->device);
-        else if (flags && strcmp(name, "requires_grad") == 0) fits = read_flag(function, name, value, &a->requires_grad) ? 1 : -1;
-        else if (flags && strcmp(name, "pin_memory") == 0) fits = read_flag(function, name, value, &a->pin_memory) ? 1 : -1;
-        else return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", function, name), false;
+        if (strcmp(name, "data") == 0 && !a->data)
+            a->data = value;
+        else if (strcmp(name, "data") == 0)
+            return PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument 'data'", function), false;
+        else if (strcmp(name, "dtype") == 0)
+            fits = value == Py_None ? 1 : tpy_fit_dtype(value, &a->dtype);
+        else if (strcmp(name, "device") == 0)
+            fits = value == Py_None ? 1 : tpy_fit_device(value, &a->device);
+        else if (flags && strcmp(name, "requires_grad") == 0)
+            fits = read_flag(function, name, value, &a->requires_grad) ? 1 : -1;
+        else if (flags && strcmp(name, "pin_memory") == 0)
+            fits = read_flag(function, name, value, &a->pin_memory) ? 1 : -1;
+        else
+            return PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", function, name), false;
         if (fits < 0) return false;
-        if (!fits) return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be torch.%s, not %s", function, name, name, Py_TYPE(value)->tp_name), false;
+        if (!fits)
+            return PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be torch.%s, not %s", function, name, name,
+                                Py_TYPE(value)->tp_name),
+                   false;
     }
     if (!a->data) return PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", function), false;
     return true;
 }
 
 int tpy_warn_copy_construct(void) {
-    return PyErr_WarnEx(PyExc_UserWarning, "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                                           "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).", 1);
+    return PyErr_WarnEx(PyExc_UserWarning,
+                        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                        "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
+                        1);
 }
 
 static PyObject *make_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
@@ -313,14 +347,19 @@ static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n
     tp_tensor *t;
     if (tpy_is_tensor(a.data)) {
         t = tp_retain(tpy_unwrap(a.data));
-        if (a.device.type != TP_DEVICE_NONE && a.device.type == tp_device_of(t).type && a.device.index == tp_device_of(t).index) a.device = tp_no_device();
-    } else t = tpy_is_ndarray(a.data) ? tpy_over_array(a.data, true) : from_sequence(a.data, a.dtype);
+        if (a.device.type != TP_DEVICE_NONE && a.device.type == tp_device_of(t).type && a.device.index == tp_device_of(t).index)
+            a.device = tp_no_device();
+    } else
+        t = tpy_is_ndarray(a.data) ? tpy_over_array(a.data, true) : from_sequence(a.data, a.dtype);
     t = moved(t, a.dtype, a.device, false);
     return t ? tpy_wrap(t) : NULL;
 }
 
 static PyMethodDef functions[] = {
-    {"tensor", (PyCFunction)(void (*)(void))make_tensor, METH_FASTCALL | METH_KEYWORDS, "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a tensor with a copy of data."},
-    {"as_tensor", (PyCFunction)(void (*)(void))as_tensor, METH_FASTCALL | METH_KEYWORDS, "as_tensor(data, dtype=None, device=None): data as a tensor, sharing its memory where that is possible."}, {0}};
+    {"tensor", (PyCFunction)(void (*)(void))make_tensor, METH_FASTCALL | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False): a tensor with a copy of data."},
+    {"as_tensor", (PyCFunction)(void (*)(void))as_tensor, METH_FASTCALL | METH_KEYWORDS,
+     "as_tensor(data, dtype=None, device=None): data as a tensor, sharing its memory where that is possible."},
+    {0}};
 
 int tpy_init_make(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -4,7 +4,8 @@
 static PyObject *tensor_item(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_tensor *t = tpy_unwrap(o);
-    if (tp_numel(t) != 1) return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tp_numel(t));
+    if (tp_numel(t) != 1)
+        return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tp_numel(t));
     tp_scalar s = tp_item_scalar(t);
     return tp_ok() ? tpy_number(s) : tpy_raise();
 }
@@ -29,9 +30,12 @@ static PyObject *list_of(tp_dtype dtype, int64_t item, tp_ints shape, tp_ints st
     if (!shape.n) return number_at(dtype, p);
     PyObject *list = PyList_New((Py_ssize_t)shape.v[0]);
     for (int64_t i = 0; list && i < shape.v[0]; i++) {
-        PyObject *o = list_of(dtype, item, tp_ints_view(shape.v + 1, shape.n - 1), tp_ints_view(strides.v + 1, strides.n - 1), p + i * strides.v[0] * item);
-        if (o) PyList_SET_ITEM(list, i, o);
-        else Py_CLEAR(list);
+        PyObject *o = list_of(dtype, item, tp_ints_view(shape.v + 1, shape.n - 1), tp_ints_view(strides.v + 1, strides.n - 1),
+                              p + i * strides.v[0] * item);
+        if (o)
+            PyList_SET_ITEM(list, i, o);
+        else
+            Py_CLEAR(list);
     }
     return list;
 }
@@ -53,8 +57,10 @@ static PyObject *tensor_tolist(PyObject *o, PyObject *unused) {
     return list;
 }
 
-static PyMethodDef methods[] = {{"item", tensor_item, METH_NOARGS, "The one element as a Python number."},
-    {"tolist", tensor_tolist, METH_NOARGS, "The elements as nested lists of Python numbers; the number itself for no dimensions."}, {0}};
+static PyMethodDef methods[] = {
+    {"item", tensor_item, METH_NOARGS, "The one element as a Python number."},
+    {"tolist", tensor_tolist, METH_NOARGS, "The elements as nested lists of Python numbers; the number itself for no dimensions."},
+    {0}};
 
 int tpy_init_read(PyObject *module) {
     (void)module;

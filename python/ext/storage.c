@@ -1,12 +1,11 @@
-/* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that processes
- * share after a fork (share_memory_) is made here too. */
+/* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that
+ * processes share after a fork (share_memory_) is made here too. */
 #define _GNU_SOURCE
 #include "tpy.h"
 #include <sys/mman.h>
 
 typedef struct tpy_storage {
-    PyObject_HEAD
-    tp_storage *s; /* owned */
+    PyObject_HEAD tp_storage *s; /* owned */
 } tpy_storage;
 static PyTypeObject *storage_type;
 
@@ -35,7 +34,8 @@ static PyObject *wrap_storage(tp_storage *s, PyTypeObject *type) { /* takes s ov
         return Py_NewRef(there);
     }
     tpy_storage *o = PyErr_Occurred() ? NULL : (tpy_storage *)type->tp_alloc(type, 0);
-    if (!o) tp_storage_release(s);
+    if (!o)
+        tp_storage_release(s);
     else {
         o->s = s;
         if (remember(s, o) < 0) Py_CLEAR(o);
@@ -73,7 +73,10 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *given = NULL, *place = Py_None;
     tp_device device = {TP_CPU, 0};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", names, &given, &place)) return NULL;
-    if (place != Py_None && tpy_fit_device(place, &device) <= 0) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "UntypedStorage(): argument 'device' must be torch.device, not %s", Py_TYPE(place)->tp_name);
+    if (place != Py_None && tpy_fit_device(place, &device) <= 0)
+        return PyErr_Occurred() ? NULL
+                                : PyErr_Format(PyExc_TypeError, "UntypedStorage(): argument 'device' must be torch.device, not %s",
+                                               Py_TYPE(place)->tp_name);
     int64_t n = 0;
     int fits = given ? tpy_fit_int(given, &n) : 1;
     if (fits < 0) return NULL;
@@ -81,7 +84,8 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         if (n < 0) return PyErr_Format(PyExc_RuntimeError, "UntypedStorage(): expected a size of 0 or more, got %lld", (long long)n);
         return wrap_storage(tp_storage_new(n, device), type);
     }
-    if (!PySequence_Check(given)) return PyErr_Format(PyExc_TypeError, "UntypedStorage(): expected a size or a sequence, got %s", Py_TYPE(given)->tp_name);
+    if (!PySequence_Check(given))
+        return PyErr_Format(PyExc_TypeError, "UntypedStorage(): expected a size or a sequence, got %s", Py_TYPE(given)->tp_name);
     tp_tensor *t = tpy_tensor_of(given, TP_UINT8, device);
     if (!t) return NULL;
     PyObject *o = wrap_storage(tp_storage_of(t), type);
@@ -100,12 +104,30 @@ static void storage_dealloc(PyObject *o) {
 }
 
 static Py_ssize_t storage_len(PyObject *o) { return (Py_ssize_t)tp_storage_size(storage_of(o)); }
-static PyObject *storage_nbytes(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromSsize_t(storage_len(o)); }
-static PyObject *storage_data_ptr(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromVoidPtr(tp_storage_data(storage_of(o))); }
-static PyObject *storage_element_size(PyObject *o, PyObject *unused) { (void)o, (void)unused; return PyLong_FromLong(1); }
-static PyObject *storage_device(PyObject *o, void *unused) { (void)unused; return tpy_device_object(tp_storage_device(storage_of(o))); }
-static PyObject *storage_address(PyObject *o, void *unused) { (void)unused; return PyLong_FromVoidPtr(storage_of(o)); }
-static PyObject *storage_is_cuda(PyObject *o, void *unused) { (void)unused; return PyBool_FromLong(tp_storage_device(storage_of(o)).type == TP_CUDA); }
+static PyObject *storage_nbytes(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromSsize_t(storage_len(o));
+}
+static PyObject *storage_data_ptr(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromVoidPtr(tp_storage_data(storage_of(o)));
+}
+static PyObject *storage_element_size(PyObject *o, PyObject *unused) {
+    (void)o, (void)unused;
+    return PyLong_FromLong(1);
+}
+static PyObject *storage_device(PyObject *o, void *unused) {
+    (void)unused;
+    return tpy_device_object(tp_storage_device(storage_of(o)));
+}
+static PyObject *storage_address(PyObject *o, void *unused) {
+    (void)unused;
+    return PyLong_FromVoidPtr(storage_of(o));
+}
+static PyObject *storage_is_cuda(PyObject *o, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(tp_storage_device(storage_of(o)).type == TP_CUDA);
+}
 
 static PyObject *storage_resize(PyObject *o, PyObject *size) {
     int64_t n;
@@ -119,10 +141,13 @@ static PyObject *storage_item(PyObject *o, PyObject *key) {
     int64_t i, n = tp_storage_size(storage_of(o));
     int fits = tpy_fit_int(key, &i);
     if (fits < 0) return NULL;
-    if (fits && (i < -n || i >= n)) return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %lld", (long long)i, (long long)n);
-    if (!fits && !PySlice_Check(key)) return PyErr_Format(PyExc_TypeError, "can't index a torch.UntypedStorage with %s", Py_TYPE(key)->tp_name);
+    if (fits && (i < -n || i >= n))
+        return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %lld", (long long)i, (long long)n);
+    if (!fits && !PySlice_Check(key))
+        return PyErr_Format(PyExc_TypeError, "can't index a torch.UntypedStorage with %s", Py_TYPE(key)->tp_name);
     PyObject *bytes = bytes_of(o), *part = bytes ? PyObject_GetItem(bytes, key) : NULL, *result = NULL;
-    if (part && fits) result = PyNumber_Long(part);
+    if (part && fits)
+        result = PyNumber_Long(part);
     else if (part) {
         PyObject *copy = PyObject_CallMethod(part, "clone", NULL);
         result = copy ? wrap_storage(tp_storage_of(tpy_unwrap(copy)), storage_type) : NULL;
@@ -147,14 +172,20 @@ static PyObject *by_bytes(PyObject *o, const char *method, PyObject *argument, b
     Py_DECREF(result);
     return Py_NewRef(o);
 }
-static PyObject *storage_tolist(PyObject *o, PyObject *unused) { (void)unused; return by_bytes(o, "tolist", NULL, false); }
+static PyObject *storage_tolist(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return by_bytes(o, "tolist", NULL, false);
+}
 static PyObject *storage_fill(PyObject *o, PyObject *value) { return by_bytes(o, "fill_", value, true); }
 static PyObject *storage_copy(PyObject *o, PyObject *args) {
     PyObject *source, *non_blocking;
     if (!PyArg_ParseTuple(args, "O|O:copy_", &source, &non_blocking)) return NULL;
     tp_storage *from = tpy_storage_in(source);
-    if (!from) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "copy_(): expected a storage, got %s", Py_TYPE(source)->tp_name);
-    if (tp_storage_size(from) != tp_storage_size(storage_of(o))) return PyErr_Format(PyExc_RuntimeError, "size does not match, self was %zd bytes but src was %lld bytes", storage_len(o), (long long)tp_storage_size(from));
+    if (!from)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "copy_(): expected a storage, got %s", Py_TYPE(source)->tp_name);
+    if (tp_storage_size(from) != tp_storage_size(storage_of(o)))
+        return PyErr_Format(PyExc_RuntimeError, "size does not match, self was %zd bytes but src was %lld bytes", storage_len(o),
+                            (long long)tp_storage_size(from));
     tp_tensor *t = tpy_over_storage(from, TP_UINT8);
     PyObject *bytes = t ? tpy_wrap(t) : NULL, *result = bytes ? by_bytes(o, "copy_", bytes, true) : NULL;
     Py_XDECREF(bytes);
@@ -162,7 +193,8 @@ static PyObject *storage_copy(PyObject *o, PyObject *args) {
 }
 static PyObject *storage_clone(PyObject *o, PyObject *unused) {
     (void)unused;
-    PyObject *bytes = by_bytes(o, "clone", NULL, false), *result = bytes ? wrap_storage(tp_storage_of(tpy_unwrap(bytes)), Py_TYPE(o)) : NULL;
+    PyObject *bytes = by_bytes(o, "clone", NULL, false),
+             *result = bytes ? wrap_storage(tp_storage_of(tpy_unwrap(bytes)), Py_TYPE(o)) : NULL;
     Py_XDECREF(bytes);
     return result;
 }
@@ -217,14 +249,33 @@ static PyObject *storage_is_shared(PyObject *o, PyObject *unused) {
 }
 
 static PyMethodDef storage_methods[] = {
-    {"nbytes", storage_nbytes, METH_NOARGS, "The size in bytes."}, {"size", storage_nbytes, METH_NOARGS, "The size in bytes."}, {"data_ptr", storage_data_ptr, METH_NOARGS, "The address of the first byte."},
-    {"element_size", storage_element_size, METH_NOARGS, NULL}, {"resize_", storage_resize, METH_O, "resize_(bytes): another size, keeping what is there."}, {"tolist", storage_tolist, METH_NOARGS, NULL},
-    {"fill_", storage_fill, METH_O, NULL}, {"copy_", storage_copy, METH_VARARGS, NULL}, {"clone", storage_clone, METH_NOARGS, NULL}, {"is_shared", storage_is_shared, METH_NOARGS, NULL},
-    {"_new_shared", storage_new_shared, METH_O | METH_CLASS, "_new_shared(bytes): memory that child processes see."}, {0}};
-static PyGetSetDef storage_properties[] = {{"device", storage_device, NULL, NULL, NULL}, {"_cdata", storage_address, NULL, NULL, NULL}, {"is_cuda", storage_is_cuda, NULL, NULL, NULL}, {0}};
-static PyType_Slot storage_slots[] = {{Py_tp_new, storage_new}, {Py_tp_dealloc, storage_dealloc}, {Py_tp_methods, storage_methods}, {Py_tp_getset, storage_properties}, {Py_mp_length, storage_len},
-    {Py_mp_subscript, storage_item}, {Py_mp_ass_subscript, storage_set_item}, {Py_tp_doc, "The memory under tensors, as bytes."}, {0, NULL}};
-static PyType_Spec storage_spec = {"torch.storage.UntypedStorage", sizeof(tpy_storage), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, storage_slots};
+    {"nbytes", storage_nbytes, METH_NOARGS, "The size in bytes."},
+    {"size", storage_nbytes, METH_NOARGS, "The size in bytes."},
+    {"data_ptr", storage_data_ptr, METH_NOARGS, "The address of the first byte."},
+    {"element_size", storage_element_size, METH_NOARGS, NULL},
+    {"resize_", storage_resize, METH_O, "resize_(bytes): another size, keeping what is there."},
+    {"tolist", storage_tolist, METH_NOARGS, NULL},
+    {"fill_", storage_fill, METH_O, NULL},
+    {"copy_", storage_copy, METH_VARARGS, NULL},
+    {"clone", storage_clone, METH_NOARGS, NULL},
+    {"is_shared", storage_is_shared, METH_NOARGS, NULL},
+    {"_new_shared", storage_new_shared, METH_O | METH_CLASS, "_new_shared(bytes): memory that child processes see."},
+    {0}};
+static PyGetSetDef storage_properties[] = {{"device", storage_device, NULL, NULL, NULL},
+                                           {"_cdata", storage_address, NULL, NULL, NULL},
+                                           {"is_cuda", storage_is_cuda, NULL, NULL, NULL},
+                                           {0}};
+static PyType_Slot storage_slots[] = {{Py_tp_new, storage_new},
+                                      {Py_tp_dealloc, storage_dealloc},
+                                      {Py_tp_methods, storage_methods},
+                                      {Py_tp_getset, storage_properties},
+                                      {Py_mp_length, storage_len},
+                                      {Py_mp_subscript, storage_item},
+                                      {Py_mp_ass_subscript, storage_set_item},
+                                      {Py_tp_doc, "The memory under tensors, as bytes."},
+                                      {0, NULL}};
+static PyType_Spec storage_spec = {"torch.storage.UntypedStorage", sizeof(tpy_storage), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                                   storage_slots};
 
 /* ---- Tensor's side ---- */
 static PyObject *tensor_storage(PyObject *o, PyObject *unused) {
@@ -234,14 +285,17 @@ static PyObject *tensor_storage(PyObject *o, PyObject *unused) {
 
 static bool read_ints(PyObject *o, const char *name, int64_t *list, Py_ssize_t *n) {
     PyObject *items = PyTuple_Check(o) || PyList_Check(o) ? PySequence_Tuple(o) : NULL;
-    if (!items && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, not %s", name, Py_TYPE(o)->tp_name);
+    if (!items && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, not %s", name, Py_TYPE(o)->tp_name);
     if (!items) return false;
     *n = PyTuple_GET_SIZE(items);
     bool ok = *n <= TP_MAX_DIMS;
     if (!ok) PyErr_Format(PyExc_ValueError, "argument '%s': expected at most %d ints, got %zd", name, TP_MAX_DIMS, *n);
     for (Py_ssize_t i = 0; ok && i < *n; i++) {
         int fits = tpy_fit_int(PyTuple_GET_ITEM(items, i), &list[i]);
-        if (!fits) PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, but found element of type %s at pos %zd", name, Py_TYPE(PyTuple_GET_ITEM(items, i))->tp_name, i);
+        if (!fits)
+            PyErr_Format(PyExc_TypeError, "argument '%s' must be tuple of ints, but found element of type %s at pos %zd", name,
+                         Py_TYPE(PyTuple_GET_ITEM(items, i))->tp_name, i);
         ok = fits > 0;
     }
     Py_DECREF(items);
@@ -254,7 +308,8 @@ static PyObject *set_to_storage(PyObject *self, tp_storage *s, long long offset,
     shape[0] = whole;
     if (size != Py_None && !read_ints(size, "size", shape, &n)) return NULL;
     if (stride != Py_None && !read_ints(stride, "stride", strides, &m)) return NULL;
-    if (stride != Py_None && m && m != n) return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape: %zd strides for %zd sizes", m, n);
+    if (stride != Py_None && m && m != n)
+        return PyErr_Format(PyExc_RuntimeError, "mismatch in length of strides and shape: %zd strides for %zd sizes", m, n);
     bool ok = tp_set_storage(tpy_unwrap(self), s, offset, tp_ints_view(shape, n), m ? tp_ints_view(strides, m) : tp_no_ints());
     return ok ? Py_NewRef(self) : tpy_raise();
 }
@@ -272,14 +327,19 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
     }
     if (tpy_is_tensor(source)) {
         tp_tensor *t = tpy_unwrap(source), *own = tpy_unwrap(self);
-        if (tp_dtype_of(t) != tp_dtype_of(own)) return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", tp_dtype_name(tp_dtype_of(t)), tp_dtype_name(tp_dtype_of(own)));
+        if (tp_dtype_of(t) != tp_dtype_of(own))
+            return PyErr_Format(PyExc_RuntimeError, "Could not set tensor of type %s to a tensor of type %s", tp_dtype_name(tp_dtype_of(t)),
+                                tp_dtype_name(tp_dtype_of(own)));
         tp_storage *s = tp_storage_of(t);
         bool ok = s && tp_set_storage(own, s, tp_storage_offset(t), tp_shape(t), tp_strides(t));
         tp_storage_release(s);
         return ok ? Py_NewRef(self) : tpy_raise();
     }
     tp_storage *s = tpy_storage_in(source);
-    if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s", Py_TYPE(source)->tp_name);
+    if (!s)
+        return PyErr_Occurred()
+                   ? NULL
+                   : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s", Py_TYPE(source)->tp_name);
     return set_to_storage(self, s, offset, size, stride);
 }
 
@@ -300,11 +360,14 @@ static PyObject *tensor_resize_as(PyObject *self, PyObject *args, PyObject *kwar
     static char *names[] = {"other", "memory_format", NULL};
     PyObject *other, *format;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:resize_as_", names, &other, &format)) return NULL;
-    if (!tpy_is_tensor(other)) return PyErr_Format(PyExc_TypeError, "resize_as_(): argument 'the_template' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
+    if (!tpy_is_tensor(other))
+        return PyErr_Format(PyExc_TypeError, "resize_as_(): argument 'the_template' (position 1) must be Tensor, not %s",
+                            Py_TYPE(other)->tp_name);
     return resize(self, tp_shape(tpy_unwrap(other)));
 }
 static PyObject *tensor_is_set_to(PyObject *self, PyObject *other) {
-    if (!tpy_is_tensor(other)) return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
+    if (!tpy_is_tensor(other))
+        return PyErr_Format(PyExc_TypeError, "is_set_to(): argument 'tensor' (position 1) must be Tensor, not %s", Py_TYPE(other)->tp_name);
     tp_tensor *a = tpy_unwrap(self), *b = tpy_unwrap(other);
     tp_ints x = tp_shape(a), y = tp_shape(b), sx = tp_strides(a), sy = tp_strides(b);
     bool same = tp_shares_storage(a, b) && tp_storage_offset(a) == tp_storage_offset(b) && x.n == y.n;
@@ -312,11 +375,16 @@ static PyObject *tensor_is_set_to(PyObject *self, PyObject *other) {
     return PyBool_FromLong(same);
 }
 
-static PyMethodDef methods[] = {{"untyped_storage", tensor_storage, METH_NOARGS, "The memory under the tensor."},
-    {"set_", (PyCFunction)(void (*)(void))tensor_set, METH_VARARGS | METH_KEYWORDS, "set_(source=None, storage_offset=0, size=None, stride=None): looks at other memory."},
-    {"resize_", (PyCFunction)(void (*)(void))tensor_resize, METH_VARARGS | METH_KEYWORDS, "resize_(*sizes, memory_format=torch.contiguous_format): another shape, with more memory where it must."},
-    {"resize_as_", (PyCFunction)(void (*)(void))tensor_resize_as, METH_VARARGS | METH_KEYWORDS, "resize_as_(tensor): resized to the tensor's shape."},
-    {"is_set_to", tensor_is_set_to, METH_O, "is_set_to(tensor): do both look at the same memory in the same way?"}, {0}};
+static PyMethodDef methods[] = {
+    {"untyped_storage", tensor_storage, METH_NOARGS, "The memory under the tensor."},
+    {"set_", (PyCFunction)(void (*)(void))tensor_set, METH_VARARGS | METH_KEYWORDS,
+     "set_(source=None, storage_offset=0, size=None, stride=None): looks at other memory."},
+    {"resize_", (PyCFunction)(void (*)(void))tensor_resize, METH_VARARGS | METH_KEYWORDS,
+     "resize_(*sizes, memory_format=torch.contiguous_format): another shape, with more memory where it must."},
+    {"resize_as_", (PyCFunction)(void (*)(void))tensor_resize_as, METH_VARARGS | METH_KEYWORDS,
+     "resize_as_(tensor): resized to the tensor's shape."},
+    {"is_set_to", tensor_is_set_to, METH_O, "is_set_to(tensor): do both look at the same memory in the same way?"},
+    {0}};
 
 int tpy_init_storage(PyObject *module) {
     storage_type = (PyTypeObject *)PyType_FromSpec(&storage_spec);

@@ -183,7 +183,8 @@ def apply_(self, callable):
 def map_(self, tensor, callable):
     """Replaces each element x by callable(x, y), y from the other tensor. Slow."""
     _plain(self, "map_")
-    values = [callable(x, y) for x, y in zip(self.reshape(-1).tolist(), tensor.expand_as(self).reshape(-1).tolist())]
+    others = tensor.expand_as(self).reshape(-1).tolist()
+    values = [callable(x, y) for x, y in zip(self.reshape(-1).tolist(), others)]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 

@@ -219,5 +219,6 @@ class _LegacyStorage(TypedStorage, metaclass=_StorageType):
     pass
 
 
-_named = {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"dtype": dtype, "__module__": "torch"}) for dtype, word in _words.items()}
+_named = {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"dtype": dtype, "__module__": "torch"})
+          for dtype, word in _words.items()}
 UntypedStorage.__module__ = TypedStorage.__module__ = "torch.storage"

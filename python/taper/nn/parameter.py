@@ -26,8 +26,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             raise TypeError(f"cannot make a Parameter of {type(data).__name__}: expected a Tensor")
         marked = data.detach().requires_grad_(requires_grad)
         if type(marked) is not type(data):
-            raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an instance of the same "
-                               f"type, but return type {type(marked).__name__} was found instead.")
+            raise RuntimeError(f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                               f"instance of the same type, but return type {type(marked).__name__} was found instead.")
         marked._is_param = True
         return marked
 
@@ -56,7 +56,9 @@ class Buffer(Tensor, metaclass=type(Tensor)):
     """A tensor that becomes a buffer of the module it is assigned to."""
 
     def __new__(cls, data=None, *, persistent=True):
-        buffer = Tensor._make_subclass(cls, _C._functions["empty"]((0,)) if data is None else data, False if data is None else data.requires_grad)
+        if data is None:
+            data = _C._functions["empty"]((0,))
+        buffer = Tensor._make_subclass(cls, data, data.requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer
@@ -70,18 +72,20 @@ class Buffer(Tensor, metaclass=type(Tensor)):
 class UninitializedTensorMixin:
     """A parameter whose shape is not known yet: materialize(shape) gives it one, and until then it takes part in nothing else."""
 
-    _allowed = frozenset({"device", "dtype", "requires_grad", "requires_grad_", "is_leaf", "data", "cls_to_become", "materialize", "share_memory_", "is_shared", "to", "cpu", "cuda",
-                          "half", "float", "double", "char", "short", "int", "long", "bfloat16", "register_hook", "_is_param", "untyped_storage"})
+    _allowed = frozenset("""device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to cpu
+        cuda half float double char short int long bfloat16 register_hook _is_param untyped_storage __get__""".split())
 
     def materialize(self, shape, device=None, dtype=None):
         """Becomes an ordinary parameter of that shape, not initialised."""
-        self.data = _C._functions["empty"](tuple(shape), dtype=self.data.dtype if dtype is None else dtype, device=self.data.device if device is None else device)
+        now = self.data
+        self.data = _C._functions["empty"](tuple(shape), dtype=dtype or now.dtype, device=now.device if device is None else device)
         self.__class__ = self.cls_to_become
 
     @property
     def shape(self):
-        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` when trying to load "
-                           "an uninitialized parameter into an initialized one. Call `forward` to initialize the parameters before accessing their attributes.")
+        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
+                           "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
+                           "parameters before accessing their attributes.")
 
     def __repr__(self):
         return f"<{type(self).__name__}>"
@@ -91,11 +95,11 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if getattr(func, "__name__", "") in cls._allowed or getattr(func, "__name__", "") == "__get__":
+        if getattr(func, "__name__", "") in cls._allowed:
             return _disabled_torch_function_impl(func, types, args, kwargs)
-        raise ValueError(f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or explicitly manipulating "
-                         f"`torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` with a dummy batch to initialize the parameters "
-                         "before calling torch functions")
+        raise ValueError(f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
+                         f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
+                         "with a dummy batch to initialize the parameters before calling torch functions")
 
 
 def is_lazy(param):
