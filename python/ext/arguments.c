@@ -194,9 +194,9 @@ static int fit_real(PyObject *o, tp_scalar *out) {
 }
 
 static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
-    Py_ssize_t n;
-    PyObject **items;
-    if (!items_of(o, &items, &n)) return 0;
+    Py_ssize_t n = 1;
+    PyObject **items = &o; /* one number is a list of one */
+    items_of(o, &items, &n);
     double *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {

@@ -1,0 +1,654 @@
+"""torch.nn.Module. Attributes and plain calls are in C (python/ext/nn.c); here is what is asked of a module less often: hooks, state, walks."""
+import weakref
+from collections import OrderedDict
+
+from taper import _C
+from taper._C import Tensor
+from taper.autograd.grad_mode import no_grad as _no_grad
+from taper.nn.parameter import Buffer, Parameter, UninitializedParameter
+from taper.utils.hooks import BackwardHook, RemovableHandle
+
+_C._set_parameter_types(Parameter, Buffer)
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+_global_forward_pre_hooks, _global_forward_hooks = OrderedDict(), OrderedDict()
+_global_backward_pre_hooks, _global_backward_hooks = OrderedDict(), OrderedDict()
+_global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks = OrderedDict(), OrderedDict(), OrderedDict()
+
+
+class _GlobalHandle(RemovableHandle):
+    """Takes a hook of all modules away again; the C side counts them."""
+
+    def remove(self):
+        hooks = self.hooks_dict_ref()
+        if hooks is not None and self.id in hooks:
+            _C._count_global_hooks(-1)
+        super().remove()
+
+
+def _register_global(hooks, hook):
+    handle = _GlobalHandle(hooks)
+    hooks[handle.id] = hook
+    _C._count_global_hooks(1)
+    return handle
+
+
+def register_module_forward_pre_hook(hook):
+    """A hook before the forward of every module."""
+    return _register_global(_global_forward_pre_hooks, hook)
+
+
+def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
+    """A hook after the forward of every module."""
+    return _register_global(_global_forward_hooks, (hook, with_kwargs))
+
+
+def register_module_full_backward_pre_hook(hook):
+    return _register_global(_global_backward_pre_hooks, hook)
+
+
+def register_module_full_backward_hook(hook):
+    return _register_global(_global_backward_hooks, hook)
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def _register(hooks, hook):
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def register_module_parameter_registration_hook(hook):
+    return _register(_global_parameter_registration_hooks, hook)
+
+
+def register_module_buffer_registration_hook(hook):
+    return _register(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook):
+    return _register(_global_module_registration_hooks, hook)
+
+
+class _IncompatibleKeys(tuple):
+    """What load_state_dict missed and what it did not expect."""
+    __slots__ = ()
+    missing_keys = property(lambda self: self[0])
+    unexpected_keys = property(lambda self: self[1])
+
+    def __new__(cls, missing, unexpected):
+        return tuple.__new__(cls, (missing, unexpected))
+
+    def __repr__(self):
+        if not self[0] and not self[1]:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self[0]}, unexpected_keys={self[1]})"
+
+    __str__ = __repr__
+
+
+def _addindent(text, spaces):
+    first, *rest = text.split("\n")
+    return "\n".join([first] + [" " * spaces + line for line in rest])
+
+
+def _forward_unimplemented(self, *input):
+    """What a call computes; every subclass defines it."""
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+
+class Module(_C.ModuleBase):
+    """The base of all layers and networks: parameters, buffers and child modules under names."""
+
+    dump_patches = False
+    _version = 1
+    training: bool
+    call_super_init = False
+
+    def __init__(self, *args, **kwargs):
+        if not self.call_super_init and (args or kwargs):
+            given = next(iter(kwargs)) if kwargs else None
+            raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument '{given}'" if given else
+                            f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given")
+        self.__dict__.update(training=True, _parameters={}, _buffers={}, _non_persistent_buffers_set=set(), _backward_pre_hooks=OrderedDict(),
+                             _backward_hooks=OrderedDict(), _is_full_backward_hook=None, _forward_hooks=OrderedDict(), _forward_hooks_with_kwargs=OrderedDict(),
+                             _forward_hooks_always_called=OrderedDict(), _forward_pre_hooks=OrderedDict(), _forward_pre_hooks_with_kwargs=OrderedDict(),
+                             _state_dict_hooks=OrderedDict(), _state_dict_pre_hooks=OrderedDict(), _load_state_dict_pre_hooks=OrderedDict(),
+                             _load_state_dict_post_hooks=OrderedDict(), _modules={})
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    forward = _forward_unimplemented
+
+    # ---- Registering ----
+    def _check_name(self, name, kind):
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+
+    def register_buffer(self, name, tensor, persistent=True):
+        """Adds a tensor that belongs to the state but is no parameter."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name(name, "buffer")
+        if hasattr(self, name) and name not in self._buffers:
+            raise KeyError(f"attribute '{name}' already exists")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
+        for hook in _global_buffer_registration_hooks.values():
+            tensor = hook(self, name, tensor) or tensor
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def register_parameter(self, name, param):
+        """Adds a parameter, or keeps its name with None."""
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("cannot assign parameter before Module.__init__() call")
+        self._check_name(name, "parameter")
+        if hasattr(self, name) and name not in self._parameters:
+            raise KeyError(f"attribute '{name}' already exists")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+        if param is not None and param.grad_fn:
+            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express '{name}' as a "
+                             "function of another Tensor, compute the value in the forward() method.")
+        for hook in _global_parameter_registration_hooks.values():
+            param = hook(self, name, param) or param
+        self._parameters[name] = param
+
+    def add_module(self, name, module):
+        """Adds a child under a name."""
+        if not isinstance(module, Module) and module is not None:
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        if not isinstance(name, str):
+            raise TypeError(f"module name should be a string. Got {type(name).__name__}")
+        if hasattr(self, name) and name not in self._modules:
+            raise KeyError(f"attribute '{name}' already exists")
+        self._check_name(name, "module")
+        for hook in _global_module_registration_hooks.values():
+            module = hook(self, name, module) or module
+        self._modules[name] = module
+
+    register_module = add_module
+
+    # ---- By dotted path ----
+    def get_submodule(self, target):
+        """The descendant at a path like 'layer1.0.conv'."""
+        module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target, module, strict=False):
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        setattr(parent, name, module)
+
+    def _get_at(self, target, kind, which):
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
+        if name not in module.__dict__[which]:
+            raise AttributeError(f"`{name}` is not {kind}")
+        return module.__dict__[which][name]
+
+    def get_parameter(self, target):
+        return self._get_at(target, "an nn.Parameter", "_parameters")
+
+    def get_buffer(self, target):
+        return self._get_at(target, "a buffer", "_buffers")
+
+    def get_extra_state(self):
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state):
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    # ---- Walking ----
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """This module and all below it, with their paths."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
+
+    def modules(self):
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self):
+        memo = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in memo:
+                memo.add(module)
+                yield name, module
+
+    def children(self):
+        for _, module in self.named_children():
+            yield module
+
+    def _named_members(self, get_members_fn, prefix="", recurse=True, remove_duplicate=True):
+        memo = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in get_members_fn(module):
+                if value is None or value in memo:
+                    continue
+                if remove_duplicate:
+                    memo.add(value)
+                yield path + ("." if path else "") + name, value
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse=True):
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse=True):
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def apply(self, fn):
+        """Calls fn on every module, children first."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    # ---- Moving and converting ----
+    def _apply(self, fn, recurse=True):
+        """Replaces parameters, gradients and buffers by fn of them; parameters stay the same objects."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for name, parameter in self._parameters.items():
+            if parameter is None:
+                continue
+            with _no_grad():
+                changed = fn(parameter)
+            if isinstance(parameter, UninitializedParameter):
+                self._parameters[name] = Parameter(changed, parameter.requires_grad)
+                continue
+            gradient = parameter.grad
+            if changed is not parameter:
+                parameter.data = changed
+            if gradient is not None:
+                with _no_grad():
+                    moved = fn(gradient)
+                parameter.grad = moved if moved is gradient else moved.requires_grad_(gradient.requires_grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Moves and converts parameters and buffers, in place; only floating and complex ones change dtype."""
+        device, dtype, non_blocking, memory_format = _parse_to(*args, **kwargs)
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+
+        def convert(t):
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            if memory_format is not None and t.dim() in (4, 5):
+                return t.to(device=device, dtype=wanted, memory_format=memory_format)
+            return t.to(device=device, dtype=wanted)
+        return self._apply(convert)
+
+    def _to_floating(self, dtype):
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+    def float(self):
+        return self._to_floating(_C.float32)
+
+    def double(self):
+        return self._to_floating(_C.float64)
+
+    def half(self):
+        return self._to_floating(_C.float16)
+
+    def bfloat16(self):
+        return self._to_floating(_C.bfloat16)
+
+    def type(self, dst_type):
+        return self._apply(lambda t: t.type(dst_type))
+
+    def cpu(self):
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device=None):
+        return self._apply(lambda t: t.cuda(device))
+
+    def xpu(self, device=None):
+        return self._apply(lambda t: t.xpu(device))
+
+    def to_empty(self, *, device, recurse=True):
+        return self._apply(lambda t: _C._functions["empty_like"](t, device=device), recurse)
+
+    def share_memory(self):
+        return self._apply(lambda t: t.share_memory_())
+
+    # ---- Modes ----
+    def train(self, mode=True):
+        """Sets training mode here and below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets the parameters' gradients, or sets them to zero."""
+        for parameter in self.parameters():
+            if parameter.grad is None:
+                continue
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad.grad_fn is not None:
+                parameter.grad.detach_().zero_()
+            else:
+                parameter.grad.requires_grad_(False).zero_()
+
+    # ---- Hooks ----
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """hook(module, args) before forward; what it returns replaces the arguments."""
+        handle = RemovableHandle(self._forward_pre_hooks, extra_dict=self._forward_pre_hooks_with_kwargs)
+        self._forward_pre_hooks[handle.id] = hook
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        if prepend:
+            self._forward_pre_hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+        """hook(module, args, output) after forward; what it returns replaces the output."""
+        handle = RemovableHandle(self._forward_hooks, extra_dict=[self._forward_hooks_with_kwargs, self._forward_hooks_always_called])
+        self._forward_hooks[handle.id] = hook
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        if prepend:
+            self._forward_hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_full_backward_hook(self, hook, prepend=False):
+        """hook(module, grad_input, grad_output) once the gradients of the inputs are there; what it returns replaces grad_input."""
+        if self._is_full_backward_hook is False:
+            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them.")
+        self._is_full_backward_hook = True
+        handle = _register(self._backward_hooks, hook)
+        if prepend:
+            self._backward_hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook, prepend=False):
+        """hook(module, grad_output) before the module's backward; what it returns replaces grad_output."""
+        handle = _register(self._backward_pre_hooks, hook)
+        if prepend:
+            self._backward_pre_hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def _pre_hooked(self, args, kwargs):
+        for key, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
+            if key in self._forward_pre_hooks_with_kwargs:
+                result = hook(self, args, kwargs)
+                if result is not None:
+                    if not isinstance(result, tuple) or len(result) != 2:
+                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+                    args, kwargs = result
+            else:
+                result = hook(self, args)
+                if result is not None:
+                    args = result if isinstance(result, tuple) else (result,)
+        return args, kwargs
+
+    def _call_with_hooks(self, *args, **kwargs):
+        called = set()
+        try:
+            args, kwargs = self._pre_hooked(args, kwargs)
+            backward = BackwardHook.of(self, [*_global_backward_hooks.values(), *self._backward_hooks.values()],
+                                       [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()])
+            if backward:
+                args = backward.inputs(args)
+            result = self.forward(*args, **kwargs)
+            for key, (hook, with_kwargs) in list(_global_forward_hooks.items()):
+                changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
+                result = result if changed is None else changed
+            for key, hook in list(self._forward_hooks.items()):
+                called.add(key)
+                changed = hook(self, args, kwargs, result) if key in self._forward_hooks_with_kwargs else hook(self, args, result)
+                result = result if changed is None else changed
+            return backward.outputs(result) if backward else result
+        except Exception:
+            for key, hook in list(self._forward_hooks.items()):
+                if key in self._forward_hooks_always_called and key not in called:
+                    try:
+                        hook(self, args, kwargs, None) if key in self._forward_hooks_with_kwargs else hook(self, args, None)
+                    except Exception as second:
+                        import warnings
+                        warnings.warn(f"module forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {second}")
+            raise
+
+    # ---- State ----
+    def register_state_dict_pre_hook(self, hook):
+        return _register(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook):
+        hook._from_public_api = True
+        return _register(self._state_dict_hooks, hook)
+
+    def _register_state_dict_hook(self, hook):
+        return _register(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook):
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        own = weakref.ref(self)
+        return _register(self._load_state_dict_pre_hooks, (lambda *a: hook(own(), *a)) if with_module else hook)
+
+    def register_load_state_dict_post_hook(self, hook):
+        return _register(self._load_state_dict_post_hooks, hook)
+
+    def _has_extra_state(self):
+        return type(self).get_extra_state is not Module.get_extra_state
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                destination[prefix + name] = parameter if keep_vars else parameter.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if self._has_extra_state():
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+
+    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+        """Parameters and persistent buffers by path, sharing their memory."""
+        if args:
+            destination, prefix, keep_vars = (list(args) + [destination, prefix, keep_vars][len(args):])[:3]
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local = dict(version=self._version)
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, destination, prefix, local)
+            if getattr(hook, "_from_public_api", False):
+                if changed is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            elif changed is not None:
+                destination = changed
+        return destination
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        buffers = {name: b for name, b in self._buffers.items() if name not in self._non_persistent_buffers_set}
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, own in [*self._parameters.items(), *buffers.items()]:
+            if own is None:
+                continue
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            given = state_dict[key]
+            if not isinstance(given, Tensor):
+                error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
+                continue
+            if isinstance(own, UninitializedParameter):
+                own.materialize(given.shape)
+            if own.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
+                given = given[0]
+            if given.shape != own.shape:
+                error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
+                continue
+            if assign:
+                if isinstance(own, Parameter):
+                    given = given if isinstance(given, Parameter) else Parameter(given, own.requires_grad)
+                    given.requires_grad_(own.requires_grad)
+                setattr(self, name, given)
+                continue
+            try:
+                with _no_grad():
+                    own.copy_(given)
+            except Exception as error:
+                error_msgs.append(f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose dimensions in the '
+                                  f"checkpoint are {given.size()}, an exception occurred : {error.args}.")
+        extra = prefix + _EXTRA_STATE_KEY_SUFFIX
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra:
+                    name = key[len(prefix):].split(".", 1)
+                    if (len(name) > 1 and name[0] not in self._modules) or (len(name) == 1 and name[0] not in self._parameters and name[0] not in buffers):
+                        unexpected_keys.append(key)
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Copies a state into parameters and buffers, or makes it theirs (assign)."""
+        if not hasattr(state_dict, "items"):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing, unexpected, errors = [], [], []
+        metadata = getattr(state_dict, "_metadata", None)
+        state = OrderedDict(state_dict)
+        if metadata is not None:
+            state._metadata = metadata
+
+        def load(module, state, prefix=""):
+            local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
+            if assign:
+                local["assign_to_params_buffers"] = True
+            module._load_from_state_dict(state, prefix, local, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    below = prefix + name + "."
+                    load(child, {k: v for k, v in state.items() if k.startswith(below)}, below)
+            incompatible = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                if hook(module, incompatible) is not None:
+                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values")
+        load(self, state)
+        if strict:
+            if unexpected:
+                errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")
+            if missing:
+                errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
+        if errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+        return _IncompatibleKeys(missing, unexpected)
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        for name, kind in (("_forward_pre_hooks", OrderedDict), ("_forward_pre_hooks_with_kwargs", OrderedDict), ("_forward_hooks", OrderedDict),
+                           ("_forward_hooks_with_kwargs", OrderedDict), ("_forward_hooks_always_called", OrderedDict), ("_backward_hooks", OrderedDict),
+                           ("_backward_pre_hooks", OrderedDict), ("_state_dict_hooks", OrderedDict), ("_state_dict_pre_hooks", OrderedDict),
+                           ("_load_state_dict_pre_hooks", OrderedDict), ("_load_state_dict_post_hooks", OrderedDict), ("_non_persistent_buffers_set", set)):
+            self.__dict__.setdefault(name, kind())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
+
+    # ---- Printing ----
+    def _get_name(self):
+        return type(self).__name__
+
+    def extra_repr(self):
+        """What stands in the parentheses; layers say their sizes here."""
+        return ""
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_addindent(repr(module), 2)}" for name, module in self._modules.items()]
+        if lines and not children and len(lines) == 1:
+            return f"{self._get_name()}({lines[0]})"
+        if not lines and not children:
+            return f"{self._get_name()}()"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+    def __dir__(self):
+        names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._buffers, *self._modules]
+        return sorted(name for name in set(names) if not name[0].isdigit())
+
+
+def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+    """to(device), to(dtype), to(device, dtype), to(tensor): which of them a call means."""
+    for arg in args:
+        if isinstance(arg, _C.dtype):
+            dtype = arg
+        elif isinstance(arg, bool):
+            non_blocking = arg
+        elif isinstance(arg, Tensor):
+            device, dtype = arg.device, arg.dtype
+        elif arg is not None:
+            device = arg
+    return device, dtype, non_blocking, memory_format

@@ -1,0 +1,241 @@
+"""Recurrent layers: RNN, LSTM, GRU over sequences, and their single steps."""
+import math
+
+from taper import _C
+from taper._C import _functions as _op
+from taper.nn import init
+from taper.nn.modules.module import Module
+from taper.nn.parameter import Parameter
+from taper.nn.utils.rnn import PackedSequence
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNBase(Module):
+    """Layers of a recurrent network, forward and, if bidirectional, backward in time. Weights are named weight_ih_l0, weight_hh_l0_reverse, ..."""
+    __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size"]
+
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__()
+        if not isinstance(dropout, (int, float)) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element being zeroed")
+        if dropout > 0 and num_layers == 1:
+            import warnings
+            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
+                          f"but got dropout={dropout} and num_layers={num_layers}", stacklevel=3)
+        for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if not isinstance(size, int):
+                raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
+            if size <= 0:
+                raise ValueError(f"{name} must be greater than zero")
+        if proj_size < 0:
+            raise ValueError("proj_size should be a positive integer or zero to disable projections")
+        if proj_size >= hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+        if mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + mode)
+        self.mode, self.input_size, self.hidden_size, self.num_layers, self.bias = mode, input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional, self.proj_size = batch_first, float(dropout), bidirectional, proj_size
+        self._flat_weights_names = []
+        gates, out = _GATES[mode] * hidden_size, proj_size or hidden_size
+        for layer in range(num_layers):
+            for suffix in ("", "_reverse") if bidirectional else ("",):
+                width = input_size if layer == 0 else out * (2 if bidirectional else 1)
+                shapes = [("weight_ih", (gates, width)), ("weight_hh", (gates, out))]
+                shapes += [("bias_ih", (gates,)), ("bias_hh", (gates,))] if bias else []
+                shapes += [("weight_hr", (proj_size, hidden_size))] if proj_size else []
+                for kind, shape in shapes:
+                    name = f"{kind}_l{layer}{suffix}"
+                    setattr(self, name, Parameter(_op["empty"](shape, device=device, dtype=dtype)))
+                    self._flat_weights_names.append(name)
+        self.reset_parameters()
+
+    @property
+    def _flat_weights(self):
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    @property
+    def all_weights(self):
+        per = (4 if self.bias else 2) + (1 if self.proj_size else 0)
+        flat = self._flat_weights
+        return [flat[i:i + per] for i in range(0, len(flat), per)]
+
+    def flatten_parameters(self):
+        """Parameters may lie anywhere in memory."""
+
+    def reset_parameters(self):
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _states(self):
+        """(size, count) of the hidden states."""
+        return [self.proj_size or self.hidden_size] + ([self.hidden_size] if self.mode == "LSTM" else [])
+
+    def _zeros(self, batch, like):
+        directions = 2 if self.bidirectional else 1
+        made = [_op["zeros"](self.num_layers * directions, batch, size, dtype=like.dtype, device=like.device) for size in self._states()]
+        return tuple(made) if self.mode == "LSTM" else made[0]
+
+    def _check(self, states, batch):
+        directions = 2 if self.bidirectional else 1
+        for i, (state, size) in enumerate(zip(states, self._states())):
+            expected = (self.num_layers * directions, batch, size)
+            if tuple(state.shape) != expected:
+                raise RuntimeError(f"Expected hidden[{i}] size {expected}, got {list(state.shape)}" if self.mode == "LSTM" else f"Expected hidden size {expected}, got {list(state.shape)}")
+
+    def _check_input(self, input, packed):
+        if not packed and input.dim() not in (2, 3):
+            raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
+        if input.dtype != self._flat_weights[0].dtype:
+            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
+                             "or convert model: model.to(" + str(input.dtype) + ")")
+
+    def forward(self, input, hx=None):
+        packed = isinstance(input, PackedSequence)
+        data = input.data if packed else input
+        self._check_input(data, packed)
+        batched = packed or data.dim() == 3
+        if not batched:
+            data = data.unsqueeze(0 if self.batch_first else 1)
+        batch = int(input.batch_sizes[0]) if packed else data.shape[0 if self.batch_first else 1]
+        if hx is None:
+            hx = self._zeros(batch, data)
+        else:
+            states = hx if self.mode == "LSTM" else (hx,)
+            wanted = 3 if batched else 2
+            if any(state.dim() != wanted for state in states):
+                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got "
+                                   f"{tuple(state.dim() for state in states)}-D tensors")
+            if not batched:
+                states = tuple(state.unsqueeze(1) for state in states)
+            if packed and input.sorted_indices is not None:
+                states = tuple(state.index_select(1, input.sorted_indices) for state in states)
+            hx = states if self.mode == "LSTM" else states[0]
+        self._check(hx if self.mode == "LSTM" else (hx,), batch)
+        output, *states = self._run(input, data, list(hx) if self.mode == "LSTM" else hx, packed)
+        if packed:
+            output = PackedSequence(output, *input[1:])
+            if input.unsorted_indices is not None:
+                states = [state.index_select(1, input.unsorted_indices) for state in states]
+        elif not batched:
+            output, states = output.squeeze(0 if self.batch_first else 1), [state.squeeze(1) for state in states]
+        return output, tuple(states) if self.mode == "LSTM" else states[0]
+
+    def _run(self, input, data, hx, packed):
+        operator, rest = _op[self.mode.lower()], (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        if packed:
+            return operator(data, input.batch_sizes, hx, self._flat_weights, *rest)
+        return operator(data, hx, self._flat_weights, *rest, self.batch_first)
+
+    def extra_repr(self):
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if self.batch_first is not False:
+            text += f", batch_first={self.batch_first}"
+        if self.dropout != 0:
+            text += f", dropout={self.dropout}"
+        return text + (f", bidirectional={self.bidirectional}" if self.bidirectional is not False else "")
+
+
+class RNN(RNNBase):
+    """Elman layers, with tanh or relu."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory; gates in the order input, forget, cell, output."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size, device, dtype)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units; gates in the order reset, update, new."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None):
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device=device, dtype=dtype)
+
+
+class RNNCellBase(Module):
+    """One step of a recurrent layer."""
+    __constants__ = ["input_size", "hidden_size", "bias"]
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None):
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        gates = num_chunks * hidden_size
+        for name, shape in (("weight_ih", (gates, input_size)), ("weight_hh", (gates, hidden_size)), ("bias_ih", (gates,)), ("bias_hh", (gates,))):
+            if bias or name.startswith("weight"):
+                setattr(self, name, Parameter(_op["empty"](shape, device=device, dtype=dtype)))
+            else:
+                self.register_parameter(name, None)
+        self.reset_parameters()
+
+    reset_parameters = RNNBase.reset_parameters
+
+    def extra_repr(self):
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        return text + (f", nonlinearity={self.nonlinearity}" if getattr(self, "nonlinearity", "tanh") != "tanh" else "")
+
+    def _step(self, operator, input, hx, count):
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        single = input.dim() == 1
+        if single:
+            input = input.unsqueeze(0)
+        if hx is None:
+            states = [_op["zeros"](input.shape[0], self.hidden_size, dtype=input.dtype, device=input.device)] * count
+        else:
+            states = [state.unsqueeze(0) if single else state for state in (hx if count > 1 else (hx,))]
+        result = operator(input, states if count > 1 else states[0], self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        results = tuple(result) if count > 1 else (result,)
+        results = tuple(r.squeeze(0) for r in results) if single else results
+        return results if count > 1 else results[0]
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        return self._step(_op[f"rnn_{self.nonlinearity}_cell"], input, hx, 1)
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._step(_op["lstm_cell"], input, hx, 2)
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._step(_op["gru_cell"], input, hx, 1)

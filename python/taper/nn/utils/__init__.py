@@ -1,0 +1,2 @@
+"""torch.nn.utils: helpers around modules."""
+from taper.nn.utils import rnn  # noqa: F401
