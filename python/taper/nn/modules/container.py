@@ -222,7 +222,7 @@ def _describe(key, value):
         return f"({key}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     where = "" if value.device.type == "cpu" else f" ({value.device})"
-    return f"({key}): {kind} containing: [{value.type()} of size {'x'.join(map(str, value.shape))}{where}]"
+    return f"({key}): {kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}{where}]"
 
 
 class ParameterList(Module):
