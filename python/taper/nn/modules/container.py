@@ -217,12 +217,12 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _describe(key, value):
+def _describe(key, value, dtype):
     if not isinstance(value, Tensor):
         return f"({key}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     where = "" if value.device.type == "cpu" else f" ({value.device})"
-    return f"({key}): {kind} containing: [{value.dtype} of size {'x'.join(map(str, value.shape))}{where}]"
+    return f"({key}): {kind} containing: [{dtype(value)} of size {'x'.join(map(str, value.shape))}{where}]"
 
 
 class ParameterList(Module):
@@ -264,7 +264,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self):
-        return "\n".join("  " + _describe(i, value) for i, value in enumerate(self))
+        return "\n".join("  " + _describe(i, value, lambda t: t.dtype) for i, value in enumerate(self))
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")
@@ -350,7 +350,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self):
-        return "\n".join("  " + _describe(key, value) for key, value in self.items())
+        return "\n".join("  " + _describe(key, value, lambda t: t.type()) for key, value in self.items())
 
     def __call__(self, input):
         raise RuntimeError("ParameterDict should not be called.")
