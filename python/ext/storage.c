@@ -1,11 +1,11 @@
 /* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that
  * processes share after a fork (share_memory_) is made here too. */
-#define _GNU_SOURCE
 #include "tpy.h"
 #include <sys/mman.h>
 
 typedef struct tpy_storage {
-    PyObject_HEAD tp_storage *s; /* owned */
+    PyObject_HEAD
+    tp_storage *s; /* owned */
 } tpy_storage;
 static PyTypeObject *storage_type;
 
