@@ -434,6 +434,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     return _op["nonzero"](input) if out is None else _op["nonzero"](input, out=out)
 
 
+Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name, still called by some
+
 # Methods whose signature is as wide.
 for _function in (unique, unique_consecutive, split, tensor_split, norm, lu, stft, istft, nonzero):
     setattr(Tensor, _function.__name__, _function)
