@@ -19,7 +19,12 @@ def main(arguments=None):
         return run(arguments[1:])
     if command == "names":
         from taper._covered import names
-        return names(arguments[1:])
+        try:
+            return names(arguments[1:])
+        except BrokenPipeError:  # taper names | head
+            import os
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
     if command == "info":
         from taper._report import info
         return info()
