@@ -270,6 +270,7 @@ tp_tensor *tpi_native_triu_indices(int64_t row, int64_t col, int64_t offset, tp_
 /* Binomial coefficient; -1 if it does not fit. */
 static int64_t choose(int64_t n, int64_t r) {
     if (r > n) return 0;
+    if (r > n - r) r = n - r;
     int64_t c = 1;
     for (int64_t i = 1; i <= r; i++) {
         int64_t product;
@@ -284,7 +285,8 @@ tp_tensor *tpi_native_combination_indices(int64_t n, int64_t r, bool with_replac
     int64_t count = r == 0 ? 0 : n == 0 ? 0 : choose(with_replacement ? n + r - 1 : n, r);
     if (count < 0) return tpi_fail(TP_ERR_VALUE, "argument 'r': %lld makes too many combinations of %lld elements", (long long)r, (long long)n);
     tp_tensor *t = tpi_empty(TP_INTS(r, count), TP_INT64, (tp_device){TP_CPU, 0});
-    int64_t *pick = t ? tpi_malloc(sizeof(int64_t) * (size_t)(r + 1)) : NULL;
+    if (!t || count == 0) return t; /* from here on memory for r * count values is there */
+    int64_t *pick = tpi_malloc(sizeof(int64_t) * (size_t)(r + 1));
     if (!pick) return tpi_after(t, NULL);
     int64_t *out = (int64_t *)(void *)t->data;
     for (int64_t k = 0; k < r; k++) pick[k] = with_replacement ? 0 : k;

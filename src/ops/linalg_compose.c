@@ -204,6 +204,7 @@ tp_tensor *tpi_compose_linalg_vander(tp_tensor *x, int64_t N) {
     }
     int64_t n = N == TP_NONE ? x->shape[x->ndim - 1] : N;
     if (n < 2) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected more than 1, got %lld", (long long)n);
+    if (n > INT32_MAX) return tpi_fail(TP_ERR_VALUE, "argument 'N': expected at most %d, got %lld", INT32_MAX, (long long)n);
     tp_tensor **power = tpi_new0(sizeof *power * (size_t)n);
     if (!power) return NULL;
     power[0] = tpo_ones_like(x, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);

@@ -6,6 +6,10 @@ static const tp_tensors no_list = {NULL, 0};
 
 /* Room for n tensors; v is never NULL when it worked, even for none. */
 static tp_tensors list_of(int64_t n) {
+    if (n > INT32_MAX) {
+        tpi_fail(TP_ERR_RUNTIME, "%lld pieces are too many", (long long)n);
+        return no_list;
+    }
     tp_tensors list = {tpi_malloc(sizeof(tp_tensor *) * (size_t)(n ? n : 1)), 0};
     return list;
 }

@@ -25,9 +25,10 @@ def train(steps: int, device: Optional[torch.device] = None) -> float:
         loss = F.cross_entropy(x @ w, target)
         loss.backward()
         with torch.no_grad():
-            if w.grad is not None:
-                w -= 0.1 * w.grad
-                w.grad.zero_()
+            grad = w.grad
+            if grad is not None:
+                w -= 0.1 * grad
+                grad.zero_()
     return float(loss)
 
 
