@@ -21,7 +21,7 @@ import taper as torch
 from taper import _C
 
 BLOCK = 500  # calls that share tensors
-MEMORY = 3 << 30
+MEMORY = 1 << 30  # bytes beyond what the process has when it begins
 LEFT_OUT = {  # these end or change the process by what they are for, or wait for what never comes
     "set_num_threads", "set_num_interop_threads", "save", "load", "compile", "fork_rng"}
 HUGE = [2**31 - 1, 2**31, 2**32 + 1, 2**40, 2**62, 2**63 - 1, 2**63, 2**64, 2**100]
@@ -195,7 +195,9 @@ def arguments(rng, pool, overloads):
 
 def main(seed, calls, first=0):
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with open("/proc/self/statm") as file:
+        limit = int(file.read().split()[0]) * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     show = os.environ.get("FUZZ_SHOW")
     at = None
     if os.environ.get("FUZZ_AT"):
