@@ -285,7 +285,7 @@ def module_stub(name):
     if top:
         tensor_class(stub)
         stub.lines.append("")
-    for label in sorted(n for n in vars(module) if not n.startswith("_") and not keyword.iskeyword(n)):
+    for label in sorted(n for n in dir(module) if not n.startswith("_") and not keyword.iskeyword(n)):
         value = getattr(module, label)
         if top and label in FIXED_NAMES or not top and value is getattr(taper, label, None) and not callable(value) and not isinstance(value, types.ModuleType):
             continue

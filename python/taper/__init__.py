@@ -15,13 +15,21 @@ from taper._tensor_str import get_printoptions, printoptions, set_printoptions  
 from taper._legacy import *  # noqa: E402,F401,F403
 from taper.storage import TypedStorage, UntypedStorage  # noqa: E402,F401
 from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401
-from taper import autograd, backends, cuda, fft, functional, linalg, nn, overrides, random, return_types, special, testing, version  # noqa: E402,F401
+from taper import autograd, overrides  # noqa: E402,F401
 
 
-def __getattr__(name):  # what few programs use is loaded when they do
+# Loaded at the first use of torch.NAME, so that a program pays for what it uses.
+_LATER = frozenset("backends cuda fft func functional linalg nn random return_types signal special testing utils version".split())
+
+
+def __getattr__(name):
     from importlib import import_module
-    if name in ("func", "signal", "utils"):
+    if name in _LATER:
         return import_module("taper." + name)
     if name == "vmap":
         return import_module("taper._vmap").vmap
     raise AttributeError(f"module 'torch' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted({*globals(), *_LATER, "vmap"})
