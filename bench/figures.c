@@ -85,6 +85,7 @@ static void exponential(void) { done(tp_exp(of->a)); }
 static void gelu(void) { done(tp_gelu(of->a)); }
 static void sum(void) { done(tp_sum(of->a)); }
 static void sum_rows(void) { done(tp_sum(of->a, .dim = TP_INTS(1))); }
+static void amax_rows(void) { done(tp_amax(of->a, .dim = TP_INTS(1))); }
 static void sum_columns(void) { done(tp_sum(of->a, .dim = TP_INTS(0))); }
 static void softmax(void) { done(tp_softmax(of->a, 1)); }
 static void layer_norm(void) { done(tp_layer_norm(of->a, TP_INTS(COLUMNS), .weight = weight, .bias = bias)); }
@@ -156,6 +157,7 @@ static const row table[] = {
     {"sum", sum, sum_loop, "s += a", 1, ONE_WAY, 0.8},
     {"sum over rows", sum_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
     {"sum over columns", sum_columns, sum_loop, "s += a", 1, ONE_WAY, 0.8},
+    {"max over rows", amax_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
     {"max over rows, with indices", max_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
     {"softmax over rows", softmax, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
     {"layer_norm over rows", layer_norm, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
