@@ -87,6 +87,23 @@ static const char *const named_results[] = {"max", "min", "sort", "topk", "kthva
     "linalg_lu", "linalg_lu_factor", "linalg_lu_factor_ex", "linalg_ldl_factor", "linalg_ldl_factor_ex", "linalg_inv_ex", "linalg_cholesky_ex", "linalg_solve_ex",
     "linalg_lstsq", NULL};
 
+/* As PyTorch prints them: a line for each result. */
+static PyObject *named_repr(PyObject *o) {
+    PyObject *fields = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__match_args__"), *lines = fields ? PyList_New(0) : NULL;
+    for (Py_ssize_t i = 0; lines && i < PyTuple_GET_SIZE(o); i++) {
+        PyObject *line = PyUnicode_FromFormat("%U=%R", PyTuple_GET_ITEM(fields, i), PyTuple_GET_ITEM(o, i));
+        if (!line || PyList_Append(lines, line) < 0) Py_CLEAR(lines);
+        Py_XDECREF(line);
+    }
+    PyObject *comma = lines ? PyUnicode_FromString(",\n") : NULL, *joined = comma ? PyUnicode_Join(comma, lines) : NULL;
+    PyObject *text = joined ? PyUnicode_FromFormat("%s(\n%U)", Py_TYPE(o)->tp_name, joined) : NULL;
+    Py_XDECREF(fields);
+    Py_XDECREF(lines);
+    Py_XDECREF(comma);
+    Py_XDECREF(joined);
+    return text;
+}
+
 static PyTypeObject *make_named(const char *name, const tp_operator *op) {
     PyStructSequence_Field fields[16] = {{0}};
     char *full = PyMem_Malloc(strlen(name) + 32); /* the type keeps the text */
@@ -94,7 +111,9 @@ static PyTypeObject *make_named(const char *name, const tp_operator *op) {
     sprintf(full, "torch.return_types.%s", name);
     for (int i = 0; i < op->nresults && i < 15; i++) fields[i].name = op->results[i];
     PyStructSequence_Desc desc = {full, NULL, fields, (int)op->nresults};
-    return PyStructSequence_NewType(&desc);
+    PyTypeObject *type = PyStructSequence_NewType(&desc);
+    if (type) type->tp_repr = named_repr;
+    return type;
 }
 
 static PyObject *wrap_value(tp_value *v) {

@@ -141,7 +141,7 @@ bool tpi_anomaly_check(const tpi_node *node, const tp_tensor *const *grad_inputs
         const tpi_node *call = call_of(node);
         const char *note = call->extra ? call->extra->note : NULL;
         return tpi_refuse(TP_ERR_RUNTIME, "Function '%s' returned nan values in its %uth output; the forward call was %s%s, number %llu on the tape",
-                          node->cls->name, i, note ? note : "made before anomaly mode was on: ", note ? ")" : call->cls->op,
+                          node->name, i, note ? note : "made before anomaly mode was on: ", note ? ")" : call->cls->op,
                           (unsigned long long)call->sequence);
     }
     return true;

@@ -246,7 +246,7 @@ static tp_tensor *refuse_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node
     tp_ints expected = {meta->shape, meta->ndim};
     if (from)
         tpi_fail(TP_ERR_RUNTIME, "Function %s (of %s) returned an invalid gradient at index %d - got shape %s but expected shape compatible with %s",
-                 from->cls->name, from->cls->op, index, tpi_shape_text(tpi_shape(g)), tpi_shape_text(expected));
+                 from->name, from->cls->op, index, tpi_shape_text(tpi_shape(g)), tpi_shape_text(expected));
     else
         tpi_fail(TP_ERR_RUNTIME, "argument 'gradient': Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s", index,
                  tpi_shape_text(tpi_shape(g)), index, tpi_shape_text(expected));
@@ -263,7 +263,7 @@ tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from
     }
     if (!g || (g->dtype == meta->dtype && same_device(tpi_device(g), meta->device))) return g;
     if (!same_device(tpi_device(g), meta->device)) {
-        tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for", from ? from->cls->name : "argument 'gradient'", index);
+        tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for", from ? from->name : "argument 'gradient'", index);
         return instead(g, NULL);
     }
     if (tp_dtype_is_complex((tp_dtype)g->dtype) && !tp_dtype_is_complex((tp_dtype)meta->dtype)) g = instead(g, tpi_real_part(g));

@@ -33,7 +33,7 @@ tp_node *tp_grad_accumulator(tp_tensor *leaf) {
 
 tp_node *tp_node_retain(tp_node *node) { return given(node) ? tpi_node_retain(node) : NULL; }
 void tp_node_release(tp_node *node) { tpi_node_release(node); }
-const char *tp_node_name(const tp_node *node) { return given(node) ? node->cls->name : NULL; }
+const char *tp_node_name(const tp_node *node) { return given(node) ? node->name : NULL; }
 uint64_t tp_node_sequence(const tp_node *node) { return given(node) ? node->sequence : 0; }
 int64_t tp_node_inputs(const tp_node *node) { return given(node) ? (int64_t)node->noutputs : -1; }
 int64_t tp_node_edges(const tp_node *node) { return given(node) ? (int64_t)node->nedges : -1; }
@@ -43,7 +43,7 @@ tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr) {
     if (input_nr) *input_nr = 0;
     if (!given(node)) return NULL;
     if (i < 0 || i >= node->nedges)
-        return tpi_fail(TP_ERR_INDEX, "argument 'i': %s has %u edges, got index %lld", node->cls->name, node->nedges, (long long)i);
+        return tpi_fail(TP_ERR_INDEX, "argument 'i': %s has %u edges, got index %lld", node->name, node->nedges, (long long)i);
     const tpi_edge *edge = &node->edges[i];
     if (edge->node && input_nr) *input_nr = edge->output;
     return tpi_node_retain(edge->node);

@@ -17,7 +17,7 @@ static bool refuse_no_grad_view(void) {
 
 static bool refuse_custom_view(const tp_tensor *t) {
     const tpi_node *fn = tpi_autograd_of(t)->grad_fn;
-    const char *name = !fn ? "a custom function" : tp_node_function(fn) ? fn->cls->op : fn->cls->name;
+    const char *name = !fn ? "a custom function" : tp_node_function(fn) ? fn->cls->op : fn->name;
     return tpi_refuse(TP_ERR_RUNTIME,
                       "Output %lld of %s is a view and is being modified inplace. This view was created inside a custom Function (or because an input was "
                       "returned as-is) and the autograd logic to handle view+inplace would override the custom backward associated with the custom "

@@ -29,6 +29,7 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
     tpi_node *node = (tpi_node *)block;
     atomic_init(&node->refs, 1);
     node->cls = cls;
+    node->name = cls->name;
     node->nedges = (uint32_t)nedges, node->nsaved = (uint32_t)nsaved, node->noutputs = (uint32_t)noutputs;
     node->sequence = ++nodes_made;
     node->bytes = bytes;
@@ -202,6 +203,12 @@ tpi_node *tpi_grad_fn(tp_tensor *t, uint32_t *output) {
     return edge.node;
 }
 
+void tpi_node_rename(tp_tensor *result, tp_tensor *input, const char *name) {
+    tpi_autograd *ag = result->requires_grad && result != input ? tpi_autograd_of(result) : NULL;
+    tpi_autograd *of = ag && input ? tpi_autograd_of(input) : NULL;
+    if (ag && ag->grad_fn && (!of || of->grad_fn != ag->grad_fn)) ag->grad_fn->name = name;
+}
+
 /* ---- What the tensor layer calls ------------------------------------------------------------------------------------- */
 
 static void of_view(tp_tensor *view, tp_tensor *of) {
@@ -213,7 +220,7 @@ const char *tp_grad_fn_name(const tp_tensor *t) {
     if (!t || !tpi_tracks(t)) return NULL;
     if (t->base && tpi_view_is_stale(t) && !tpi_view_refresh((tp_tensor *)t)) return NULL;
     tpi_autograd *ag = tpi_autograd_of(t);
-    return ag && ag->grad_fn ? ag->grad_fn->cls->name : NULL;
+    return ag && ag->grad_fn ? ag->grad_fn->name : NULL;
 }
 
 __attribute__((constructor)) static void install(void) {

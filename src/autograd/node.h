@@ -73,6 +73,8 @@ bool tpi_node_attach(tpi_node *node, int output, tp_tensor *t);
  * rewritten (grad of the base = the old gradient with the view's part replaced), and the view's with it. */
 bool tpi_node_attach_inplace(tpi_node *node, int output, tp_tensor *t);
 void tpi_node_done(tpi_node *node); /* NULL is fine */
+/* A composition's result goes by `name`, which lives as long as the library; not when it is the composition's input, handed through. */
+void tpi_node_rename(tp_tensor *result, tp_tensor *input, const char *name);
 
 void *tpi_node_attrs(tpi_node *node);
 bool tpi_node_needs(const tpi_node *node, int i);      /* edge i leads somewhere */

@@ -94,7 +94,7 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
         return tpi_fail(TP_ERR_RUNTIME,
                         "Trying to backward through the graph a second time: the saved tensors of %s (%s) were freed by the first backward; "
                         "pass retain_graph to the first one to keep them",
-                        node->cls->op, node->cls->name);
+                        node->cls->op, node->name);
     if (slot->is_packed) return from_packed(node, slot);
     uint32_t version = tpi_version(slot->t);
     if (version != slot->version)
@@ -102,7 +102,7 @@ tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
                         "one of the variables needed for gradient computation has been modified by an inplace operation: the %s tensor of shape %s, "
                         "%s of %s (%s), is at version %u; expected version %u instead",
                         tp_dtype_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)),
-                        slot->kind == TPI_SAVED_OUTPUT ? "a result" : "an input", node->cls->op, node->cls->name, version, slot->version);
+                        slot->kind == TPI_SAVED_OUTPUT ? "a result" : "an input", node->cls->op, node->name, version, slot->version);
     if (tpi_grad_off || slot->kind == TPI_SAVED_LEAF) return tpi_retain(slot->t);
     return again(node, slot, tpi_retain(slot->t));
 }

@@ -40,6 +40,7 @@ struct tp_node {
     atomic_int refs;
     uint32_t nedges, nsaved, noutputs;
     const tpi_node_class *cls;
+    const char *name;  /* PyTorch's name for it: the class's, or that of the composition it ended */
     uint64_t sequence; /* the thread's count of nodes: of what is ready, the newest runs first */
     size_t bytes;
     tpi_edge *edges;

@@ -265,13 +265,16 @@ static void write_edge_names(text *t, const op *o, bool from_attrs, const char *
 
 static bool inplace_saves_copy(const op *o, const needs *n) { return n->saved[0] && o->inplace; }
 
-/* as_strided -> AsStrided */
-static char *camel_case(const char *name) {
+/* What PyTorch calls the node: the stanza's `node`, or as_strided -> AsStridedBackward0, im2col -> Im2ColBackward0. */
+static char *node_name(const op *o) {
+    if (o->node) return o->node;
     text t = {0};
-    for (bool up = true; *name; name++) {
-        if (*name != '_') put(&t, "%c", up ? toupper((unsigned char)*name) : *name);
-        up = *name == '_';
+    bool up = true;
+    for (const char *s = o->cname; *s; s++) {
+        if (*s != '_') put(&t, "%c", up ? toupper((unsigned char)*s) : *s);
+        up = *s == '_' || isdigit((unsigned char)*s);
     }
+    put(&t, "Backward0");
     return t.s;
 }
 
@@ -282,10 +285,17 @@ static void write_record(text *t, const op *o, const needs *n) {
     put(&lists, "%s", "");
     for (int i = 0; i < o->nargs; i++)
         if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
-    put(t, "static const tpi_node_class %s_class = {\"%sBackward0\", \"%s\", %s_backward, %s};\n\n", o->cname, camel_case(o->cname), o->name, o->cname,
+    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s};\n\n", o->cname, node_name(o), o->name, o->cname,
         has_release(o, n) ? format("%s_release", o->cname) : "NULL");
+    const char *class = format("&%s_class", o->cname);
+    if (o->node_with) {
+        const arg *picks = &o->args[o->node_arg];
+        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s};\n\n", o->cname, o->node_with, o->name, o->cname,
+            has_release(o, n) ? format("%s_release", o->cname) : "NULL");
+        class = format("%s%s ? &%s_with_class : &%s_class", picks->name, picks->type == T_INTS_OPT ? ".v" : "", o->cname, o->cname);
+    }
     put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));
-    put(t, "    tpi_node *node = tpi_node_new(&%s_class, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n", o->cname, edge_count(o), fixed, lists.s, o->cname,
+    put(t, "    tpi_node *node = tpi_node_new(%s, %s, %d%s, sizeof(struct %s_attrs), %d);\n    if (!node) return NULL;\n", class, edge_count(o), fixed, lists.s, o->cname,
         o->nresults);
     put(t, "    struct %s_attrs *a = tpi_node_attrs(node);\n    (void)a;\n", o->cname);
     write_edge_names(t, o, false, "    ");
@@ -583,6 +593,12 @@ static void write_checks(text *t, const op *o, const char *failure, bool inplace
     }
 }
 
+/* The node of a composition's result is that of its last step; it goes by the composition's name. */
+static void write_rename(text *t, const op *o) {
+    const char *first = first_tensor(o);
+    if (o->node) put(t, "    if (out) tpi_node_rename(out, %s, \"%s\");\n", first ? first : "NULL", o->node);
+}
+
 static void write_compose(text *t, const op *o) {
     text body = {0};
     put(&body, "%s", "");
@@ -625,6 +641,7 @@ static void write_compose(text *t, const op *o) {
     if (!many) put(t, list ? "    tp_tensors out = {NULL, 0};\n" : "    tp_tensor *out = NULL;\n");
     put(t, "%s%s    goto done;\ndone:\n    tpi_drop_all(t, %d);\n", body.s, many ? "    fine = true;\n" : "", s.ntemps);
     for (int i = 0; i < s.nlists; i++) put(t, "    tpi_release_list(l[%d]);\n", i);
+    if (!many && !list) write_rename(t, o);
     if (o->nresults > 1) put(t, "    if (!fine) tpi_drop_all(out, %d);\n", o->nresults);
     put(t, "    return %s;\n}\n\n", many ? "fine" : "out");
 }
@@ -664,7 +681,7 @@ static void write_forward_into(text *t, const op *o) {
 /* An operator marked `todo`: what it gives remembers where it came from, and backward says that the derivative is missing. */
 static void write_missing(text *t, const op *o) {
     bool many = o->nresults > 1;
-    put(t, "    static const tpi_node_class missing = {\"%sBackward0\", \"%s\", tpi_missing_backward, NULL};\n", camel_case(o->cname), o->name);
+    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL};\n", node_name(o), o->name);
     put(t, "    tp_tensor *const inputs[] = {");
     int n = 0;
     for (int i = 0; i < o->nargs; i++)
@@ -679,6 +696,12 @@ static void write_functional(text *t, const op *o, const needs *n) {
     put(t, "%s {\n", prototype(o));
     write_null_checks(t, o, failure, false);
     write_checks(t, o, failure, false);
+    if (o->kind == K_COMPOSE_C && o->node && !many && !list && !o->plain) {
+        put(t, "    tp_tensor *out = %s(%s);\n", o->function, arguments(o));
+        write_rename(t, o);
+        put(t, "    return out;\n}\n\n");
+        return;
+    }
     if (o->kind == K_COMPOSE_C) {
         put(t, "    return %s(%s%s)%s;\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "", many ? format(" || tpi_no_results(out, %d)", o->nresults) : "");
         return;

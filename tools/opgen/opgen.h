@@ -139,6 +139,9 @@ typedef struct op {
     int types;            /* CAT_* mask, -1 unset */
     bool no_half; /* floating types without the 16-bit ones */
     bool nondiff, todo;
+    char *node;           /* PyTorch's name of the node, NULL: from cname */
+    char *node_with;      /* and its name when the argument node_arg is given, or NULL */
+    int node_arg;
     bool method, inplace, out, internal;
     char *names;          /* PyTorch's namespaces that hold it: "torch nn.functional" */
     int ngroups;

@@ -175,6 +175,22 @@ static bool starts(const char **s, const char *token) {
     return true;
 }
 
+/* NAME, or NAME, with ARG NAME: an optional argument picks the second. */
+static void parse_node(op *o, const char *s, place at) {
+    o->node = word(&s);
+    if (*(s = spaces(s)) == ',') {
+        s++;
+        if (!starts(&s, "with")) fail(at, "expected 'with ARGUMENT NAME' after the comma");
+        char *name = word(&s);
+        o->node_arg = find_arg(o, name);
+        if (o->node_arg < 0) fail(at, "%s has no argument '%s'", o->name, name);
+        type t = o->args[o->node_arg].type;
+        if (t != T_INTS_OPT && t != T_TENSOR_OPT) fail(at, "'%s' is neither an optional tensor nor optional ints", name);
+        o->node_with = word(&s);
+    }
+    if (!*o->node || (o->node_with && !*o->node_with) || *spaces(s)) fail(at, "expected 'node NAME' or 'node NAME, with ARGUMENT NAME'");
+}
+
 static void set_kind(op *o, kind k, const char *s, place at) {
     if (o->kind != K_NONE) fail(at, "'%s' has a kind already (%s)", o->name, kind_names[o->kind]);
     o->kind = k;
@@ -352,6 +368,7 @@ static void parse_line(op *o, const char *s, place at) {
             if (*rest == ',') rest++;
         }
     } else if (starts(&rest, "todo")) o->todo = true;
+    else if (starts(&rest, "node")) parse_node(o, rest, at);
     else if (starts(&rest, "internal")) o->internal = true;
     else if (starts(&rest, "arg")) {
         char *name = word(&rest);
@@ -371,7 +388,7 @@ static void parse_line(op *o, const char *s, place at) {
     else if (starts(&rest, "check")) parse_check(o, rest, at);
     else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
-    else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, "
+    else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, node, "
                   "forms, names, arg, cname, check, internal, sample or error", s);
 }
 
