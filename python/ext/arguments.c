@@ -140,12 +140,17 @@ void *tpy_frame_room(tpy_frame *f, size_t bytes) {
 void tpy_frame_end(tpy_frame *f) { Py_CLEAR(f->owned); }
 
 /* ---- Lists ---- */
-/* The items of a list or tuple (or a Size); false for anything else. An empty list has no items to point at. */
-static bool items_of(PyObject *o, PyObject ***items, Py_ssize_t *n) {
-    if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+/* The items of a list or tuple (or a Size): 1, 0 for anything else, -1 with an exception. Whatever converting an item or another thread does to a
+ * list, its items live as long as the call: unless they are plain numbers, they are copied first. */
+static int items_of(PyObject *o, PyObject ***items, Py_ssize_t *n, tpy_frame *f) {
+    if (PyList_Check(o)) {
+        Py_ssize_t plain = 0, size = PyList_GET_SIZE(o);
+        while (plain < size && (PyLong_CheckExact(PyList_GET_ITEM(o, plain)) || PyFloat_CheckExact(PyList_GET_ITEM(o, plain)))) plain++;
+        if (plain < size && !tpy_frame_keep(f, o = PyList_AsTuple(o))) return -1;
+    } else if (!PyTuple_Check(o)) return 0;
     *n = PySequence_Fast_GET_SIZE(o);
     *items = PySequence_Fast_ITEMS(o);
-    return true;
+    return 1;
 }
 
 static int fit_ints(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *f) {
@@ -153,7 +158,9 @@ static int fit_ints(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *
     PyObject **items;
     int64_t *list;
     v->kind = TP_K_INTS;
-    if (!items_of(o, &items, &n)) {
+    int many = items_of(o, &items, &n, f);
+    if (many < 0) return -1;
+    if (!many) {
         int64_t one;
         int fits = tpy_fit_int(o, &one);
         if (fits <= 0) return fits;
@@ -174,7 +181,8 @@ static int fit_ints(const tpy_argument *a, PyObject *o, tp_value *v, tpy_frame *
 static int fit_tensors(PyObject *o, bool none_fits, tp_value *v, tpy_frame *f) {
     Py_ssize_t n;
     PyObject **items;
-    if (!items_of(o, &items, &n)) return 0;
+    int many = items_of(o, &items, &n, f);
+    if (many <= 0) return many;
     tp_tensor **list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -196,7 +204,7 @@ static int fit_real(PyObject *o, tp_scalar *out) {
 static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
     Py_ssize_t n = 1;
     PyObject **items = &o; /* one number is a list of one */
-    items_of(o, &items, &n);
+    if (items_of(o, &items, &n, f) < 0) return -1;
     double *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {
@@ -213,7 +221,8 @@ static int fit_floats(PyObject *o, tp_value *v, tpy_frame *f) {
 static int fit_scalars(PyObject *o, tp_value *v, tpy_frame *f) {
     Py_ssize_t n;
     PyObject **items;
-    if (!items_of(o, &items, &n)) return 0;
+    int many = items_of(o, &items, &n, f);
+    if (many <= 0) return many;
     tp_scalar *list = tpy_frame_room(f, (size_t)(n ? n : 1) * sizeof *list);
     if (!list) return -1;
     for (Py_ssize_t i = 0; i < n; i++) {

@@ -43,7 +43,8 @@ static void list_end(list *l) {
 static bool list_read(PyObject *o, const char *what, bool none_fits, list *l) {
     *l = (list){0};
     if (!o || o == Py_None) return true;
-    l->fast = tpy_is_tensor(o) ? PyTuple_Pack(1, o) : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
+    /* a copy of a list: a hook may clear it while backward runs */
+    l->fast = tpy_is_tensor(o) ? PyTuple_Pack(1, o) : PyList_Check(o) ? PyList_AsTuple(o) : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
     if (!l->fast) return false;
     l->n = PySequence_Fast_GET_SIZE(l->fast);
     if (!(l->v = PyMem_Calloc((size_t)l->n + 1, sizeof *l->v))) return PyErr_NoMemory(), false;

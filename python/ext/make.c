@@ -31,7 +31,7 @@ static tp_dtype infer_items(PyObject *o, int depth) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(items);
     tp_dtype found = n ? TP_NO_DTYPE : tp_default_dtype();
     for (Py_ssize_t i = 0; i < n && i < PySequence_Fast_GET_SIZE(items); i++) {
-        PyObject *item = PySequence_Fast_GET_ITEM(items, i);
+        PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(items, i)); /* looking at one may change the list */
         tp_dtype d = TP_NO_DTYPE;
         if (item == o)
             PyErr_SetString(PyExc_TypeError, "new(): self-referential lists are incompatible");
@@ -41,6 +41,7 @@ static tp_dtype infer_items(PyObject *o, int depth) {
             PyErr_Format(PyExc_ValueError, TOO_DEEP, Py_TYPE(item)->tp_name);
         else
             d = infer(item, depth + 1);
+        Py_DECREF(item);
         if (!d) {
             Py_DECREF(items);
             return TP_NO_DTYPE;
