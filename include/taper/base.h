@@ -45,7 +45,8 @@ typedef enum tp_code {
     TP_ERR_RUNTIME, /* shapes, dtypes or the state of a tensor do not fit the operation */
     TP_ERR_MEMORY,  /* out of memory */
     TP_ERR_MISSING, /* not available: on this device, for this dtype, in this build */
-    TP_ERR_IO       /* a file could not be read or written */
+    TP_ERR_IO,      /* a file could not be read or written */
+    TP_ERR_LINALG   /* a matrix that cannot be factored, inverted or solved with */
 } tp_code;
 
 TP_API const char *tp_error(void); /* the thread's pending error message, or NULL if there is none */

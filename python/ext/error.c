@@ -1,11 +1,18 @@
 /* The library's errors as Python's exceptions, of the types PyTorch raises. */
 #include "tpy.h"
 
+static PyObject *linalg_error; /* torch.linalg.LinAlgError */
+
+int tpy_init_error(PyObject *module) {
+    linalg_error = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix that cannot be factored, inverted or solved with.", PyExc_RuntimeError, NULL);
+    return linalg_error ? PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) : -1;
+}
+
 PyObject *tpy_raise(void) {
     static PyObject **const types[] = {
         [TP_OK] = &PyExc_SystemError, [TP_ERR_VALUE] = &PyExc_ValueError, [TP_ERR_TYPE] = &PyExc_TypeError, [TP_ERR_INDEX] = &PyExc_IndexError,
         [TP_ERR_RUNTIME] = &PyExc_RuntimeError, [TP_ERR_MEMORY] = &PyExc_RuntimeError, [TP_ERR_MISSING] = &PyExc_NotImplementedError,
-        [TP_ERR_IO] = &PyExc_OSError,
+        [TP_ERR_IO] = &PyExc_OSError, [TP_ERR_LINALG] = &linalg_error,
     };
     if (PyErr_Occurred()) { /* a callback into Python failed: its exception says more than what followed from it */
         tp_error_clear();

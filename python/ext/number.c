@@ -37,11 +37,19 @@ static PyObject *overridden_call(const char *name, PyObject *a, PyObject *b) {
     return result;
 }
 
+/* The method that PyTorch names to __torch_function__: of a tensor on the left, and of one on the right, which then comes first. */
+static PyObject *overridden_binary(int which, PyObject *a, PyObject *b) {
+    static const char *const left[] = {"add", "sub", "mul", "div", "__floordiv__", "remainder", "pow", "matmul", "__lshift__", "__rshift__", "__and__", "__or__",
+        "__xor__", "__eq__", "ne", "lt", "le", "gt", "ge"};
+    static const char *const right[] = {"add", "__rsub__", "mul", "__rtruediv__", "__rfloordiv__", "__rmod__", "__rpow__", "__rmatmul__", "__rlshift__", "__rrshift__",
+        "bitwise_and", "bitwise_or", "bitwise_xor"};
+    if (which < (int)(sizeof right / sizeof *right) && !PyObject_TypeCheck(a, tpy_tensor_type)) return overridden_call(right[which], b, a);
+    return overridden_call(left[which], a, b);
+}
+
 static PyObject *binary(int which, PyObject *a, PyObject *b) {
-    static const char *const specials[] = {"__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__", "__matmul__", "__lshift__",
-        "__rshift__", "__and__", "__or__", "__xor__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"};
     PyObject *args[] = {a, b};
-    if (tpy_overridden(args, 2)) return overridden_call(specials[which], a, b);
+    if (tpy_overridden(args, 2)) return overridden_binary(which, a, b);
     tp_value values[TPY_MAX_ARGS] = {{0}};
     int fits = fit_operand(a, &values[0]);
     if (fits > 0) fits = fit_operand(b, &values[1]);
@@ -138,6 +146,13 @@ static PyObject *converted(PyObject *o, PyObject *(*convert)(PyObject *)) {
 }
 static PyObject *do_int(PyObject *o) { return converted(o, PyNumber_Long); }
 static PyObject *do_float(PyObject *o) { return converted(o, PyNumber_Float); }
+PyObject *tpy_complex(PyObject *o, PyObject *unused) {
+    (void)unused;
+    PyObject *number = item(o);
+    Py_complex value = number ? PyComplex_AsCComplex(number) : (Py_complex){0, 0};
+    Py_XDECREF(number);
+    return PyErr_Occurred() ? NULL : PyComplex_FromCComplex(value);
+}
 static PyObject *do_index(PyObject *o) {
     tp_dtype d = tp_dtype_of(tpy_unwrap(o));
     if (tp_numel(tpy_unwrap(o)) != 1 || (!tp_dtype_is_integral(d) && d != TP_BOOL))

@@ -234,7 +234,7 @@ static PyObject *tensor_array_namespace(PyObject *o, PyObject *args, PyObject *k
 PyMethodDef tpy_tensor_methods[] = {
     {"size", (PyCFunction)(void (*)(void))tensor_size, METH_VARARGS | METH_KEYWORDS, "size(dim=None): the sizes, or one of them."},
     {"stride", (PyCFunction)(void (*)(void))tensor_stride, METH_VARARGS | METH_KEYWORDS, "stride(dim=None): the strides in elements, or one of them."},
-    {"dim", tensor_dim, METH_NOARGS, "The number of dimensions."}, {"ndimension", tensor_dim, METH_NOARGS, "The number of dimensions."},
+    {"__complex__", tpy_complex, METH_NOARGS, NULL}, {"dim", tensor_dim, METH_NOARGS, "The number of dimensions."}, {"ndimension", tensor_dim, METH_NOARGS, "The number of dimensions."},
     {"numel", tensor_numel, METH_NOARGS, "The number of elements."}, {"nelement", tensor_numel, METH_NOARGS, "The number of elements."},
     {"storage_offset", tensor_offset, METH_NOARGS, "Where it begins in its storage, in elements."}, {"element_size", tensor_element_size, METH_NOARGS, "Bytes per element."},
     {"data_ptr", tensor_data_ptr, METH_NOARGS, "The address of the first element."}, {"is_floating_point", tensor_is_floating, METH_NOARGS, NULL},
@@ -286,5 +286,7 @@ int tpy_init_tensor(PyObject *module) {
     slots[n] = (PyType_Slot){0, NULL};
     PyType_Spec spec = {"torch.Tensor", sizeof(tpy_tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
     tpy_tensor_type = (PyTypeObject *)PyType_FromSpec(&spec);
-    return tpy_tensor_type ? PyModule_AddType(module, tpy_tensor_type) : -1;
+    if (!tpy_tensor_type || PyModule_AddType(module, tpy_tensor_type) < 0) return -1;
+    tpy_tensor_type->tp_name = "Tensor"; /* what Python's own messages say, as of a class written in Python; __module__ is torch all the same */
+    return 0;
 }

@@ -46,6 +46,7 @@ PyObject *tpy_size_of(tp_ints sizes);
 PyObject *tpy_int_tuple(tp_ints values);
 int tpy_fit_dtype(PyObject *o, tp_dtype *out);   /* a dtype, or Python's float, int, bool, complex */
 int tpy_fit_device(PyObject *o, tp_device *out); /* a device, a text ("cuda:1") or an index */
+int tpy_init_error(PyObject *module);
 int tpy_init_types(PyObject *module);
 PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* place.c: `with device:` */
 PyObject *tpy_device_exit(PyObject *self, PyObject *args);
@@ -108,6 +109,7 @@ PyObject *tpy_compare(PyObject *a, PyObject *b, int op);           /* number.c *
 PyObject *tpy_get_item(PyObject *self, PyObject *key);             /* index.c */
 int tpy_set_item(PyObject *self, PyObject *key, PyObject *value);
 extern PyType_Slot tpy_number_slots[];                             /* number.c, ends with {0, NULL} */
+PyObject *tpy_complex(PyObject *o, PyObject *unused); /* complex(x) */
 extern PyMethodDef tpy_tensor_methods[], tpy_autograd_methods[];
 extern PyGetSetDef tpy_tensor_properties[];
 

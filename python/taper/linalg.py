@@ -4,10 +4,7 @@ from taper._C import Tensor
 from taper._C import _functions as _op
 
 globals().update(_C._namespace("linalg"))
-
-
-class LinAlgError(RuntimeError):
-    """A matrix that cannot be factored or solved with."""
+LinAlgError = _C._LinAlgError
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):

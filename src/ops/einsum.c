@@ -31,7 +31,7 @@ static int label_of(char c) {
 static char label_name(int label) { return (char)(label < 26 ? 'A' + label : 'a' + label - 26); }
 
 static bool bad_character(const equation *e, const char *at) {
-    return tpi_refuse(TP_ERR_VALUE, "argument 'equation': '%s' has an invalid character at position %d; expected letters, ',', '...' and '->'", e->text,
+    return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' has an invalid character at position %d; expected letters, ',', '...' and '->'", e->text,
                       (int)(at - e->text));
 }
 
@@ -47,13 +47,13 @@ static bool parse_operand(equation *e, const char **at, const tp_tensor *t) {
         }
         int label = label_of(**at);
         if (label < 0) return bad_character(e, *at);
-        if (n == TP_MAX_DIMS) return tpi_refuse(TP_ERR_VALUE, "argument 'equation': operand %d has more than %d subscripts", i, TP_MAX_DIMS);
+        if (n == TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has more than %d subscripts", i, TP_MAX_DIMS);
         labels[n++] = label;
         e->count[label]++;
     }
     int covered = t->ndim - n;
     if (covered < 0 || (dots < 0 && covered > 0))
-        return tpi_refuse(TP_ERR_VALUE, "argument 'equation': operand %d has %d subscripts but %d dimensions", i, n, t->ndim);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': operand %d has %d subscripts but %d dimensions", i, n, t->ndim);
     e->ellipsis[i] = dots < 0 ? -1 : covered;
     if (dots >= 0 && covered > e->wide) e->wide = covered;
     e->ndim[i] = 0;
@@ -81,9 +81,9 @@ static bool parse_result(equation *e, const char *at) {
         int label = label_of(*at);
         if (label < 0) return bad_character(e, at);
         if (!e->count[label])
-            return tpi_refuse(TP_ERR_VALUE, "argument 'equation': the output subscript '%c' does not appear in any input", *at);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': the output subscript '%c' does not appear in any input", *at);
         if (e->axis[label] >= 0)
-            return tpi_refuse(TP_ERR_VALUE, "argument 'equation': the output subscript '%c' appears more than once", *at);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': the output subscript '%c' appears more than once", *at);
         new_axis(e, label);
     }
     e->kept = e->axes;
@@ -99,13 +99,13 @@ static bool parse(equation *e, const char *text, tp_tensors tensors) {
     const char *at = text;
     for (;;) {
         if (e->operands == tensors.n)
-            return tpi_refuse(TP_ERR_VALUE, "argument 'equation': '%s' names more operands than the %lld given", text, (long long)tensors.n);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' names more operands than the %lld given", text, (long long)tensors.n);
         if (!parse_operand(e, &at, tensors.v[e->operands])) return false;
         if (*at != ',') break;
         at++;
     }
     if (e->operands < tensors.n)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'equation': '%s' names fewer operands (%d) than the %lld given", text, e->operands, (long long)tensors.n);
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': '%s' names fewer operands (%d) than the %lld given", text, e->operands, (long long)tensors.n);
     if (*at == '-') {
         if (at[1] != '>') return bad_character(e, at);
         if (!parse_result(e, at + 2)) return false;
@@ -117,7 +117,7 @@ static bool parse(equation *e, const char *text, tp_tensors tensors) {
     }
     for (int l = 0; l < LABELS; l++)
         if (e->count[l] && e->axis[l] < 0) new_axis(e, l);
-    return e->axes <= TP_MAX_DIMS || tpi_refuse(TP_ERR_VALUE, "argument 'equation': more than %d different subscripts", TP_MAX_DIMS);
+    return e->axes <= TP_MAX_DIMS || tpi_refuse(TP_ERR_RUNTIME, "argument 'equation': more than %d different subscripts", TP_MAX_DIMS);
 }
 
 /* Sizes along each axis must agree or be 1. */
@@ -132,7 +132,7 @@ static bool check_sizes(equation *e, tp_tensors tensors) {
             int64_t here = tensors.v[i]->shape[d];
             if (size[axis] != 1 && here != 1 && size[axis] != here) {
                 char name[2] = {label >= 0 ? label_name(label) : '.', 0};
-                return tpi_refuse(TP_ERR_VALUE, "argument 'tensors': operand %d has size %lld for subscript '%s', which does not broadcast with size %lld",
+                return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': operand %d has size %lld for subscript '%s', which does not broadcast with size %lld",
                                   i, (long long)here, name, (long long)size[axis]);
             }
             if (here != 1) size[axis] = here;
@@ -150,7 +150,7 @@ static tp_tensor *take_diagonals(tp_tensor *t, int *sub, int *ndim) {
         while (again < *ndim && sub[again] != sub[d]) again++;
         if (again == *ndim) continue;
         if (now->shape[d] != now->shape[again]) {
-            tpi_fail(TP_ERR_VALUE, "argument 'tensors': a repeated subscript has the sizes %lld and %lld", (long long)now->shape[d], (long long)now->shape[again]);
+            tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': a repeated subscript has the sizes %lld and %lld", (long long)now->shape[d], (long long)now->shape[again]);
             return tpi_after(now, NULL);
         }
         int axis = sub[d];

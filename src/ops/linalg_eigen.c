@@ -5,7 +5,7 @@
 static bool converged(const tp_tensor *info, const char *why) {
     int64_t batch;
     int bad = tpi_first_info(info, &batch);
-    return !bad || tpi_refuse(TP_ERR_RUNTIME, "%sThe algorithm failed to converge because %s (error code: %d).", tpi_batch_text(batch), why, bad);
+    return !bad || tpi_refuse(TP_ERR_LINALG, "%sThe algorithm failed to converge because %s (error code: %d).", tpi_batch_text(batch), why, bad);
 }
 
 static const char EIGEN_WHY[] = "the input matrix is ill-conditioned or has too many repeated eigenvalues";

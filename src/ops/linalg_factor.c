@@ -34,7 +34,7 @@ bool tpi_native_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_t
                 out[0] = l, out[1] = info;
                 return true;
             }
-            tpi_fail(TP_ERR_RUNTIME,
+            tpi_fail(TP_ERR_LINALG,
                      "%sThe factorization could not be completed because the input is not positive-definite (the leading minor of order %d is "
                      "not positive-definite).",
                      tpi_batch_text(batch), bad);

@@ -47,7 +47,7 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     }
     int bad = ok && check_errors ? tpi_first_info(info, &batch) : 0;
     if (bad)
-        ok = tpi_refuse(TP_ERR_RUNTIME, "%sThe diagonal element %d is zero, the inversion could not be completed because the input matrix is singular.",
+        ok = tpi_refuse(TP_ERR_LINALG, "%sThe diagonal element %d is zero, the inversion could not be completed because the input matrix is singular.",
                         tpi_batch_text(batch), bad);
     if (ok) out[0] = inverse, out[1] = info;
     else tpi_release(inverse), tpi_release(info);
@@ -119,7 +119,7 @@ bool tpi_native_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_error
     tpi_release(b);
     int64_t batch;
     int bad = x && check_errors ? tpi_first_info(info, &batch) : 0;
-    if (bad) x = tpi_after(x, tpi_fail(TP_ERR_RUNTIME, "%sThe solver failed because the input matrix is singular.", tpi_batch_text(batch)));
+    if (bad) x = tpi_after(x, tpi_fail(TP_ERR_LINALG, "%sThe solver failed because the input matrix is singular.", tpi_batch_text(batch)));
     if (x && vector) x = tpi_after(x, without_last_dim(x));
     if (x) out[0] = x, out[1] = info;
     else tpi_release(info);

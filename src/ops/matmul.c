@@ -135,6 +135,9 @@ static bool check_ndim(const tp_tensor *t, const char *name, int ndim) {
 }
 
 static bool check_inner(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name, int64_t inner, int64_t other) {
+    if (inner != other && a->ndim >= 2 && b->ndim == 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "arguments '%s' and '%s': mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld)", a_name, b_name,
+                          (long long)(inner ? a->numel / inner : 0), (long long)inner, (long long)other, (long long)(other ? b->numel / other : 0));
     return inner == other || tpi_refuse(TP_ERR_RUNTIME, "arguments '%s' and '%s': shapes %s and %s cannot be multiplied (%lld against %lld)", a_name, b_name,
                                         tpi_shape_text(tpi_shape(a)), tpi_shape_text(tpi_shape(b)), (long long)inner, (long long)other);
 }

@@ -177,3 +177,9 @@ def test_functions_over_elements():
         torch.ones(2, requires_grad=True).apply_(abs)
     with pytest.raises(ZeroDivisionError):
         torch.zeros(2).apply_(lambda v: 1 / v)
+
+
+def test_complex():
+    assert complex(torch.tensor(1 + 2j)) == 1 + 2j and complex(torch.tensor([3])) == 3 + 0j
+    with pytest.raises(ValueError, match="only one element"):
+        complex(torch.ones(2))

@@ -1,0 +1,70 @@
+"""Exceptions: PyTorch's types and words, and arguments that change under the call's feet."""
+import pytest
+
+import taper as torch
+
+
+@pytest.mark.parametrize("call", [
+    lambda: torch.linalg.cholesky(-torch.eye(2)), lambda: torch.linalg.inv(torch.zeros(2, 2)), lambda: torch.linalg.solve(torch.zeros(2, 2), torch.ones(2)),
+    lambda: torch.linalg.svd(torch.full((2, 2), float("nan"))),
+])
+def test_a_matrix_that_cannot_be_factored(call):
+    with pytest.raises(torch.linalg.LinAlgError):
+        call()
+    assert issubclass(torch.linalg.LinAlgError, RuntimeError)
+
+
+def test_einsum_raises_runtime_errors():
+    with pytest.raises(RuntimeError, match="does not broadcast"):
+        torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(2, 4))
+    with pytest.raises(RuntimeError, match="2 subscripts but 1 dimensions"):
+        torch.einsum("ij", torch.ones(1))
+
+
+@pytest.mark.parametrize("call, sizes", [
+    (lambda: torch.mm(torch.ones(2, 3), torch.ones(2, 3)), "2x3 and 2x3"), (lambda: torch.ones(4, 3) @ torch.ones(2, 5), "4x3 and 2x5"),
+    (lambda: torch.nn.Linear(2, 7)(torch.ones(3, 5)), "3x5 and 2x7"), (lambda: torch.nn.Linear(2, 7)(torch.ones(2, 3, 5)), "6x5 and 2x7"),
+])
+def test_matrices_that_do_not_fit(call, sizes):
+    with pytest.raises(RuntimeError, match=rf"mat1 and mat2 shapes cannot be multiplied \({sizes}\)"):
+        call()
+
+
+def test_pythons_own_messages_say_tensor():
+    with pytest.raises(TypeError, match="unsupported operand type\\(s\\) for \\+: 'Tensor' and 'str'"):
+        torch.ones(2) + "a"
+    assert repr(torch.Tensor) == "<class 'torch.Tensor'>" and torch.Tensor.__module__ == "torch"
+
+
+class Clearing:
+    """A number that empties the list it stands in when it is asked for its value."""
+    def __init__(self, of):
+        self.of = of
+
+    def __index__(self):
+        self.of.clear()
+        return 1
+
+    __float__ = __int__ = __index__
+
+
+@pytest.mark.parametrize("call", [lambda items: torch.ones(items), lambda items: torch.ones(2, 2, 2).permute(items), lambda items: torch.tensor(items),
+                                  lambda items: torch.ones(2).sum(items), lambda items: torch.ones(2, 2)[items]])
+def test_a_list_that_is_emptied_while_it_is_read(call):
+    for _ in range(20):
+        items = []
+        items += [Clearing(items), Clearing(items), Clearing(items)]
+        try:
+            call(items)
+        except (TypeError, ValueError, IndexError, RuntimeError):
+            pass
+
+
+def test_hooks_may_empty_the_lists_given_to_grad():
+    for _ in range(5):
+        x = torch.ones(64, requires_grad=True)
+        inputs = [x.clone()]
+        outputs = [(inputs[0] * 3).sum()]
+        inputs[0].register_hook(lambda g: (outputs.clear(), inputs.clear()) and None)
+        (grad,) = torch.autograd.grad(outputs, inputs)
+        assert grad.tolist() == [3.0] * 64
