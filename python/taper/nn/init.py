@@ -50,14 +50,27 @@ def normal_(tensor, mean=0.0, std=1.0, generator=None):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Normal, with values outside [a, b] drawn again (by the inverse of the distribution function)."""
+    """Normal, with what falls outside [a, b] drawn again; where little falls inside, uniform draws kept by the density's height."""
     if mean < a - 2 * std or mean > b + 2 * std:
         _warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+    empty_like = _C._functions["empty_like"]
     below = lambda x: (1.0 + _math.erf(x / _math.sqrt(2.0))) / 2.0
+    if below((b - mean) / std) - below((a - mean) / std) > 0.3:
+        low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()  # as the dtype holds them
+        draw = lambda into: into.normal_(mean, std, generator=generator)
+        outside = lambda drawn: (drawn < low) | (drawn > high)
+    else:
+        peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+        draw = lambda into: into.uniform_(a, b, generator=generator)
+        height = lambda drawn: drawn.clone().sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        outside = lambda drawn: empty_like(drawn).uniform_(generator=generator).log_().gt(height(drawn))
     with _no_grad():
-        low, high = below((a - mean) / std), below((b - mean) / std)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        return tensor.erfinv_().mul_(std * _math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)
+        again = outside(draw(tensor))
+        while again.any():
+            drawn = draw(empty_like(tensor))
+            tensor.copy_(drawn.where(again, tensor))
+            again = again & outside(drawn)
+        return tensor
 
 
 def constant_(tensor, val):

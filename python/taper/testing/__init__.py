@@ -18,7 +18,7 @@ def _fail(text, msg, where):
 
 def _tolerance(actual, expected, rtol, atol):
     if (rtol is None) != (atol is None):
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or unspecified, but got no {'rtol' if rtol is None else 'atol'}.")
+        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {'rtol' if rtol is None else 'atol'}.")
     if rtol is not None:
         return rtol, atol
     pairs = [_TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (actual, expected)]
@@ -39,8 +39,10 @@ def _index(position, shape):
 
 def _describe(actual, expected, close, rtol, atol):
     exact = rtol == 0 and atol == 0
-    wide = _C.complex128 if actual.is_complex() else _C.float64 if actual.is_floating_point() else _C.int64
-    a, e = actual.flatten().to(wide), expected.flatten().to(wide)
+    a, e = actual.flatten(), expected.flatten()
+    if actual.dim() == 0 or not (actual.is_floating_point() or actual.is_complex()):  # numbers are Python's, integers may overflow
+        wide = _C.complex128 if actual.is_complex() else _C.float64 if actual.is_floating_point() else _C.int64
+        a, e = a.to(wide), e.to(wide)
     wrong, diff = ~close.flatten(), (a - e).abs()
     relative = diff / e.abs()
     diff, relative = diff.masked_fill(~wrong, 0), relative.masked_fill(~wrong, 0)
