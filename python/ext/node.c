@@ -217,7 +217,7 @@ static PyGetSetDef properties[] = {{"next_functions", node_next, NULL, NULL, NUL
 static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_node, weakrefs), READONLY, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse}, {Py_tp_repr, node_repr}, {Py_tp_call, node_call}, {Py_tp_methods, methods},
     {Py_tp_getset, properties}, {Py_tp_members, members}, {0, NULL}};
-static PyType_Spec spec = {"torch.autograd.graph.Node", sizeof(tpy_node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots};
+static PyType_Spec spec = {"torch.autograd.graph.Node", sizeof(tpy_node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 static PyMethodDef functions[] = {{"_leaves_of", leaves_of, METH_O, NULL}, {"_grad_accumulator", accumulator_of, METH_O, NULL}, {0}};
 
 int tpy_init_nodes(PyObject *module) {

@@ -68,3 +68,9 @@ def test_hooks_may_empty_the_lists_given_to_grad():
         inputs[0].register_hook(lambda g: (outputs.clear(), inputs.clear()) and None)
         (grad,) = torch.autograd.grad(outputs, inputs)
         assert grad.tolist() == [3.0] * 64
+
+
+def test_nodes_are_made_by_the_tape_alone():
+    node = (torch.ones(2, requires_grad=True) * 2).grad_fn
+    with pytest.raises(TypeError, match="cannot create"):
+        type(node)()
