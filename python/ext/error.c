@@ -8,7 +8,13 @@ int tpy_init_error(PyObject *module) {
     return linalg_error ? PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) : -1;
 }
 
-PyObject *tpy_raise(void) {
+/* A message about an argument begins with the operator it was given to; others say as PyTorch's do what does not fit. */
+static void set_error(PyObject *type, const char *operator, const char *message) {
+    if (operator && strncmp(message, "argument", 8) == 0) PyErr_Format(type, "%s(): %s", operator, message);
+    else PyErr_SetString(type, message);
+}
+
+PyObject *tpy_raise_in(const char *operator) {
     static PyObject **const types[] = {
         [TP_OK] = &PyExc_SystemError, [TP_ERR_VALUE] = &PyExc_ValueError, [TP_ERR_TYPE] = &PyExc_TypeError, [TP_ERR_INDEX] = &PyExc_IndexError,
         [TP_ERR_RUNTIME] = &PyExc_RuntimeError, [TP_ERR_MEMORY] = &PyExc_RuntimeError, [TP_ERR_MISSING] = &PyExc_NotImplementedError,
@@ -20,7 +26,8 @@ PyObject *tpy_raise(void) {
     }
     tp_code code = tp_error_code();
     const char *message = tp_error();
-    PyErr_SetString((size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError, message ? message : "no result and no error was left");
+    set_error((size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError, operator, message ? message : "no result and no error was left");
     tp_error_clear();
     return NULL;
 }
+PyObject *tpy_raise(void) { return tpy_raise_in(NULL); }

@@ -338,11 +338,11 @@ static PyObject *write_out(PyObject *out, PyObject *result) { /* result is taken
     return done;
 }
 
-static PyObject *call_out(const overload *o, tpy_frame *f, PyObject *out, PyTypeObject *named) {
+static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame *f, PyObject *out, PyTypeObject *named) {
     const tp_operator *op = o->op;
     bool several = PyTuple_Check(out) || PyList_Check(out);
     if (op->nresults == 1 && several && PySequence_Size(out) == 1) {
-        PyObject *one = PySequence_GetItem(out, 0), *r = one ? call_out(o, f, one, named) : NULL;
+        PyObject *one = PySequence_GetItem(out, 0), *r = one ? call_out(self, o, f, one, named) : NULL;
         Py_XDECREF(one);
         return r;
     }
@@ -350,12 +350,12 @@ static PyObject *call_out(const overload *o, tpy_frame *f, PyObject *out, PyType
         if (!tpy_is_tensor(out)) return PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
         bool ok;
         TPY_HEAVY(work_of(o, f->values), ok = op->invoke_out(tpy_unwrap(out), f->values));
-        return ok ? Py_NewRef(out) : tpy_raise();
+        return ok ? Py_NewRef(out) : tpy_raise_in(PyUnicode_AsUTF8(self->name));
     }
     tp_value results[16] = {{0}};
     bool ok;
     TPY_HEAVY(work_of(o, f->values), ok = op->invoke(f->values, results));
-    if (!ok) return tpy_raise();
+    if (!ok) return tpy_raise_in(PyUnicode_AsUTF8(self->name));
     if (op->nresults == 1) return write_out(out, wrap_value(&results[0]));
     PyObject *tuple = wrap_results(op, results, named);
     if (!tuple) return NULL;
@@ -389,11 +389,11 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
     const tp_operator *op = o->op;
     PyTypeObject *named = named_of(self, op);
     if (PyErr_Occurred()) return NULL;
-    if (x->out) return call_out(o, f, x->out, named);
+    if (x->out) return call_out(self, o, f, x->out, named);
     tp_value results[16] = {{0}};
     bool ok;
     TPY_HEAVY(work_of(o, f->values), ok = self->inplace ? op->invoke_inplace(f->values, results) : op->invoke(f->values, results));
-    if (!ok) return tpy_raise();
+    if (!ok) return tpy_raise_in(PyUnicode_AsUTF8(self->name));
     if (self->inplace && results[0].kind == TP_K_TENSOR && results[0].as.tensor == tpy_unwrap(args[0])) {
         tp_release(results[0].as.tensor);
         return Py_NewRef(args[0]);
@@ -433,7 +433,7 @@ PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace
     for (int64_t i = 0; i < op->nargs; i++) work += values[i].kind == TP_K_TENSOR ? tp_numel(values[i].as.tensor) : 0;
     bool ok;
     TPY_HEAVY(work, ok = inplace ? op->invoke_inplace(values, results) : op->invoke(values, results));
-    return ok ? wrap_results(op, results, NULL) : tpy_raise();
+    return ok ? wrap_results(op, results, NULL) : tpy_raise_in(op->name);
 }
 
 PyObject *tpy_call_name(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {

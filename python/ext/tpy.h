@@ -32,6 +32,7 @@ static inline tp_tensor *tpy_own(tp_tensor *t) { return tp_own(t); }
 
 /* ---- Errors (error.c) ---- */
 PyObject *tpy_raise(void);             /* the library's pending error as a Python exception; always NULL */
+PyObject *tpy_raise_in(const char *operator); /* the same, naming the operator that was called */
 static inline PyObject *tpy_none_or_raise(bool ok) { if (!ok) return tpy_raise(); Py_RETURN_NONE; }
 
 /* ---- dtypes, devices, layouts, sizes (types.c) ---- */

@@ -74,3 +74,14 @@ def test_nodes_are_made_by_the_tape_alone():
     node = (torch.ones(2, requires_grad=True) * 2).grad_fn
     with pytest.raises(TypeError, match="cannot create"):
         type(node)()
+
+
+def test_a_message_about_an_argument_names_the_operator():
+    with pytest.raises(IndexError, match=r"^softmax\(\): argument 'dim': Dimension out of range"):
+        torch.softmax(torch.ones(2), 5)
+    with pytest.raises(IndexError, match=r"^index_select\(\): argument 'index'"):
+        torch.ones(2, 3).index_select(0, torch.tensor([7]))
+
+
+def test_config_says_what_the_build_stands_on():
+    assert "Taper" in torch.__config__.show() and "BLAS" in torch.__config__.show()
