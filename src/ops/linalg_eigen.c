@@ -1,6 +1,7 @@
 /* Eigenvalues, eigenvectors and singular values. Values only. */
 #include "ops/linalg_eigen.h"
 #include "ops/linalg_batch.h"
+#include <math.h>
 
 static bool converged(const tp_tensor *info, const char *why) {
     int64_t batch;
@@ -89,8 +90,25 @@ tp_tensor *tpi_native_eigvals(tp_tensor *self) {
 
 /* ---- Singular values -------------------------------------------------------------------------------------------------------------- */
 
+/* LAPACK's divide and conquer may never come back from a matrix with an infinity in it. */
+static bool is_finite(tp_dtype dtype, const void *a, int64_t n) {
+    if (tp_dtype_is_complex(dtype)) n *= 2;
+    if (dtype == TP_FLOAT32 || dtype == TP_COMPLEX64) {
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(((const float *)a)[i])) return false;
+        return true;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(((const double *)a)[i])) return false;
+    return true;
+}
+
 static void svd_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     bool all = x->job != 'N';
+    if (!is_finite(x->dtype, tpi_at(x->a, i), (int64_t)x->m * x->n)) {
+        x->info[i] = 1; /* as if it had not converged */
+        return;
+    }
     x->info[i] = tpi_lapack_gesdd(x->dtype, x->job, x->m, x->n, tpi_at(x->a, i), tpi_at(x->b, i), all ? tpi_at(x->c, i) : NULL, all ? tpi_at(x->d, i) : NULL, s);
 }
 

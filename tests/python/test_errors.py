@@ -7,6 +7,7 @@ import taper as torch
 @pytest.mark.parametrize("call", [
     lambda: torch.linalg.cholesky(-torch.eye(2)), lambda: torch.linalg.inv(torch.zeros(2, 2)), lambda: torch.linalg.solve(torch.zeros(2, 2), torch.ones(2)),
     lambda: torch.linalg.svd(torch.full((2, 2), float("nan"))),
+    lambda: torch.linalg.svd(torch.tensor([[float("inf"), 1.0, 2.0], [1.0, 2.0, 3.0], [2.0, 3.0, 4.0]])),
 ])
 def test_a_matrix_that_cannot_be_factored(call):
     with pytest.raises(torch.linalg.LinAlgError):
