@@ -107,7 +107,7 @@ static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, co
 tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {
     int n = self->ndim;
     if (n < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
-    if (r < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'upscale_factor': pixel_shuffle expects a positive upscale_factor, but got %lld", (long long)r);
+    if (r < 1 || r > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'upscale_factor': pixel_shuffle expects a positive upscale_factor of 31 bits, but got %lld", (long long)r);
     int64_t c = self->shape[n - 3], h = self->shape[n - 2], w = self->shape[n - 1];
     if (c % (r * r) != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%lld is not divisible by %lld",
@@ -118,7 +118,7 @@ tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {
 tp_tensor *tpi_compose_pixel_unshuffle(tp_tensor *self, int64_t r) {
     int n = self->ndim;
     if (n < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
-    if (r < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'downscale_factor': pixel_unshuffle expects a positive downscale_factor, but got %lld", (long long)r);
+    if (r < 1 || r > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'downscale_factor': pixel_unshuffle expects a positive downscale_factor of 31 bits, but got %lld", (long long)r);
     int64_t c = self->shape[n - 3], h = self->shape[n - 2], w = self->shape[n - 1];
     if (h % r != 0 || w % r != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects height and width to be divisible by downscale_factor, but %lld and %lld are not both divisible by %lld", (long long)h,
