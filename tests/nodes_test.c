@@ -531,19 +531,7 @@ static void a_bit_of_everything(void) {
 
 static void any_allocation_may_fail(void **state) {
     (void)state;
-    a_bit_of_everything();
-    if (!tp_ok()) fail_msg("%s", tp_error());
-    int64_t count = tpi_alloc_count();
-    a_bit_of_everything();
-    count = tpi_alloc_count() - count;
-    for (int64_t i = 1; i <= count; i++) {
-        int64_t live = tpi_alloc_live();
-        tpi_alloc_fail_at(i, i % 2);
-        a_bit_of_everything();
-        tpi_alloc_fail_at(0, false);
-        tp_error_clear();
-        if (tpi_alloc_live() != live) fail_msg("failing allocation %lld of %lld leaves %lld blocks", (long long)i, (long long)count, (long long)(tpi_alloc_live() - live));
-    }
+    fail_each_allocation(a_bit_of_everything);
 }
 
 int main(void) {

@@ -68,5 +68,22 @@ static inline int nothing_left(void **state) {
     if (tpi_alloc_live() != live_before) print_message("left %lld blocks\n", (long long)(tpi_alloc_live() - live_before));
     return tp_ok() && tpi_alloc_live() == live_before ? 0 : -1;
 }
+
+/* Runs the work once to warm up and once per allocation it makes, with that one failing: nothing may leak. */
+static inline void fail_each_allocation(void (*work)(void)) {
+    work();
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    int64_t count = tpi_alloc_count();
+    work();
+    count = tpi_alloc_count() - count;
+    for (int64_t i = 1; i <= count; i++) {
+        int64_t live = tpi_alloc_live();
+        tpi_alloc_fail_at(i, i % 2);
+        work();
+        tpi_alloc_fail_at(0, false);
+        tp_error_clear();
+        if (tpi_alloc_live() != live) fail_msg("failing allocation %lld of %lld leaves %lld blocks", (long long)i, (long long)count, (long long)(tpi_alloc_live() - live));
+    }
+}
 #define CASE(test) cmocka_unit_test_setup_teardown(test, remember_live, nothing_left)
 #endif
