@@ -1,12 +1,17 @@
 /* torch.Generator and the default generator's seed and state. */
 #include "tpy.h"
-#include <time.h>
-#include <unistd.h>
 
 typedef struct { PyObject_HEAD tp_generator *g; bool shared; } tpy_generator;
 PyTypeObject *tpy_generator_type;
 tp_generator *tpy_generator_of(PyObject *o) { return ((tpy_generator *)o)->g; }
 
+static PyObject *wrap_generator(PyTypeObject *type, tp_generator *g) { /* takes g over */
+    tpy_generator *self = g ? (tpy_generator *)type->tp_alloc(type, 0) : NULL;
+    if (self) self->g = g;
+    else if (g) tp_generator_free(g);
+    else tpy_raise();
+    return (PyObject *)self;
+}
 static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"device", NULL};
     PyObject *where = NULL;
@@ -17,14 +22,7 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     }
     if (device.type != TP_CPU) return PyErr_Format(PyExc_RuntimeError, "Generator(): no generator on this device, only on the CPU");
-    tpy_generator *self = (tpy_generator *)type->tp_alloc(type, 0);
-    if (!self) return NULL;
-    self->g = tp_generator_new(67280421310721ull); /* PyTorch's default seed */
-    if (!self->g) {
-        Py_DECREF(self);
-        return tpy_raise();
-    }
-    return (PyObject *)self;
+    return wrap_generator(type, tp_generator_new(67280421310721ull)); /* PyTorch's default seed */
 }
 static void generator_dealloc(PyObject *o) {
     tpy_generator *self = (tpy_generator *)o;
@@ -64,11 +62,7 @@ static PyObject *generator_initial_seed(PyObject *self, PyObject *unused) {
 static PyObject *generator_seed(PyObject *self, PyObject *unused) {
     (void)unused;
     uint64_t seed;
-    FILE *source = fopen("/dev/urandom", "rb");
-    if (!source || fread(&seed, sizeof seed, 1, source) != 1) seed = (uint64_t)time(NULL) * 6364136223846793005ull + (uint64_t)getpid();
-    if (source) fclose(source);
-    seed &= (1ull << 53) - 1; /* fits a float64, like PyTorch's */
-    tp_generator_seed(tpy_generator_of(self), seed);
+    if (!tp_generator_seed_anew(tpy_generator_of(self), &seed)) return tpy_raise();
     return PyLong_FromUnsignedLongLong(seed);
 }
 static PyObject *generator_get_state(PyObject *self, PyObject *unused) {
@@ -82,11 +76,7 @@ static PyObject *generator_set_state(PyObject *self, PyObject *state) {
 }
 static PyObject *generator_clone_state(PyObject *self, PyObject *unused) {
     (void)unused;
-    PyObject *state = generator_get_state(self, NULL), *copy = state ? PyObject_CallNoArgs((PyObject *)Py_TYPE(self)) : NULL;
-    PyObject *done = copy ? generator_set_state(copy, state) : NULL;
-    Py_XDECREF(state);
-    Py_XDECREF(copy);
-    return done;
+    return wrap_generator(Py_TYPE(self), tp_generator_clone(tpy_generator_of(self)));
 }
 static PyObject *generator_device(PyObject *self, void *unused) {
     (void)self, (void)unused;
