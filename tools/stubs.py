@@ -22,7 +22,7 @@ from typing import Any, Callable, Iterator, Literal, NamedTuple, Optional, Seque
 '''
 TYPES = {"Tensor": "Tensor", "Tensor[]": "Sequence[Tensor]", "Tensor?[]": "Sequence[Optional[Tensor]]", "Operand": "Union[Tensor, Number]", "Scalar": "Number",
          "int": "_int", "int[]": "Sequence[_int]", "float": "_float", "bool": "_bool", "str": "str", "dtype": "_dtype", "device": "DeviceLike",
-         "layout": "_memory_format", "Generator": "Generator", "float[]": "Sequence[_float]", "Scalar[]": "Sequence[Number]", "bool[]": "Sequence[_bool]"}
+         "layout": "_memory_format", "Generator": "Generator", "float[]": "Union[_float, Sequence[_float]]", "Scalar[]": "Sequence[Number]", "bool[]": "Sequence[_bool]"}
 REST = ("size", "dims", "shape", "repeats")
 FACTORY = ", layout: Optional[_layout] = None, requires_grad: _bool = False, pin_memory: Optional[_bool] = None"
 SPECIAL = {"item": "() -> Number", "tolist": "() -> Any", "numpy": "(*, force: _bool = False) -> Any", "size": None, "stride": None, "dim": "() -> _int",

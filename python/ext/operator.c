@@ -28,7 +28,7 @@ typedef struct tpy_operator {
 static PyTypeObject *function_type, *method_type;
 static PyObject *named_types; /* name -> the named tuple of its results, made at first use */
 static PyObject *functions; /* PyTorch's name -> Function, for C callers and for modules that take over a name */
-static struct { PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *device, *x1, *x2, *other, *names, *inplace; } word;
+static struct { PyObject *input, *self, *out, *axis, *dim, *keepdims, *keepdim, *dims, *requires_grad, *layout, *pin_memory, *x1, *x2, *other, *names; } word;
 
 /* ---- Reading the registry ---- */
 static bool read_type(tpy_argument *a, const char *type) {
@@ -73,7 +73,7 @@ static bool read_overload(overload *o, const tp_operator *op) {
         if (!(a->name = PyUnicode_InternFromString(info->name)) || !read_type(a, info->type)) return false;
         a->has_default = info->default_value != NULL;
         a->none_fits |= a->has_default && strcmp(info->default_value, "None") == 0;
-        a->takes_rest = a->kind == TPY_INTS && !a->length && one_of(info->name, rest) && i <= 1;
+        a->takes_rest = a->kind == TPY_INTS && !a->length && !a->has_default && one_of(info->name, rest) && i <= 1; /* not interpolate(x, 8, 2) */
         a->keyword_only = one_of(info->name, keyword_only) && i != 1; /* alpha of celu and elu is none of those */
         if (a->kind == TPY_DEVICE) o->factory = true;
         if (i && strcmp(info->name, "self") == 0) o->self = i;
@@ -543,14 +543,11 @@ static tpy_operator *make_operator(PyTypeObject *type, const char *name, overloa
     return o;
 }
 
-static bool add_form(const char *name, overload *overloads, int count, bool inplace, bool method) {
-    PyObject *function = (PyObject *)make_operator(function_type, name, overloads, count, inplace);
-    bool ok = function && PyDict_SetItemString(functions, name, function) == 0;
-    Py_XDECREF(function);
-    if (!ok || !method) return ok;
-    PyObject *bound = (PyObject *)make_operator(method_type, name, overloads, count, inplace);
-    ok = bound && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, bound) == 0;
-    Py_XDECREF(bound);
+/* One object of a name's: a function in `functions`, or a method in Tensor's dict. */
+static bool add_form(PyTypeObject *type, const char *name, overload *overloads, int count, bool inplace) {
+    PyObject *made = (PyObject *)make_operator(type, name, overloads, count, inplace);
+    bool ok = made && PyDict_SetItemString(type == method_type ? tpy_tensor_type->tp_dict : functions, name, made) == 0;
+    Py_XDECREF(made);
     return ok;
 }
 
@@ -567,15 +564,10 @@ static bool add_name(const char *name, int64_t first, int64_t last) {
     }
     char changed[128];
     snprintf(changed, sizeof changed, "%s_", name);
-    if (!add_form(name, all, count, false, false)) return false;
     PyObject *there = PyDict_GetItemString(tpy_tensor_type->tp_dict, name); /* x.T and x.real are no methods */
-    if (methods && !(there && Py_TYPE(there) == &PyGetSetDescr_Type)) {
-        PyObject *bound = (PyObject *)make_operator(method_type, name, of_tensor, methods, false);
-        bool ok = bound && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, bound) == 0;
-        Py_XDECREF(bound);
-        if (!ok) return false;
-    }
-    return !inplace || add_form(changed, changing, inplace, true, true);
+    bool method = methods && !(there && Py_TYPE(there) == &PyGetSetDescr_Type);
+    if (!add_form(function_type, name, all, count, false) || (method && !add_form(method_type, name, of_tensor, methods, false))) return false;
+    return !inplace || (add_form(function_type, changed, changing, inplace, true) && add_form(method_type, changed, changing, inplace, true));
 }
 
 /* The operators of one of PyTorch's namespaces, by the names they have there: a dict for the module's globals. */
@@ -619,7 +611,7 @@ static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NU
 int tpy_init_operators(PyObject *module) {
 #define WORD(w) if (!(word.w = PyUnicode_InternFromString(#w))) return -1
     WORD(input); WORD(self); WORD(out); WORD(axis); WORD(dim); WORD(keepdims); WORD(keepdim); WORD(dims); WORD(requires_grad); WORD(layout); WORD(pin_memory);
-    WORD(device); WORD(x1); WORD(x2); WORD(other); WORD(names); WORD(inplace);
+    WORD(x1); WORD(x2); WORD(other); WORD(names);
 #undef WORD
     function_type = (PyTypeObject *)PyType_FromSpec(&function_spec);
     method_type = (PyTypeObject *)PyType_FromSpec(&method_spec);

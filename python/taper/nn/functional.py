@@ -63,11 +63,6 @@ def _softmax(name):
 softmax, softmin, log_softmax = _softmax("softmax"), _softmax("softmin"), _softmax("log_softmax")
 
 
-def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
-    """Samples from the Gumbel-Softmax distribution; `hard` gives one-hot samples with the soft ones' gradient."""
-    return _op["gumbel_softmax"](logits, float(tau), hard, eps, dim)
-
-
 # ---- Dropout ----
 def _check_probability(p):
     if p < 0.0 or p > 1.0:
@@ -282,33 +277,8 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 # ---- Windows, sizes, sampling ----
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """Sliding blocks as columns."""
+    """Sliding blocks as columns; the method of that name is another operator."""
     return _op["im2col"](input, kernel_size, dilation, padding, stride)
-
-
-def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """Adds columns of sliding blocks up into images; the adjoint of unfold."""
-    return _op["col2im"](input, [output_size] * 2 if isinstance(output_size, int) else output_size, kernel_size, dilation, padding, stride)
-
-
-def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    """Resizes the spatial dims to `size` or by `scale_factor`."""
-    if scale_factor is not None and not isinstance(scale_factor, (list, tuple)):
-        scale_factor = [scale_factor]
-    return _op["interpolate"](input, size=size, scale_factor=scale_factor, mode=mode, align_corners=align_corners, recompute_scale_factor=recompute_scale_factor,
-                              antialias=antialias)
-
-
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    return interpolate(input, size, scale_factor, mode, align_corners)
-
-
-def upsample_nearest(input, size=None, scale_factor=None):
-    return interpolate(input, size, scale_factor, mode="nearest")
-
-
-def upsample_bilinear(input, size=None, scale_factor=None):
-    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):

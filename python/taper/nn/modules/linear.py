@@ -30,10 +30,7 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = _empty(out_features, in_features, device=device, dtype=dtype)
-        if bias:
-            self.bias = _empty(out_features, device=device, dtype=dtype)
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", _empty(out_features, device=device, dtype=dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -64,10 +61,7 @@ class Bilinear(Module):
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = _empty(out_features, in1_features, in2_features, device=device, dtype=dtype)
-        if bias:
-            self.bias = _empty(out_features, device=device, dtype=dtype)
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", _empty(out_features, device=device, dtype=dtype) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):
