@@ -15,7 +15,29 @@ def _index(count, idx):
     return idx % count
 
 
-class Sequential(Module):
+class _Row(Module):
+    """Children in a row, under their numbers."""
+
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self):
+        return iter(self._modules.values())
+
+    def append(self, module):
+        self.add_module(str(len(self)), module)
+        return self
+
+    def pop(self, key):
+        module = self[key]
+        del self[key]
+        return module
+
+    def _renumber(self, modules):
+        self._modules = {str(i): module for i, module in enumerate(modules)}
+
+
+class Sequential(_Row):
     """Modules called one after the other."""
 
     def __init__(self, *args):
@@ -37,13 +59,7 @@ class Sequential(Module):
     def __delitem__(self, idx):
         for key in list(self._modules)[idx] if isinstance(idx, slice) else [self._key(idx)]:
             delattr(self, key)
-        self._modules = {str(i): module for i, module in enumerate(self._modules.values())}
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
+        self._renumber(self)
 
     def __add__(self, other):
         if not isinstance(other, Sequential):
@@ -67,15 +83,6 @@ class Sequential(Module):
     def __imul__(self, other):
         return self.extend([module for _ in range(other - 1) for module in list(self)])
 
-    def pop(self, key):
-        module = self[key]
-        del self[key]
-        return module
-
-    def append(self, module):
-        self.add_module(str(len(self)), module)
-        return self
-
     def insert(self, index, module):
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -83,7 +90,7 @@ class Sequential(Module):
             raise IndexError(f"Index out of range: {index}")
         modules = list(self)
         modules.insert(index, module)
-        self._modules = {str(i): m for i, m in enumerate(modules)}
+        self._renumber(modules)
         return self
 
     def extend(self, sequential):
@@ -97,7 +104,7 @@ class Sequential(Module):
         return input
 
 
-class ModuleList(Module):
+class ModuleList(_Row):
     """A list whose modules are children."""
 
     def __init__(self, modules=None):
@@ -116,13 +123,7 @@ class ModuleList(Module):
     def __delitem__(self, idx):
         for key in [str(k) for k in range(len(self))[idx]] if isinstance(idx, slice) else [str(_index(len(self), idx))]:
             delattr(self, key)
-        self._modules = {str(i): module for i, module in enumerate(self._modules.values())}
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules.values())
+        self._renumber(self)
 
     def __iadd__(self, modules):
         return self.extend(modules)
@@ -150,16 +151,7 @@ class ModuleList(Module):
     def insert(self, index, module):
         modules = list(self)
         modules.insert(index, module)
-        self._modules = {str(i): m for i, m in enumerate(modules)}
-
-    def append(self, module):
-        self.add_module(str(len(self)), module)
-        return self
-
-    def pop(self, key):
-        module = self[key]
-        del self[key]
-        return module
+        self._renumber(modules)
 
     def extend(self, modules):
         if not hasattr(modules, "__iter__"):
