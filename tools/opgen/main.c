@@ -25,9 +25,7 @@ int main(int argc, char **argv) {
     make_dir(format("%s/include", dir));
     make_dir(format("%s/include/taper", dir));
     for (int i = 3; i < argc; i++) {
-        const char *slash = strrchr(argv[i], '/');
-        char *family = copy_n(slash ? slash + 1 : argv[i], strlen(slash ? slash + 1 : argv[i]));
-        *strrchr(family, '.') = 0;
+        char *family = table_name(argv[i]);
         text t = write_kernels(family);
         write_if_different(dir, format("%s_kernels.isa.c", family), &t);
         t = write_glue(family);

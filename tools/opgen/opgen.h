@@ -1,6 +1,7 @@
 /* opgen: the tables' compiler. Reads the .op files of tables/operators and writes C: see docs/tables.md for the language.
  *
  *   text.c       growing strings, reading and writing files, error messages with file and line
+ *   lines.c      a table's lines: stanzas begin in the first column, deeper lines continue, comments are gone
  *   parse.c      the expression language: characters to trees
  *   stanza.c     stanzas: signatures, kinds, derivatives, samples
  *   element.c    expressions per element, in each compute type (maps, folds, scans, fused derivatives)
@@ -35,6 +36,15 @@ typedef struct place {
     int line;
 } place;
 void fail(place at, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+/* ---- lines of a table ---- */
+typedef struct table_line {
+    place at;
+    bool head;  /* begins a stanza; text is what follows the first word */
+    char *text; /* with the lines that continue it, separated by newlines */
+} table_line;
+table_line *read_lines(const char *path, const char *head, int *n); /* every stanza begins with the word `head` */
+char *table_name(const char *path); /* the file's name without folder and ending: a family */
 
 /* ---- expressions ---- */
 typedef enum { E_INT, E_FLOAT, E_STRING, E_NAME, E_CALL, E_UNARY, E_BINARY, E_TERNARY, E_FIELD, E_LIST, E_NAMED } expr_kind;

@@ -393,65 +393,21 @@ static void parse_line(op *o, const char *s, place at) {
 }
 
 void read_table(const char *path) {
-    char *all = read_file(path);
-    if (!all) {
-        fprintf(stderr, "opgen: cannot read %s\n", path);
-        exit(1);
-    }
-    const char *slash = strrchr(path, '/');
-    char *family = copy_n(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
-    char *dot = strrchr(family, '.');
-    if (dot) *dot = 0;
-    place at = {path, 0};
+    int n;
+    table_line *lines = read_lines(path, "op", &n);
     op *o = NULL;
-    int base = 0;
-    text line = {0};
-    place line_at = at;
-    for (char *p = all, *next; p && *p; p = next) {
-        next = strchr(p, '\n');
-        if (next) *next++ = 0;
-        at.line++;
-        size_t n = strlen(p);
-        while (n && isspace((unsigned char)p[n - 1])) p[--n] = 0;
-        int indent = (int)strspn(p, " ");
-        if (p[indent] == '\t') fail(at, "a tab in the indentation: use spaces");
-        if (!p[indent] || p[indent] == '#') continue;
-        char *comment = strstr(p, "  # ");
-        if (comment) {
-            while (comment > p && comment[-1] == ' ') comment--;
-            *comment = 0;
-        }
-        bool continues = indent > 0 && base > 0 && indent > base;
-        if (indent > 0 && base == 0 && o && line.n && !strncmp(line.s, "op ", 3) && !strstr(line.s, "->")) continues = true; /* a long signature */
-        if (continues) {
-            put(&line, "\n%s", p + indent);
+    for (int i = 0; i < n; i++) {
+        if (!lines[i].head) {
+            parse_line(o, lines[i].text, lines[i].at);
             continue;
         }
-        if (line.n) { /* the line before is complete */
-            if (!strncmp(line.s, "op ", 3)) parse_signature(o, line.s + 3);
-            else parse_line(o, line.s, line_at);
-        }
-        line = (text){0};
-        line_at = at;
-        if (indent == 0) {
-            if (strncmp(p, "op ", 3)) fail(at, "expected 'op name(...) -> result' in the first column, found '%.30s'", p);
-            o = need(sizeof *o);
-            o->at = at, o->kind = K_NONE, o->family = family, o->types = -1;
-            base = 0;
-            op **more = need(sizeof(op *) * (size_t)(nops + 1));
-            if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
-            ops = more;
-            ops[nops++] = o;
-            o->name = o->cname = "";
-        } else {
-            if (!o) fail(at, "a line before the first 'op'");
-            base = indent;
-        }
-        put(&line, "%s", p + indent);
-    }
-    if (line.n) {
-        if (!strncmp(line.s, "op ", 3)) parse_signature(o, line.s + 3);
-        else parse_line(o, line.s, line_at);
+        o = need(sizeof *o);
+        o->at = lines[i].at, o->kind = K_NONE, o->family = table_name(path), o->types = -1;
+        op **more = need(sizeof(op *) * (size_t)(nops + 1));
+        if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
+        ops = more;
+        ops[nops++] = o;
+        parse_signature(o, lines[i].text);
     }
 }
 
