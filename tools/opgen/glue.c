@@ -882,7 +882,7 @@ static void fold_descriptor(text *t, const op *o) {
     put(t, "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\n", k, o->cname);
     put(t, "static const tpi_%s_op %s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
         nparam, o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0), o->rule_sum);
-    if (o->kind == K_FOLD) put(t, "    .has_empty = %d, .uses_index = %d,\n", !o->empty_error, step_uses_index(o));
+    if (o->kind == K_FOLD) put(t, "    .has_empty = %d, .uses_index = %d,\n", !o->empty_error, o->first || step_uses_index(o));
     put(t, "    .state_type = {");
     for (int i = 0; i < o->start->n; i++) {
         const char *s = o->start->type[i];

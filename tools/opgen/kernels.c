@@ -59,24 +59,7 @@ static void map_table(text *t, const op *o, int grad, int ctypes) {
 }
 
 /* ---- folds and scans ---- */
-/* An index that a step takes or leaves as it is, `k = CONDITION ? i : k`, and does not read otherwise. In lanes it is kept in 32 bits, counted from
- * the call's first element (-1: none taken yet), as 64 bits beside 32-bit elements cost twice the instructions. */
-static bool takes_index(const op *o, int state) {
-    const char *name = o->start->name[state], *type = o->start->type[state];
-    bool takes = false;
-    for (int p = 0; type && !strcmp(type, "int64") && p < o->step->n; p++) {
-        const expr *e = o->step->value[p];
-        bool here = o->step->name[p] && !strcmp(o->step->name[p], name) && e->kind == E_TERNARY && e->arg[1]->kind == E_NAME && !strcmp(e->arg[1]->name, "i") &&
-                    e->arg[2]->kind == E_NAME && !strcmp(e->arg[2]->name, name);
-        if (uses_name(here ? e->arg[0] : e, name)) return false;
-        takes = takes || here;
-    }
-    return takes;
-}
-static bool in_lanes; /* while the loop over lanes is written */
-
 static ctype state_type(const op *o, int i, ctype c) {
-    if (in_lanes && takes_index(o, i)) return C_I32;
     const char *s = o->start->type[i];
     ctype t = !s ? C_TYPES : !strcmp(s, "int64") ? C_I64 : !strcmp(s, "bool") ? C_B8 : !strcmp(s, "real") ? C_REAL
             : !strcmp(s, "wide") ? C_WIDE : C_WIDE + 1;
@@ -117,7 +100,16 @@ static void load_state(text *t, const op *o, ctype c, const char *indent, const 
     }
 }
 
-/* Evaluates `name = value` parts, all from the old state, and stores them at `index`. Other parts are locals. */
+/* A part of `first`, for the element x and the final value m. */
+static char *holds(element_out *e, const op *o, const expr *part, value x, value m, const scope *names) {
+    scope inner = *names;
+    bind(&inner, "x", x);
+    bind(&inner, o->start->name[0], m);
+    return cast_value(element_expr(e, part, &inner), C_B8, o->at);
+}
+
+/* Evaluates `name = value` parts, all from the old state, and stores them at `index`. Other parts are locals. Of `first`, the index stays
+ * as long as `first` would hold for the old value. */
 static void store_state(text *t, const op *o, ctype c, const char *indent, const block *b, const char *array, const char *index, const scope *names) {
     element_out e = {.code = t, .indent = indent, .compute = c};
     scope locals = *names;
@@ -133,16 +125,21 @@ static void store_state(text *t, const op *o, ctype c, const char *indent, const
         if (k >= 0) v[k] = x, set[k] = true;
         else bind(&locals, b->name[i], x);
     }
+    if (o->first && b != o->start) {
+        const char *k = o->start->name[1];
+        value old = {format("s_%s", o->start->name[0]), state_type(o, 0, c), false};
+        char *stays = holds(&e, o, o->first, old, v[0], names);
+        v[1] = (value){b == o->step ? format("(%s ? s_%s : v_i)", stays, k) : format("(%s ? s_%s : s_%s_r)", stays, k, k), C_I64, false};
+        set[1] = true;
+    }
     for (int k = 0; k < o->start->n; k++)
         if (set[k]) put(t, "%s%s%d[%s] = %s;\n", indent, array, k, index, cast_value(v[k], state_type(o, k, c), b->at));
 }
 
-static void bind_element(text *t, const op *o, ctype c, const char *indent, const char *x, const char *index, scope *names) {
-    bool narrow = false;
-    for (int i = 0; in_lanes && i < o->start->n; i++) narrow = narrow || takes_index(o, i);
-    put(t, "%sconst %s v_x = %s;\n%sconst %s v_i = %s;\n%s(void)v_i;\n", indent, ctype_c[c], x, indent, narrow ? "int32_t" : "int64_t", index, indent);
+static void bind_element(text *t, ctype c, const char *indent, const char *x, const char *index, scope *names) {
+    put(t, "%sconst %s v_x = %s;\n%sconst int64_t v_i = %s;\n%s(void)v_i;\n", indent, ctype_c[c], x, indent, index, indent);
     bind(names, "x", (value){"v_x", c, false});
-    bind(names, "i", (value){"v_i", narrow ? C_I32 : C_I64, false});
+    bind(names, "i", (value){"v_i", C_I64, false});
 }
 
 static void write_start(text *t, const op *o, ctype c) {
@@ -157,7 +154,7 @@ static void write_start(text *t, const op *o, ctype c) {
 static void step_body(text *t, const op *o, ctype c, const char *indent, const char *array, const char *at, const char *x, const char *index, const scope *names) {
     scope inner = *names;
     load_state(t, o, c, indent, array, at, "", &inner);
-    bind_element(t, o, c, indent, x, index, &inner);
+    bind_element(t, c, indent, x, index, &inner);
     store_state(t, o, c, indent, o->step, array, at, &inner);
 }
 
@@ -168,46 +165,72 @@ static void merge_body(text *t, const op *o, ctype c, const char *indent, const 
     store_state(t, o, c, indent, o->merge, left, l, &inner);
 }
 
-/* Elements go round sixteen lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the order is
- * fixed by n alone. A step that also keeps an index waits longest for the step before, so those go round twice as many. A fold's
- * `inner`, a scan's `total`. */
+/* Brings k to the first element for which the condition holds: by lanes, then one at a time. */
+static void write_search_loop(text *t, const op *o, ctype c, const expr *condition, const scope *names) {
+    const value x = {"v_x", c, false}, now = {"now", state_type(o, 0, c), false};
+    element_out each = {.code = t, .indent = "                ", .compute = c}, last = {.code = t, .indent = "            ", .compute = c};
+    put(t, "        for (; k + LANES <= n; k += LANES) {\n            int any = 0;\n");
+    put(t, "#pragma omp simd reduction(| : any)\n            for (int l = 0; l < LANES; l++) {\n                const %s v_x = x[k + l];\n", ctype_c[c]);
+    put(t, "                any |= %s;\n            }\n            if (any) break;\n        }\n", holds(&each, o, condition, x, now, names));
+    put(t, "        for (; k < n; k++) {\n            const %s v_x = x[k];\n", ctype_c[c]);
+    put(t, "            if (%s) break;\n        }\n", holds(&last, o, condition, x, now, names));
+}
+
+/* The end of `inner` where the state is a value and the index of the first element that has it: the lanes found the value alone, which is
+ * quicker; if it is new, the elements, near as they are now, are searched. What `first` asks of the value is asked once. */
+static void write_search(text *t, const op *o, ctype c, const scope *names) {
+    element_out e = {.code = t, .indent = "    ", .compute = c};
+    const value before = {"before", state_type(o, 0, c), false}, now = {"now", before.t, false};
+    scope inner = *names;
+    put(t, "    const %s before = a0[0], found = b0[0];\n", ctype_c[before.t]);
+    bind(&inner, o->start->name[0], before);
+    bind(&inner, format("%s_r", o->start->name[0]), (value){"found", before.t, false});
+    put(t, "    const %s now = %s;\n", ctype_c[before.t], cast_value(element_expr(&e, o->merge->value[0], &inner), before.t, o->merge->at));
+    put(t, "    if (%s) return;\n", holds(&e, o, o->first, before, now, names));
+    const expr *f = o->first;
+    bool choice = f->kind == E_TERNARY && !uses_name(f->arg[0], "x");
+    put(t, "    int64_t k = 0;\n    %s{\n", choice ? format("if (%s) ", holds(&e, o, f->arg[0], before, now, names)) : "");
+    write_search_loop(t, o, c, choice ? f->arg[1] : f, names);
+    if (choice) {
+        put(t, "    } else {\n");
+        write_search_loop(t, o, c, f->arg[2], names);
+    }
+    put(t, "    }\n    a0[0] = now;\n    a1[0] = index0 + k;\n");
+}
+
+/* Elements go round lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the order is
+ * fixed by n alone. A step waits for the step before in its lane, so there are as many lanes as registers hold the states of: sixteen,
+ * or twice as many of a single state. A fold's `inner`, a scan's `total`. */
 static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     scope names = {0};
     head(t, o, what, "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
     put(t, "    const %s *x = (const %s *)xp;\n", ctype_c[c], ctype_c[c]);
     state_pointers(t, o, c, "state", "a");
-    bool narrow = false;
-    for (int i = 0; i < o->start->n; i++) narrow = narrow || takes_index(o, i);
-    put(t, "    enum { LANES = %sTPI_LANES };\n", narrow ? "2 * " : "");
+    op value_alone = *o;
+    block its_start = *o->start;
+    if (o->first) its_start.n = 1, value_alone.start = &its_start, value_alone.first = NULL;
+    const op *v = &value_alone;
+    put(t, "    enum { LANES = %sTPI_LANES };\n", v->start->n == 1 ? "2 * " : "");
     put(t, "    if (n < LANES) {\n        for (int64_t i = 0; i < n; i++) {\n");
     step_body(t, o, c, "            ", "a", "0", "x[i]", "index0 + i", &names);
     put(t, "        }\n        return;\n    }\n");
-    for (int i = 0; i < o->start->n; i++) {
-        put(t, "    %s b%d[LANES];\n", ctype_c[state_type(o, i, c)], i);
-        if (takes_index(o, i)) put(t, "    int32_t c%d[LANES];\n", i);
-    }
+    for (int i = 0; i < v->start->n; i++) put(t, "    %s b%d[LANES];\n", ctype_c[state_type(v, i, c)], i);
     put(t, "    for (int l = 0; l < LANES; l++) {\n");
-    store_state(t, o, c, "        ", o->start, "b", "l", &names);
-    for (int i = 0; i < o->start->n; i++)
-        if (takes_index(o, i)) put(t, "        c%d[l] = -1;\n", i);
-    put(t, "    }\n");
-    for (int i = 0; narrow && i < o->start->n; i++) /* the loop below says b for what it works on */
-        if (takes_index(o, i)) put(t, "#define b%d c%d\n", i, i);
-    const char *index = narrow ? "(int32_t)i + l" : "index0 + i + l";
-    in_lanes = narrow;
-    put(t, "    int64_t i = 0;\n    for (; i + LANES <= n; i += LANES) {\n#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
-    step_body(t, o, c, "            ", "b", "l", "x[i + l]", index, &names);
+    store_state(t, v, c, "        ", v->start, "b", "l", &names);
+    put(t, "    }\n    int64_t i = 0;\n    for (; i + LANES <= n; i += LANES) {\n#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
+    step_body(t, v, c, "            ", "b", "l", "x[i + l]", "index0 + i + l", &names);
     put(t, "        }\n    }\n    for (int l = 0; i + l < n; l++) {\n");
-    step_body(t, o, c, "        ", "b", "l", "x[i + l]", index, &names);
-    put(t, "    }\n");
-    in_lanes = false;
-    for (int i = 0; narrow && i < o->start->n; i++)
-        if (takes_index(o, i)) put(t, "#undef b%d\n    for (int l = 0; l < LANES; l++) b%d[l] = c%d[l] < 0 ? b%d[l] : index0 + c%d[l];\n", i, i, i, i, i);
-    put(t, "    for (int w = LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
-    merge_body(t, o, c, "            ", "b", "l", "b", "l + w", &names);
-    put(t, "        }\n    {\n");
-    merge_body(t, o, c, "        ", "a", "0", "b", "0", &names);
-    put(t, "    }\n}\n");
+    step_body(t, v, c, "        ", "b", "l", "x[i + l]", "index0 + i + l", &names);
+    put(t, "    }\n    for (int w = LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
+    merge_body(t, v, c, "            ", "b", "l", "b", "l + w", &names);
+    put(t, "        }\n");
+    if (o->first) write_search(t, o, c, &names);
+    else {
+        put(t, "    {\n");
+        merge_body(t, o, c, "        ", "a", "0", "b", "0", &names);
+        put(t, "    }\n");
+    }
+    put(t, "}\n");
 }
 
 /* `rows` rows from r on into each column: the state is read and written once for all of them. */

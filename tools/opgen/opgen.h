@@ -142,6 +142,7 @@ typedef struct op {
     char *plain_type;     /* "bool" ... */
     block *body;          /* map, compose */
     block *start, *step, *merge, *finish;
+    expr *first;          /* fold: the second state is the index of the first element for which this holds with the final value, or NULL */
     char *over, *keep, *of;
     bool empty_error;
     bool rule_float, rule_sum;

@@ -333,6 +333,17 @@ static void parse_check(op *o, const char *s, place at) {
     o->checks[o->nchecks++] = (check){conditions[0], code, copy_n(rest, strlen(rest))};
 }
 
+/* first NAME : CONDITION */
+static void parse_first(op *o, const char *s, place at) {
+    char *name = word(&s);
+    s = spaces(s);
+    if (!*name || *s != ':') fail(at, "expected 'first NAME : CONDITION'");
+    if (o->kind != K_FOLD || !o->start || o->start->n != 1) fail(at, "%s: 'first' stands in a fold, after a 'start' of one variable", o->name);
+    o->first = parse_expr(spaces(s + 1), at);
+    o->start->name[1] = name, o->start->type[1] = "int64", o->start->value[1] = parse_expr("0", at);
+    o->start->n = 2;
+}
+
 static void parse_line(op *o, const char *s, place at) {
     const char *rest = s;
     if (starts(&rest, "doc")) o->doc = copy_n(rest, strlen(rest));
@@ -343,6 +354,7 @@ static void parse_line(op *o, const char *s, place at) {
     else if (starts(&rest, "start")) o->start = parse_block(rest, at);
     else if (starts(&rest, "step")) o->step = parse_block(rest, at);
     else if (starts(&rest, "merge")) o->merge = parse_block(rest, at);
+    else if (starts(&rest, "first")) parse_first(o, rest, at);
     else if (starts(&rest, "finish")) o->finish = parse_block(rest, at);
     else if (starts(&rest, "empty")) {
         if (!starts(&rest, "error")) fail(at, "expected 'empty error'");

@@ -88,8 +88,14 @@ EL double el_fmod_f64(double x, double y) {
     EL uint8_t el_signbit_##s(T x) { return __builtin_signbit(x) != 0; }                                              \
     EL T el_fmax_##s(T x, T y) { return ((y != y) | (x > y)) ? x : y; }                                               \
     EL T el_fmin_##s(T x, T y) { return ((y != y) | (x < y)) ? x : y; }                                               \
-    EL T el_max_##s(T x, T y) { return ((x != x) | (x > y)) ? x : y; }                                                \
-    EL T el_min_##s(T x, T y) { return ((x != x) | (x < y)) ? x : y; }                                                \
+    EL T el_max_##s(T x, T y) { /* a machine's maximum is the second one unless the first is larger */                 \
+        T larger = x > y ? x : y;                                                                                     \
+        return x != x ? x : larger;                                                                                   \
+    }                                                                                                                 \
+    EL T el_min_##s(T x, T y) {                                                                                       \
+        T smaller = x < y ? x : y;                                                                                    \
+        return x != x ? x : smaller;                                                                                  \
+    }                                                                                                                 \
     EL T el_ldexp_##s(T x, T y) { return x * exp2##m(y); }                                                            \
     EL T el_fma_##s(T x, T y, T z) { return fma##m(x, y, z); }                                                        \
     EL T el_remainder_##s(T x, T y) {                                                                                 \
