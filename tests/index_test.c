@@ -203,6 +203,29 @@ static void long_rows_sort_like_short_ones(void **state) {
     tpi_release(out[0]), tpi_release(out[1]), tpi_release(x);
 }
 
+/* The first of the largest, or the first NaN, wherever it stands: in lanes, behind them, in a later piece. */
+static void extremes_say_where_the_first_one_stands(void **state) {
+    (void)state;
+    const int64_t lengths[] = {1, 7, 31, 32, 33, 64, 100, 4096, 4097, 9000};
+    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
+        for (int64_t at = 0; at < lengths[n]; at += 1 + lengths[n] / 9)
+            for (int round = 0; round < 3; round++) {
+                const float least[] = {-1, -INFINITY, 5}, most[] = {2, -1, NAN};
+                tp_tensor *row = tpi_empty(TP_INTS(lengths[n]), TP_FLOAT32, cpu), *found[2];
+                assert_non_null(row);
+                float *x = (float *)row->data;
+                for (int64_t i = 0; i < lengths[n]; i++) x[i] = least[round];
+                for (int64_t i = at; i < lengths[n]; i += 1 + lengths[n] / 5) x[i] = most[round]; /* and again later */
+                assert_true(tpo_max_dim(row, 0, false, found));
+                assert_int_equal(((int64_t *)found[1]->data)[0], at);
+                assert_memory_equal(found[0]->data, &most[round], sizeof(float));
+                tpi_release(row), tpi_release(found[0]), tpi_release(found[1]);
+            }
+    tp_tensor *nothing_larger = FLOATS(TP_INTS(3), -INFINITY, -INFINITY, -INFINITY), *first = tpo_argmax(nothing_larger, 0, false);
+    expect_longs(first, TP_INTS(), (const int64_t[]){0});
+    tpi_release(nothing_larger);
+}
+
 static void unique_counts_and_inverts(void **state) {
     (void)state;
     tp_tensor *x = LONGS(TP_INTS(2, 3), 3, 1, 3, 1, 1, 2), *out[3];
@@ -333,6 +356,7 @@ int main(void) {
         TEST(long_rows_cross_chunks),
         TEST(sorting_is_stable_and_puts_nan_last),
         TEST(long_rows_sort_like_short_ones),
+        TEST(extremes_say_where_the_first_one_stands),
         TEST(unique_counts_and_inverts),
         TEST(thread_counts_do_not_show),
         TEST(edges_answer_as_pytorch_does),
