@@ -1,0 +1,18 @@
+/* Summaries under construction: what the files that make them share. A summary is a protocol buffer in the making (io/wire.h). */
+#ifndef TPI_SUMMARY_H
+#define TPI_SUMMARY_H
+#include <taper/events.h>
+#include "io/wire.h"
+
+struct tp_summary {
+    tpi_wire wire;
+};
+
+tp_summary *tpi_summary_new(void);
+tp_summary *tpi_summary_done(tp_summary *s); /* s, or NULL if memory ran out on the way; NULL stays NULL */
+
+/* A value's start: its tag is written; NULL is an error. End with tpi_wire_close(&s->wire, value). */
+bool tpi_value_open(tp_summary *s, const char *tag, size_t *value);
+/* Which plugin shows the value, and what the plugin is told. */
+void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size_t bytes, const char *display_name, const char *description);
+#endif
