@@ -38,13 +38,8 @@ static void gemm(const job *j, bool ta, bool tb, int64_t m, int64_t n, int64_t k
         tpi_gemm_f64(ta, tb, m, n, k, alpha, (const double *)a, lda, (const double *)b, ldb, add ? 1.0 : 0.0, (double *)c, ldc);
 }
 
-static double get(const job *j, const char *data, int64_t i) { return j->dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i]; }
-static void set(const job *j, char *data, int64_t i, double v) {
-    if (j->dtype == TP_FLOAT32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
-}
+static double get(const job *j, const char *data, int64_t i) { return tpi_real_get(data, j->dtype, i); }
+static void set(const job *j, char *data, int64_t i, double v) { tpi_real_set(data, j->dtype, i, v); }
 
 /* ---- Operands ---- */
 

@@ -22,13 +22,8 @@ typedef struct tap { /* one neighbour along one axis */
     double weight, slope; /* slope: the weight's derivative by the grid's coordinate */
 } tap;
 
-static double get(const job *j, const char *data, int64_t i) { return j->dtype == TP_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i]; }
-static void set(const job *j, char *data, int64_t i, double v) {
-    if (j->dtype == TP_FLOAT32)
-        ((float *)data)[i] = (float)v;
-    else
-        ((double *)data)[i] = v;
-}
+static double get(const job *j, const char *data, int64_t i) { return tpi_real_get(data, j->dtype, i); }
+static void set(const job *j, char *data, int64_t i, double v) { tpi_real_set(data, j->dtype, i, v); }
 static void add(const job *j, char *data, int64_t i, double v) {
     if (j->dtype == TP_FLOAT32)
         ((float *)data)[i] += (float)v;
