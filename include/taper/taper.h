@@ -5,6 +5,7 @@
 #include <taper/base.h>
 #include <taper/binding.h>
 #include <taper/call.h>
+#include <taper/clip.h>
 #include <taper/events.h>
 #include <taper/io.h>
 #include <taper/ops.h> /* generated from tables/ */
