@@ -5,8 +5,17 @@
  * Reading an attribute that is not in __dict__ or the class asks these three; writing one sorts it by its type. A call without hooks goes straight
  * to forward. */
 #include "tpy.h"
+#include <structmember.h>
 
-static struct { PyObject *parameters, *buffers, *modules, *non_persistent, *forward, *call_hooked, *register_parameter; } word;
+/* With members of its own the base decides the layout of all modules, so that a lazy layer, which mixes in another class, can become a plain
+ * one. */
+typedef struct module_object {
+    PyObject_HEAD
+    vectorcallfunc vectorcall; /* used by Python 3.12 and newer, whose classes inherit it */
+    PyObject *dict, *weakrefs;
+} module_object;
+
+static struct { PyObject *parameters, *buffers, *modules, *non_persistent, *forward, *call_hooked, *register_parameter, *getattr, *getattribute; } word;
 /* A module's hook dicts: with all of them empty, calling it is calling forward. */
 static const char *const hook_names[] = {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"};
 enum { HOOK_DICTS = sizeof hook_names / sizeof *hook_names };
@@ -16,9 +25,9 @@ static PyTypeObject *module_type;
 static long global_hooks; /* how many hooks hold for all modules */
 
 static PyObject *dict_of(PyObject *self) { /* borrowed */
-    PyObject **at = _PyObject_GetDictPtr(self);
-    if (at && !*at) *at = PyDict_New();
-    return at ? *at : NULL;
+    module_object *m = (module_object *)self;
+    if (!m->dict) m->dict = PyDict_New();
+    return m->dict;
 }
 
 /* One of the dicts in a module's __dict__; NULL without an exception before Module.__init__ ran. */
@@ -27,7 +36,7 @@ static PyObject *part_of(PyObject *self, PyObject *which) {
     return part && PyDict_Check(part) ? part : NULL;
 }
 
-static PyObject *module_getattr(PyObject *self, PyObject *name) { /* called for what __dict__ and the class do not have */
+static PyObject *find_part(PyObject *self, PyObject *name) {
     PyObject *const parts[] = {word.parameters, word.buffers, word.modules};
     for (int i = 0; i < 3; i++) {
         PyObject *part = part_of(self, parts[i]), *found = part ? PyDict_GetItemWithError(part, name) : NULL;
@@ -35,6 +44,29 @@ static PyObject *module_getattr(PyObject *self, PyObject *name) { /* called for 
         if (PyErr_Occurred()) return NULL;
     }
     return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", Py_TYPE(self)->tp_name, name);
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+/* Before 3.12 a class with __getattr__ pays for an exception each time that one is asked. The first such call gives the class this instead,
+ * unless it or a class between has a __getattr__ or __getattribute__ of its own; Python takes it away again when one is set later. */
+static PyObject *module_getattro(PyObject *self, PyObject *name) {
+    PyObject *found = _PyObject_GenericGetAttrWithDict(self, name, NULL, 1);
+    return found || PyErr_Occurred() ? found : find_part(self, name);
+}
+static void shorten_getattr(PyTypeObject *type) {
+    if (type->tp_getattro == module_getattro) return;
+    PyObject *own = _PyType_Lookup(type, word.getattr), *reads = _PyType_Lookup(type, word.getattribute);
+    if (own != _PyType_Lookup(module_type, word.getattr) || reads != _PyType_Lookup(&PyBaseObject_Type, word.getattribute)) return;
+    type->tp_getattro = module_getattro;
+    PyType_Modified(type);
+}
+#else
+static void shorten_getattr(PyTypeObject *type) { (void)type; }
+#endif
+
+static PyObject *module_getattr(PyObject *self, PyObject *name) { /* called for what __dict__ and the class do not have */
+    shorten_getattr(Py_TYPE(self));
+    return find_part(self, name);
 }
 
 static int forget(PyObject *self, PyObject *which, PyObject *name) {
@@ -48,7 +80,11 @@ static int forget_persistence(PyObject *self, PyObject *name) {
     return set ? (PySet_Discard(set, name) < 0 ? -1 : 0) : PyErr_Occurred() ? -1 : 0;
 }
 
-static int is_instance(PyObject *value, PyObject *type) { return type ? PyObject_IsInstance(value, type) : 0; }
+/* Parameters and buffers are tensors, whatever else their classes say. */
+static int is_instance(PyObject *value, PyObject *type) {
+    if (!type || !tpy_is_tensor(value) || (PyObject *)Py_TYPE(value) == type) return type && (PyObject *)Py_TYPE(value) == type;
+    return PyObject_IsInstance(value, type);
+}
 
 static int needs_init(PyObject *value, const char *what) {
     (void)value;
@@ -100,7 +136,7 @@ static int module_setattr(PyObject *self, PyObject *name, PyObject *value) {
     int done = replace(self, word.parameters, name, value, 0, "parameter");
     if (!done) done = replace(self, word.modules, name, value, 0, "child module");
     if (done) return done < 0 ? -1 : 0;
-    int buffer = tpy_is_tensor(value) ? is_instance(value, buffer_type) : 0;
+    int buffer = is_instance(value, buffer_type);
     if (buffer < 0) return -1;
     if (buffer) {
         PyObject *buffers = part_of(self, word.buffers), *persistent = PyObject_GetAttrString(value, "persistent");
@@ -123,30 +159,75 @@ static int has_hooks(PyObject *self) {
     }
     return 0;
 }
-static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+/* forward, or the way with hooks around it; NULL with an exception. */
+static PyObject *what_to_call(PyObject *self) {
     int hooked = has_hooks(self);
-    PyObject *function = hooked < 0 ? NULL : PyObject_GetAttr(self, hooked ? word.call_hooked : word.forward);
-    PyObject *result = function ? PyObject_Call(function, args, kwargs) : NULL;
+    return hooked < 0 ? NULL : hooked ? word.call_hooked : word.forward;
+}
+static PyObject *module_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *method = what_to_call(self);
+    if (!method) return NULL;
+    if (nargsf & PY_VECTORCALL_ARGUMENTS_OFFSET) { /* room for self in front of the arguments */
+        PyObject **all = (PyObject **)args - 1, *before = all[0];
+        all[0] = self;
+        PyObject *result = PyObject_VectorcallMethod(method, all, (size_t)PyVectorcall_NARGS(nargsf) + 1, names);
+        all[0] = before;
+        return result;
+    }
+    PyObject *function = PyObject_GetAttr(self, method), *result = function ? PyObject_Vectorcall(function, args, nargsf, names) : NULL;
     Py_XDECREF(function);
     return result;
+}
+static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+    PyObject *method = what_to_call(self), *all[5] = {self};
+    if (!method) return NULL;
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (n < 5 && (!kwargs || !PyDict_GET_SIZE(kwargs))) {
+        for (Py_ssize_t i = 0; i < n; i++) all[i + 1] = PyTuple_GET_ITEM(args, i);
+        return PyObject_VectorcallMethod(method, all, (size_t)n + 1, NULL);
+    }
+    PyObject *function = PyObject_GetAttr(self, method), *result = function ? PyObject_Call(function, args, kwargs) : NULL;
+    Py_XDECREF(function);
+    return result;
+}
+static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)args, (void)kwargs;
+    PyObject *self = type->tp_alloc(type, 0);
+    if (self) ((module_object *)self)->vectorcall = module_vectorcall;
+    return self;
+}
+static PyObject *module_getstate(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return Py_XNewRef(dict_of(self));
 }
 
 static int module_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
-    (void)arg;
+    Py_VISIT(((module_object *)self)->dict);
+    return 0;
+}
+static int module_clear(PyObject *self) {
+    Py_CLEAR(((module_object *)self)->dict);
     return 0;
 }
 static void module_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    if (((module_object *)self)->weakrefs) PyObject_ClearWeakRefs(self);
+    module_clear(self);
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-static PyMethodDef module_methods[] = {{"__getattr__", module_getattr, METH_O, NULL}, {0}};
-static PyType_Slot module_slots[] = {{Py_tp_setattro, module_setattr}, {Py_tp_call, module_call}, {Py_tp_methods, module_methods}, {Py_tp_traverse, module_traverse},
-    {Py_tp_dealloc, module_dealloc}, {Py_tp_doc, "Attributes and calls of torch.nn.Module."}, {0, NULL}};
-static PyType_Spec module_spec = {"taper._C.ModuleBase", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, module_slots};
+static PyMemberDef module_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(module_object, vectorcall), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(module_object, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(module_object, weakrefs), READONLY, NULL}, {0}};
+static PyGetSetDef module_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+static PyMethodDef module_methods[] = {{"__getattr__", module_getattr, METH_O, NULL}, {"__getstate__", module_getstate, METH_NOARGS, NULL}, {0}};
+static PyType_Slot module_slots[] = {{Py_tp_new, module_new}, {Py_tp_setattro, module_setattr}, {Py_tp_call, module_call}, {Py_tp_methods, module_methods}, {Py_tp_traverse, module_traverse},
+    {Py_tp_clear, module_clear},
+    {Py_tp_dealloc, module_dealloc}, {Py_tp_members, module_members}, {Py_tp_getset, module_properties}, {Py_tp_doc, "Attributes and calls of torch.nn.Module."}, {0, NULL}};
+static PyType_Spec module_spec = {"taper._C.ModuleBase", sizeof(module_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, module_slots};
 
 static PyObject *set_parameter_types(PyObject *module, PyObject *args) {
     (void)module;
@@ -166,7 +247,8 @@ static PyMethodDef functions[] = {{"_set_parameter_types", set_parameter_types, 
 
 int tpy_init_nn(PyObject *module) {
     static const struct { PyObject **at; const char *text; } words[] = {{&word.parameters, "_parameters"}, {&word.buffers, "_buffers"}, {&word.modules, "_modules"},
-        {&word.non_persistent, "_non_persistent_buffers_set"}, {&word.forward, "forward"}, {&word.call_hooked, "_call_with_hooks"}, {&word.register_parameter, "register_parameter"}};
+        {&word.non_persistent, "_non_persistent_buffers_set"}, {&word.forward, "forward"}, {&word.call_hooked, "_call_with_hooks"}, {&word.register_parameter, "register_parameter"},
+        {&word.getattr, "__getattr__"}, {&word.getattribute, "__getattribute__"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!(*words[i].at = PyUnicode_InternFromString(words[i].text))) return -1;
     for (int i = 0; i < HOOK_DICTS; i++)

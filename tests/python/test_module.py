@@ -6,6 +6,7 @@ import pytest
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
+from taper.nn.modules.lazy import LazyModuleMixin
 
 
 class Net(nn.Module):
@@ -132,3 +133,36 @@ def test_printing():
     (1): Linear(in_features=4, out_features=2, bias=False)
   )
 )"""
+
+
+class LazyScale(LazyModuleMixin, nn.Module):
+    """Scales each feature; how many there are, the first input tells."""
+
+    class cls_to_become(nn.Module):
+        def forward(self, x):
+            return x * self.scale
+
+    forward = cls_to_become.forward
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.UninitializedParameter()
+
+    def initialize_parameters(self, x):
+        self.scale.materialize(x.shape[-1:])
+        nn.init.constant_(self.scale, 3.0)
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_a_lazy_module_takes_its_shapes_from_the_first_input():
+    layer, other = LazyScale(), LazyScale()
+    scale = layer.scale
+    assert repr(scale) == "<UninitializedParameter>" and nn.parameter.is_lazy(layer.double().scale) and layer.scale.dtype == torch.float64
+    with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
+        scale.shape
+    with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter"):
+        scale + 1
+    assert layer(torch.ones(2, 4)).tolist() == [[3.0] * 4] * 2
+    assert layer.scale is scale and type(scale) is nn.Parameter and type(layer) is LazyScale.cls_to_become
+    other.load_state_dict(layer.state_dict())
+    assert other.scale.shape == (4,) and type(other) is LazyScale

@@ -286,14 +286,11 @@ class Module(_C.ModuleBase):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for name, parameter in self._parameters.items():
+        for parameter in self._parameters.values():
             if parameter is None:
                 continue
             with _no_grad():
                 changed = fn(parameter)
-            if isinstance(parameter, UninitializedParameter):
-                self._parameters[name] = Parameter(changed, parameter.requires_grad)
-                continue
             gradient = parameter.grad
             if changed is not parameter:
                 parameter.data = changed
