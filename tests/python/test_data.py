@@ -1,0 +1,368 @@
+"""torch.utils.data in one process: arguments, batches, orders, and loaders that go on where they stood. What orders PyTorch gives is in
+programs/data_orders.py."""
+import copy
+import itertools
+import pickle
+import random
+import subprocess
+import sys
+import warnings
+
+import pytest
+import taper as torch
+from taper.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, Sampler,
+                              SequentialSampler, StackDataset, Subset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler,
+                              default_collate, get_worker_info, random_split)
+
+
+def lists(batches):
+    return [batch.tolist() for batch in batches]
+
+
+class Row(IterableDataset):
+    """0, 1, 2, ... n - 1, or the same shuffled by Python's generator."""
+
+    def __init__(self, n, shuffled=False):
+        self.n, self.shuffled = n, shuffled
+
+    def __iter__(self):
+        order = list(range(self.n))
+        if self.shuffled:
+            random.shuffle(order)
+        yield from order
+
+    def __len__(self):
+        return self.n
+
+
+# ---- Arguments that do not go together ----
+@pytest.mark.parametrize("options, message", [
+    ({"num_workers": -1}, "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."),
+    ({"timeout": -1}, "timeout option should be non-negative"),
+    ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiprocessing"),
+    ({"num_workers": 1, "prefetch_factor": -1}, "prefetch_factor option should be non-negative"),
+    ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),
+    ({"sampler": [0], "shuffle": True}, "sampler option is mutually exclusive with shuffle"),
+    ({"batch_sampler": [[0]], "batch_size": 2}, "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"),
+    ({"batch_size": None, "drop_last": True}, "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"),
+    ({"batch_size": 0}, "batch_size should be a positive integer value, but got batch_size=0"),
+    ({"batch_size": True}, "batch_size should be a positive integer value, but got batch_size=True"),
+    ({"multiprocessing_context": "fork"}, r"multiprocessing_context can only be used with multi-process loading \(num_workers > 0\), but got num_w"),
+    ({"num_workers": 1, "multiprocessing_context": "clone"}, "multiprocessing_context option should specify a valid start method in"),
+])
+def test_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        DataLoader([1, 2], **options)
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": [0]}, {"batch_sampler": [[0]]}])
+def test_arguments_of_iterable_datasets(options):
+    name = next(iter(options))
+    with pytest.raises(ValueError, match=f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}="):
+        DataLoader(Row(3), **options)
+    DataLoader(Row(3), shuffle=False)
+
+
+def test_what_is_fixed_once_it_is_made():
+    loader = DataLoader([1, 2])
+    for name in ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"):
+        with pytest.raises(ValueError, match=f"{name} attribute should not be set after DataLoader is initialized"):
+            setattr(loader, name, None)
+    loader.num_workers = 0
+    with pytest.raises(TypeError, match="multiprocessing_context option should be a valid context object or a string"):
+        DataLoader([1], num_workers=1, multiprocessing_context=3)
+
+
+def test_errors_of_samplers_and_datasets():
+    with pytest.raises(ValueError, match="num_samples should be a positive integer value, but got num_samples=0"):
+        DataLoader([], shuffle=True)
+    with pytest.raises(TypeError, match="replacement should be a boolean value, but got replacement=3"):
+        RandomSampler([1], replacement=3)
+    with pytest.raises(ValueError, match=r"weights should be a 1d sequence but given weights have shape \(1, 2\)"):
+        WeightedRandomSampler([[1., 2.]], 1)
+    with pytest.raises(ValueError, match="drop_last should be a boolean value, but got drop_last=1"):
+        BatchSampler([1], 1, 1)
+    with pytest.raises(ValueError, match=r"Invalid rank 3, rank should be in the interval \[0, 2\]"):
+        DistributedSampler([1], 3, 3)
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
+        DistributedSampler([1])
+    with pytest.raises(AssertionError, match="Size mismatch between tensors"):
+        TensorDataset(torch.ones(2), torch.ones(3))
+    with pytest.raises(AssertionError, match="datasets should not be an empty iterable"):
+        ConcatDataset([])
+    with pytest.raises(AssertionError, match="ConcatDataset does not support IterableDataset"):
+        ConcatDataset([Row(1)])
+    with pytest.raises(ValueError, match="absolute value of index should not exceed dataset length"):
+        ConcatDataset([[1]])[-2]
+    with pytest.raises(ValueError, match="Size mismatch between datasets"):
+        StackDataset([1], [1, 2])
+    with pytest.raises(ValueError, match="Sum of input lengths does not equal the length of the input dataset!"):
+        random_split([1, 2], [1, 2])
+    with pytest.raises(NotImplementedError, match="Subclasses of Dataset should implement __getitem__"):
+        Dataset()[0]
+    with pytest.raises(TypeError, match="abstract"):
+        IterableDataset()
+    with pytest.raises(NotImplementedError, match="Half overrides __getitem__ but not __getitems__"):
+        type("Half", (Subset,), {"__getitem__": lambda self, i: None})([1], [0])
+
+
+def test_warnings():
+    with pytest.warns(UserWarning, match="'pin_memory' argument is set as true but no accelerator is found"):
+        assert lists(DataLoader([1, 2], pin_memory=True)) == [[1], [2]]
+    with pytest.warns(UserWarning, match="This DataLoader will create 1000 worker processes in total. Our suggested max number of worker"):
+        DataLoader([1], num_workers=1000)
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        assert [len(part) for part in random_split([1, 2], [0.99, 0.01])] == [2, 0]
+    row = Row(3)
+    loader = DataLoader(row)
+    assert len(loader) == 3
+    row.n = 4
+    with pytest.warns(UserWarning, match="Length of IterableDataset .* was reported to be 3"):
+        list(loader)
+
+
+def test_types_can_be_parametrised():
+    class Typed(Dataset[int]):
+        def __getitem__(self, i):
+            return i
+    assert Typed()[1] == 1 and "Dataset[int]" in repr(Dataset[int])
+    assert isinstance(DataLoader[int], type(list[int])) and isinstance(Sampler[int], type(list[int]))
+
+
+def test_samplers_of_ones_own():
+    class Odd(Sampler):
+        def __iter__(self):
+            return iter([1, 3, 5])
+
+        def __len__(self):
+            return 3
+    loader = DataLoader(range(10), batch_size=2, sampler=Odd())
+    assert lists(loader) == [[1, 3], [5]] and len(loader) == 2
+    assert lists(DataLoader(range(10), batch_size=2, sampler=iter([7, 8]))) == [[7, 8]]
+
+
+def test_the_order_and_what_follows_do_not_depend_on_collation():
+    """A row of tensors is read at once; samples that must go one by one come out the same."""
+    data = TensorDataset(torch.randn(50, 3), torch.arange(50), torch.randn(50, 2, 2))
+    for dataset in (data, Subset(data, list(range(40, 3, -2))), Subset(Subset(data, list(range(30))), [3, 1, 29])):
+        runs = []
+        for collate in (None, lambda batch: default_collate(batch)):
+            torch.manual_seed(1)
+            runs.append((list(DataLoader(dataset, batch_size=7, shuffle=True, collate_fn=collate)), torch.rand(1)))
+        (at_once, after), (one_by_one, after_too) = runs
+        assert after == after_too and len(at_once) == len(one_by_one)
+        for a, b in zip(at_once, one_by_one):
+            assert type(a) is type(b) is list
+            assert all(torch.equal(x, y) and x.dtype == y.dtype and x.stride() == y.stride() for x, y in zip(a, b))
+
+
+def test_rows_by_odd_indices():
+    data = TensorDataset(torch.arange(5))
+    assert lists(batch[0] for batch in DataLoader(data, batch_sampler=[[-1, 0], [torch.tensor(2)]])) == [[4, 0], [2]]
+    with pytest.raises(IndexError):
+        list(DataLoader(data, batch_sampler=[[5]]))
+
+
+def test_rows_that_must_go_one_by_one():
+    leaf = torch.ones(3, 2, requires_grad=True)
+    (batch,), = DataLoader(TensorDataset(leaf), batch_size=3)
+    batch.sum().backward()
+    assert leaf.grad.tolist() == [[1, 1]] * 3
+
+    class Doubled(TensorDataset):
+        def __getitem__(self, i):
+            return super().__getitem__(i)[0] * 2
+    assert lists(DataLoader(Doubled(torch.arange(3)), batch_size=3)) == [[0, 2, 4]]
+
+
+def test_many_at_once():
+    class Many(Dataset):
+        def __getitems__(self, indices):
+            return [i * 10 for i in indices]
+
+        def __len__(self):
+            return 5
+    assert lists(DataLoader(Many(), batch_size=3)) == [[0, 10, 20], [30, 40]]
+    assert lists(DataLoader(Subset(Many(), [4, 2]), batch_size=3)) == [[40, 20]]
+
+
+def test_copies_and_pickles():
+    loader = DataLoader([1, 2, 3], batch_size=2)
+    next(iter(loader))
+    for copied in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        assert lists(copied) == [[1, 2], [3]]
+    with pytest.raises(NotImplementedError):
+        pickle.dumps(iter(loader))
+    assert get_worker_info() is None
+
+
+def test_nothing_heavy_is_imported():
+    code = "import sys, taper.utils.data; print([m for m in ('multiprocessing', 'numpy', 'typing', 'inspect', 'dataclasses') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+# ---- Going on where a loader stood ----
+def orders():
+    """Loaders whose order comes from different places; each call makes it anew, as a restarted program does."""
+    class FromPython(Sampler):
+        def __iter__(self):
+            order = list(range(20))
+            random.shuffle(order)
+            return iter(order)
+    return {
+        "in order": lambda: DataLoader(range(20), batch_size=3),
+        "shuffled": lambda: DataLoader(range(20), batch_size=3, shuffle=True),
+        "own generator": lambda: DataLoader(range(20), batch_size=3, shuffle=True, generator=torch.Generator().manual_seed(3)),
+        "sampler's generator": lambda: DataLoader(range(20), batch_size=3, sampler=SubsetRandomSampler(
+            range(20), torch.Generator().manual_seed(3))),
+        "replacement": lambda: DataLoader(range(20), batch_size=3, sampler=RandomSampler(range(20), True, 100)),
+        "weighted": lambda: DataLoader(range(20), batch_size=3, sampler=WeightedRandomSampler([1.] * 20, 30)),
+        "distributed": lambda: DataLoader(range(20), batch_size=3, sampler=DistributedSampler(range(20), 2, 1)),
+        "Python's": lambda: DataLoader(range(20), batch_size=3, sampler=FromPython()),
+        "one by one": lambda: DataLoader(range(20), batch_size=None, shuffle=True),
+        "iterable": lambda: DataLoader(Row(20, True), batch_size=3),
+    }
+
+
+def epoch(loader):
+    """A training's loop: it draws numbers of its own between the batches."""
+    for batch in loader:
+        torch.rand(3)
+        random.random()
+        yield batch.tolist() if isinstance(batch, torch.Tensor) else batch
+
+
+@pytest.mark.parametrize("when", ["in the loop", "after the loop was left"])
+@pytest.mark.parametrize("name", orders())
+def test_goes_on(name, when):
+    make = orders()[name]
+
+    def begin():
+        torch.manual_seed(0)
+        random.seed(0)
+        loader = make()
+        assert len(list(loader)) >= 4
+        return loader
+    loader = begin()
+    expected = list(epoch(loader)), list(epoch(loader)), torch.rand(1).item()
+
+    loader = begin()
+    seen = []
+    for batch in epoch(loader):
+        seen.append(batch)
+        if len(seen) == 3:
+            state = loader.state_dict()
+            break
+    if when != "in the loop":
+        state = loader.state_dict()
+    stopped = pickle.dumps((state, random.getstate(), torch.get_rng_state()))
+    torch.manual_seed(99)
+    random.seed(99)
+    state, python, default = pickle.loads(stopped)
+    random.setstate(python)
+    loader = make()
+    loader.load_state_dict(state)
+    if name in ("own generator", "sampler's generator"):  # the default generator is the program's, not the loader's
+        torch.set_rng_state(default)
+    assert (seen + list(epoch(loader)), list(epoch(loader)), torch.rand(1).item()) == expected
+
+
+def test_a_loader_between_epochs():
+    def make(seed, of_loader):
+        generator = torch.Generator().manual_seed(seed)
+        if of_loader:
+            return DataLoader(range(6), batch_size=2, shuffle=True, generator=generator)
+        return DataLoader(range(6), batch_size=2, sampler=RandomSampler(range(6), generator=generator))
+    for of_loader in (True, False):
+        loader = make(1, of_loader)
+        list(loader)
+        state = loader.state_dict()
+        following = lists(loader), lists(loader)
+        again = make(2, of_loader)
+        again.load_state_dict(state)
+        assert (lists(again), lists(again)) == following
+
+
+def test_state_at_the_first_and_the_last_batch():
+    loader = DataLoader(range(4), batch_size=2, shuffle=True)
+    iterator = iter(loader)
+    at_first, first = loader.state_dict(), next(iterator)
+    last = next(iterator)
+    at_last = loader.state_dict()
+    loader.load_state_dict(at_first)
+    assert loader.state_dict() is at_first
+    assert lists(loader) == lists([first, last])
+    loader.load_state_dict(at_last)
+    assert lists(loader) == [] and len(lists(loader)) == 2
+
+
+def test_samplers_and_datasets_that_tell():
+    class Telling(Sampler):
+        def __init__(self):
+            self.at = 0
+
+        def __iter__(self):
+            while self.at < 10:
+                self.at += 1
+                yield self.at - 1
+            self.at = 0
+
+        def state_dict(self):
+            return {"at": self.at}
+
+        def load_state_dict(self, state):
+            self.at = state["at"]
+
+    class Stream(IterableDataset):
+        def __init__(self):
+            self.at, self.read = 0, 0
+
+        def __iter__(self):
+            for self.at in range(self.at + 1, 11):
+                self.read += 1
+                yield self.at
+            self.at = 0
+
+        state_dict, load_state_dict = Telling.state_dict, Telling.load_state_dict
+
+    for make in (lambda: DataLoader(range(10), batch_size=4, sampler=Telling()), lambda: DataLoader(Stream(), batch_size=4)):
+        loader = make()
+        next(iter(loader))
+        state = loader.state_dict()
+        again = make()
+        again.load_state_dict(state)
+        whole = lists(make())
+        assert lists(again) == whole[1:] and lists(again) == whole
+    stream = Stream()
+    again = DataLoader(stream, batch_size=4)
+    again.load_state_dict(state)
+    list(again)
+    assert stream.read == 6  # nothing was read twice
+
+
+def test_states_that_do_not_fit():
+    loader = DataLoader(range(10), batch_size=2)
+    for _ in itertools.islice(loader, 3):
+        pass
+    state = loader.state_dict()
+    with pytest.raises(ValueError, match="expected what DataLoader.state_dict"):
+        loader.load_state_dict({"batches": 3})
+    short = DataLoader(range(4), batch_size=2)
+    short.load_state_dict(state)
+    with pytest.raises(ValueError, match="had read 3 batches, this one has only 2"):
+        iter(short)
+    seeded = DataLoader(range(10), batch_size=2, shuffle=True, generator=torch.Generator())
+    with pytest.raises(ValueError, match="had 0 generators, this one has 1"):
+        seeded.load_state_dict(state)
+
+
+def test_a_sequential_loader_asks_for_one_seed():
+    """As in PyTorch: one number of the default generator's per epoch, shuffled or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.manual_seed(0)
+        list(DataLoader(range(3), sampler=SequentialSampler(range(3))))
+        after = torch.rand(1)
+    torch.manual_seed(0)
+    torch.empty((), dtype=torch.int64).random_()
+    assert after == torch.rand(1)
