@@ -12,6 +12,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
+find_package(PNG REQUIRED)
+find_package(JPEG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
 
@@ -20,7 +22,7 @@ add_library(taper_warnings INTERFACE)
 target_compile_options(taper_warnings INTERFACE -Wall -Wextra $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> $<$<BOOL:${TAPER_WERROR}>:-Werror>)
 
 add_library(taper_flags INTERFACE)
-target_link_libraries(taper_flags INTERFACE taper_warnings OpenMP::OpenMP_C PkgConfig::OPENBLAS ZLIB::ZLIB m ${CMAKE_DL_LIBS})
+target_link_libraries(taper_flags INTERFACE taper_warnings OpenMP::OpenMP_C PkgConfig::OPENBLAS ZLIB::ZLIB PNG::PNG JPEG::JPEG m ${CMAKE_DL_LIBS})
 # The floating-point flags free the vectoriser without changing a result: nobody reads errno or the exception flags, and
 # contraction would make results depend on the instruction set.
 target_compile_options(taper_flags INTERFACE -fno-math-errno -fno-trapping-math -ffp-contract=off -ffunction-sections -fdata-sections

@@ -8,7 +8,7 @@ bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 stand_in() { printf '#!/bin/sh\n%s\n' "$2" > "$bin/$1"; chmod +x "$bin/$1"; }
 fail() { echo "$1"; exit 1; }
-all='gcc libc6-dev cmake ninja-build pkgconf libopenblas-dev zlib1g-dev libdnnl2'
+all='gcc libc6-dev cmake ninja-build pkgconf libopenblas-dev zlib1g-dev libpng-dev libjpeg-dev libdnnl2'
 have() { stand_in dpkg-query "for p in $*; do echo \"installed \$p\"; done; echo 'config-files cmake-gone'"; }
 export PATH="$bin:$PATH"
 stand_in sudo 'exit 1'

@@ -1,12 +1,14 @@
 /* Taper: tensors, tape-based automatic differentiation and neural networks in C. This header includes all the others. */
 #ifndef TAPER_H
 #define TAPER_H
+#include <taper/audio.h>
 #include <taper/autograd.h>
 #include <taper/base.h>
 #include <taper/binding.h>
 #include <taper/call.h>
 #include <taper/clip.h>
 #include <taper/events.h>
+#include <taper/image.h>
 #include <taper/io.h>
 #include <taper/ops.h> /* generated from tables/ */
 #include <taper/print.h>
