@@ -20,7 +20,7 @@ static struct { PyObject *parameters, *buffers, *modules, *non_persistent, *forw
 static const char *const hook_names[] = {"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"};
 enum { HOOK_DICTS = sizeof hook_names / sizeof *hook_names };
 static PyObject *hook_words[HOOK_DICTS];
-static PyObject *parameter_type, *buffer_type; /* set once by Python */
+static PyObject *parameter_type, *buffer_type, *child_hooks, *buffer_hooks; /* set once by Python: two classes, two dicts */
 static PyTypeObject *module_type;
 static long global_hooks; /* how many hooks hold for all modules */
 
@@ -99,55 +99,83 @@ static int set_parameter(PyObject *self, PyObject *name, PyObject *value) {
     Py_XDECREF(done);
     return done ? 0 : -1;
 }
+
+/* What the hooks of a registration make of a value: a new reference. */
+static PyObject *registered(PyObject *hooks, PyObject *self, PyObject *name, PyObject *value) {
+    Py_INCREF(value);
+    if (!hooks || !PyDict_GET_SIZE(hooks)) return value;
+    PyObject *list = PyDict_Values(hooks);
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
+        PyObject *made = PyObject_CallFunctionObjArgs(PyList_GET_ITEM(list, i), self, name, value, NULL);
+        if (!made) return Py_DECREF(list), Py_DECREF(value), NULL;
+        if (made == Py_None) Py_DECREF(made);
+        else Py_SETREF(value, made);
+    }
+    if (!list) Py_CLEAR(value);
+    Py_XDECREF(list);
+    return value;
+}
+static int put(PyObject *part, PyObject *hooks, PyObject *self, PyObject *name, PyObject *value) {
+    PyObject *kept = registered(hooks, self, name, value);
+    int failed = kept ? PyDict_SetItem(part, name, kept) : -1;
+    Py_XDECREF(kept);
+    return failed;
+}
 static int set_child(PyObject *self, PyObject *name, PyObject *value) {
     PyObject *modules = part_of(self, word.modules);
     if (!modules) return needs_init(value, "module");
     if (forget(self, NULL, name) < 0 || forget(self, word.parameters, name) < 0 || forget(self, word.buffers, name) < 0 || forget_persistence(self, name) < 0) return -1;
-    return PyDict_SetItem(modules, name, value);
+    return put(modules, child_hooks, self, name, value);
+}
+static int set_buffer(PyObject *self, PyObject *name, PyObject *value) {
+    PyObject *buffers = part_of(self, word.buffers), *persistent = buffers ? PyObject_GetAttrString(value, "persistent") : NULL;
+    if (!buffers) return needs_init(value, "buffer");
+    PyObject *result = persistent ? PyObject_CallMethod(self, "register_buffer", "OOO", name, value, persistent) : NULL;
+    Py_XDECREF(persistent);
+    Py_XDECREF(result);
+    return result ? 0 : -1;
 }
 
-/* The name already stands in one of the dicts: only None or a value of its kind may take its place. 0: not there. */
-static int replace(PyObject *self, PyObject *which, PyObject *name, PyObject *value, int fits, const char *kind) {
-    PyObject *part = part_of(self, which);
-    int there = part ? PyDict_Contains(part, name) : 0;
-    if (there <= 0) return there;
-    if (value != Py_None && !fits) {
-        PyErr_Format(PyExc_TypeError, "cannot assign '%s' object to %s '%U' (torch.nn.%s or None required)", Py_TYPE(value)->tp_name, kind, name,
-            which == word.parameters ? "Parameter" : which == word.modules ? "Module" : "Buffer, torch.Tensor");
-        return -1;
+static int contains(PyObject *part, PyObject *name) { return part ? PyDict_Contains(part, name) : 0; }
+static int refuse(PyObject *name, PyObject *value, const char *kind, const char *expected) {
+    PyObject *module = PyImport_ImportModule("taper._toplevel"), *text = module ? PyObject_CallMethod(module, "typename", "O", value) : NULL;
+    if (text) PyErr_Format(PyExc_TypeError, "cannot assign '%U' as %s '%U' (%s or None expected)", text, kind, name, expected);
+    Py_XDECREF(module);
+    Py_XDECREF(text);
+    return -1;
+}
+static int forget_attribute(PyObject *self, PyObject *name) { /* del */
+    PyObject *const parts[] = {word.parameters, word.buffers, word.modules};
+    for (int i = 0; i < 3; i++) {
+        PyObject *part = part_of(self, parts[i]);
+        int there = contains(part, name);
+        if (there < 0) return -1;
+        if (there) return parts[i] == word.buffers && forget_persistence(self, name) < 0 ? -1 : PyDict_DelItem(part, name);
     }
-    return PyDict_SetItem(part, name, value) < 0 ? -1 : 1;
+    return PyObject_GenericSetAttr(self, name, NULL);
 }
 
+/* A name that stands in one of the dicts keeps its kind: only None or a value of that kind may take its place; a parameter may take any. */
 static int module_setattr(PyObject *self, PyObject *name, PyObject *value) {
-    if (!value) { /* del */
-        PyObject *const parts[] = {word.parameters, word.buffers, word.modules};
-        for (int i = 0; i < 3; i++) {
-            PyObject *part = part_of(self, parts[i]);
-            int there = part ? PyDict_Contains(part, name) : 0;
-            if (there < 0) return -1;
-            if (there) return parts[i] == word.buffers && forget_persistence(self, name) < 0 ? -1 : PyDict_DelItem(part, name);
-        }
-        return PyObject_GenericSetAttr(self, name, NULL);
+    if (!value) return forget_attribute(self, name);
+    PyObject *parameters = part_of(self, word.parameters), *modules = part_of(self, word.modules), *buffers = part_of(self, word.buffers);
+    int there = is_instance(value, parameter_type);
+    if (there) return there < 0 ? -1 : set_parameter(self, name, value);
+    if ((there = contains(parameters, name)) < 0) return -1;
+    if (there) {
+        if (value != Py_None) return refuse(name, value, "parameter", "torch.nn.Parameter");
+        PyObject *done = PyObject_CallMethodObjArgs(self, word.register_parameter, name, value, NULL);
+        Py_XDECREF(done);
+        return done ? 0 : -1;
     }
-    int parameter = is_instance(value, parameter_type);
-    if (parameter) return parameter < 0 ? -1 : set_parameter(self, name, value);
     if (PyObject_TypeCheck(value, module_type)) return set_child(self, name, value);
-    int done = replace(self, word.parameters, name, value, 0, "parameter");
-    if (!done) done = replace(self, word.modules, name, value, 0, "child module");
-    if (done) return done < 0 ? -1 : 0;
-    int buffer = is_instance(value, buffer_type);
-    if (buffer < 0) return -1;
-    if (buffer) {
-        PyObject *buffers = part_of(self, word.buffers), *persistent = PyObject_GetAttrString(value, "persistent");
-        if (!buffers) return Py_XDECREF(persistent), needs_init(value, "buffer");
-        PyObject *result = persistent ? PyObject_CallMethod(self, "register_buffer", "OOO", name, value, persistent) : NULL;
-        Py_XDECREF(persistent);
-        Py_XDECREF(result);
-        return result ? 0 : -1;
-    }
-    done = replace(self, word.buffers, name, value, tpy_is_tensor(value), "buffer");
-    return done ? (done < 0 ? -1 : 0) : PyObject_GenericSetAttr(self, name, value);
+    if ((there = contains(modules, name)) < 0) return -1;
+    if (there) return value == Py_None ? put(modules, child_hooks, self, name, value) : refuse(name, value, "child module", "torch.nn.Module");
+    if ((there = is_instance(value, buffer_type))) return there < 0 ? -1 : set_buffer(self, name, value);
+    if ((there = contains(buffers, name)) < 0) return -1;
+    if (!there) return PyObject_GenericSetAttr(self, name, value);
+    if (value != Py_None && !tpy_is_tensor(value)) return refuse(name, value, "buffer", "torch.nn.Buffer, torch.Tensor");
+    return put(buffers, buffer_hooks, self, name, value);
 }
 
 static int has_hooks(PyObject *self) {
@@ -231,10 +259,9 @@ static PyType_Spec module_spec = {"taper._C.ModuleBase", sizeof(module_object), 
 
 static PyObject *set_parameter_types(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *parameter, *buffer;
-    if (!PyArg_ParseTuple(args, "OO", &parameter, &buffer)) return NULL;
-    Py_XSETREF(parameter_type, Py_NewRef(parameter));
-    Py_XSETREF(buffer_type, Py_NewRef(buffer));
+    PyObject *given[4], **const kept[4] = {&parameter_type, &buffer_type, &child_hooks, &buffer_hooks};
+    if (!PyArg_ParseTuple(args, "OOO!O!", &given[0], &given[1], &PyDict_Type, &given[2], &PyDict_Type, &given[3])) return NULL;
+    for (int i = 0; i < 4; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
     Py_RETURN_NONE;
 }
 static PyObject *count_global_hooks(PyObject *module, PyObject *change) {
@@ -247,7 +274,7 @@ static PyMethodDef functions[] = {{"_set_parameter_types", set_parameter_types, 
 
 int tpy_init_nn(PyObject *module) {
     static const struct { PyObject **at; const char *text; } words[] = {{&word.parameters, "_parameters"}, {&word.buffers, "_buffers"}, {&word.modules, "_modules"},
-        {&word.non_persistent, "_non_persistent_buffers_set"}, {&word.forward, "forward"}, {&word.call_hooked, "_call_with_hooks"}, {&word.register_parameter, "register_parameter"},
+        {&word.non_persistent, "_non_persistent_buffers_set"}, {&word.forward, "forward"}, {&word.call_hooked, "_call_impl"}, {&word.register_parameter, "register_parameter"},
         {&word.getattr, "__getattr__"}, {&word.getattribute, "__getattribute__"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!(*words[i].at = PyUnicode_InternFromString(words[i].text))) return -1;

@@ -166,3 +166,180 @@ def test_a_lazy_module_takes_its_shapes_from_the_first_input():
     assert layer.scale is scale and type(scale) is nn.Parameter and type(layer) is LazyScale.cls_to_become
     other.load_state_dict(layer.state_dict())
     assert other.scale.shape == (4,) and type(other) is LazyScale
+
+
+def test_every_kind_of_forward_hook():
+    layer, seen = Net(), []
+    see = lambda name: lambda module, *rest: seen.append((name, *[type(value).__name__ for value in rest]))
+    register = torch.nn.modules.module
+    handles = [layer.register_forward_pre_hook(see("pre")), layer.register_forward_pre_hook(see("first"), prepend=True, with_kwargs=True),
+               layer.register_forward_hook(see("post")), layer.register_forward_hook(see("always"), prepend=True, with_kwargs=True, always_call=True),
+               register.register_module_forward_pre_hook(lambda module, args: seen.append("all pre") if module is layer else None),
+               register.register_module_forward_hook(lambda module, args, kwargs, output: seen.append(("all", output is None)) if module is layer else None,
+                                                     with_kwargs=True, always_call=True)]
+    layer(x=torch.ones(1, 3))
+    before = ["all pre", ("first", "tuple", "dict"), ("pre", "tuple")]
+    assert seen == before + [("all", False), ("always", "tuple", "dict", "Tensor"), ("post", "tuple", "Tensor")]
+    seen.clear()
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        layer(wrong=1)
+    assert seen == before + [("all", True), ("always", "tuple", "dict", "NoneType")]
+    for handle in handles:
+        handle.remove()
+    with layer.register_forward_pre_hook(lambda module, args, kwargs: ((args[0] * 0,), {}), with_kwargs=True):
+        assert torch.equal(layer(torch.ones(1, 3)), layer.forward(torch.zeros(1, 3)))
+    with layer.register_forward_pre_hook(lambda module, args, kwargs: 3, with_kwargs=True), pytest.raises(RuntimeError, match="must return None or a tuple"):
+        layer(torch.ones(1, 3))
+    assert not layer._forward_hooks and not layer._forward_hooks_always_called and not layer._forward_pre_hooks_with_kwargs
+
+
+class Pair(nn.Module):
+    def forward(self, a, b):
+        return a * 2, b
+
+
+def test_every_kind_of_backward_hook():
+    pair, seen = Pair(), []
+    a = torch.ones(2, requires_grad=True)
+    pair.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append((len(grad_input), grad_input[0].tolist(), grad_output[1])))
+    pair.register_full_backward_pre_hook(lambda module, grad_output: (grad_output[0] * 10, None))
+    pair(a, 3)[0].sum().backward()
+    assert seen == [(2, [20.0, 20.0], None)] and a.grad.tolist() == [20, 20]
+    pair.register_full_backward_hook(lambda module, grad_input, grad_output: (torch.zeros(2), None))
+    a.grad = None
+    pair(a, 3)[0].sum().backward()
+    assert a.grad.tolist() == [0, 0]
+    with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full"):
+        pair.register_backward_hook(lambda *args: None)
+
+    layer, seen = nn.Identity(), []
+    layer.register_full_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_input))
+    layer.weight = nn.Parameter(torch.ones(1))
+    layer.forward = lambda x: x * layer.weight
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        layer(torch.ones(1)).backward()
+    assert seen == [(None,)]
+
+    old, seen = nn.Identity(), []
+    old.forward = lambda x: x.exp() * 2
+    old.register_backward_hook(lambda module, grad_input, grad_output: seen.append(grad_input[0].item()))
+    with pytest.warns(FutureWarning, match="multiple autograd Nodes"):
+        old(torch.zeros(1, requires_grad=True)).backward()
+    assert seen == [2.0]
+
+
+def test_hooks_of_registration():
+    register, seen = torch.nn.modules.module, []
+    handles = [register.register_module_parameter_registration_hook(lambda module, name, value: seen.append(("parameter", name))),
+               register.register_module_buffer_registration_hook(lambda module, name, value: seen.append(("buffer", name))),
+               register.register_module_module_registration_hook(lambda module, name, value: seen.append(("module", name)))]
+    net = nn.Module()
+    net.w, net.child, net.b = nn.Parameter(torch.ones(1)), nn.Identity(), nn.Buffer(torch.ones(1), persistent=False)
+    net.b = torch.zeros(1)
+    net.w = net.child = None
+    for handle in handles:
+        handle.remove()
+    assert seen == [("parameter", "w"), ("module", "child"), ("buffer", "b"), ("buffer", "b"), ("module", "child")]
+    assert "b" in net._non_persistent_buffers_set
+    with register.register_module_module_registration_hook(lambda module, name, value: nn.Identity()):
+        net.other = nn.Linear(1, 1)
+    assert isinstance(net.other, nn.Identity)
+
+
+def test_what_may_take_a_names_place():
+    net = Net()
+    net.w = nn.Parameter(torch.ones(1))
+    for name, value, words in [("w", torch.ones(1), r"'torch.FloatTensor' as parameter 'w' \(torch.nn.Parameter or None expected\)"),
+                               ("w", nn.Identity(), "as parameter 'w'"), ("first", 3, r"'int' as child module 'first' \(torch.nn.Module or None expected\)"),
+                               ("scale", "x", r"'str' as buffer 'scale' \(torch.nn.Buffer, torch.Tensor or None expected\)")]:
+        with pytest.raises(TypeError, match=words):
+            setattr(net, name, value)
+    net.first = nn.Parameter(torch.ones(1))
+    assert "first" in net._parameters and "first" not in net._modules
+    for path, words in [("pn", "no attribute `pn`"), ("rest.1", "not an nn.Parameter")]:
+        with pytest.raises(AttributeError, match=words):
+            net.get_parameter(path)
+    with pytest.raises(AttributeError, match="`w` is not an nn.Module"):
+        net.set_submodule("w", nn.Identity())
+    with pytest.raises(KeyError, match='contain ".", got: a.b'):
+        net.add_module("a.b", None)
+
+
+def test_a_property_that_fails_and_a_getattr_of_its_own():
+    class Own(nn.Module):
+        @property
+        def broken(self):
+            return self.nothing
+
+        @property
+        def answer(self):
+            return 42
+
+    class Asks(Own):
+        def __getattr__(self, name):
+            return 7 if name == "seven" else super().__getattr__(name)
+
+    for net in (Own(), Asks()):
+        net.w = nn.Parameter(torch.ones(1))
+        for _ in range(3):
+            assert net.w is net._parameters["w"] and net.answer == 42
+            with pytest.raises(AttributeError, match="object has no attribute 'broken'"):
+                net.broken
+    assert Asks().seven == 7
+    Own.__getattr__ = lambda self, name: 8
+    assert Own().anything == 8
+
+
+def test_moving_keeps_gradients_the_same_objects():
+    net = Net()
+    net(torch.ones(1, 3)).sum().backward()
+    gradient = net.first.weight.grad
+    assert net.double().first.weight.grad is gradient and gradient.dtype == torch.float64
+    assert net.to("cpu", torch.float32, True).first.weight.dtype == torch.float32 and net.to(torch.ones(1, dtype=torch.bfloat16)).scale.dtype == torch.bfloat16
+    with pytest.raises(TypeError, match="only accepts floating point or complex"):
+        net.to(torch.int32)
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        net.to(foo=1)
+
+
+def count_call(module, args, output):
+    module.calls = getattr(module, "calls", 0) + 1
+
+
+def test_copies_keep_hooks_and_handles_can_be_pickled():
+    net = Net()
+    handle = net.register_forward_hook(count_call)
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        other(torch.ones(1, 3))
+        assert other.calls == 1
+    other, its_handle = pickle.loads(pickle.dumps((net, handle)))
+    its_handle.remove()
+    assert not other._forward_hooks and net._forward_hooks
+
+
+def test_parameters_in_dicts_and_lists():
+    held = nn.ParameterDict({"b": torch.ones(1), "a": torch.zeros(1)})
+    assert list(held) == ["a", "b"] and isinstance(held["a"], nn.Parameter) and list(held | {"c": torch.ones(1)}) == ["a", "b", "c"]
+    assert list(({"z": 1} | held)) == ["z", "a", "b"]
+    with pytest.raises(ValueError, match="ParameterDict update sequence element #0 has length 1; 2 is required"):
+        held.update([("x",)])
+    with pytest.raises(ValueError, match="Non-positive multiplication factor -1"):
+        nn.Sequential(nn.Identity()).__imul__(-1)
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        nn.ModuleList([nn.Identity()])["0"]
+
+
+def test_data_parallel_on_one_device_is_the_module():
+    net = nn.DataParallel(nn.Linear(2, 1))
+    assert list(net.state_dict()) == ["module.weight", "module.bias"] and net(torch.ones(3, 2)).shape == (3, 1)
+
+
+def test_a_module_that_nobody_holds_is_collected():
+    import gc
+    import weakref
+    net = Net()
+    net.itself = net
+    seen = weakref.ref(net)
+    del net
+    gc.collect()
+    assert seen() is None

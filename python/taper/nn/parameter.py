@@ -52,19 +52,24 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = _disabled_torch_function_impl
 
 
-class Buffer(Tensor, metaclass=type(Tensor)):
+class _BufferMeta(type(Tensor)):
+    """isinstance(t, Buffer) holds for tensors that were marked as buffers."""
+
+    def __instancecheck__(cls, instance):
+        if cls is Buffer:
+            return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+        return super().__instancecheck__(instance)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that becomes a buffer of the module it is assigned to."""
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
             data = _C._functions["empty"]((0,))
-        buffer = Tensor._make_subclass(cls, data, data.requires_grad)
-        buffer.persistent = persistent
-        buffer._is_buffer = True
+        buffer = data.detach().requires_grad_(data.requires_grad)
+        buffer.persistent, buffer._is_buffer = persistent, True
         return buffer
-
-    def __repr__(self):
-        return self._format("tensor")
 
     __torch_function__ = _disabled_torch_function_impl
 

@@ -1,6 +1,7 @@
 """Modules that hold others: in a row, in a list, under names; and parameters in a list or under names."""
 from collections import OrderedDict
 from itertools import chain
+from operator import index
 
 from taper._C import Tensor
 from taper.nn.modules.module import Module, _addindent
@@ -9,10 +10,25 @@ from taper.nn.parameter import Parameter
 
 def _index(count, idx):
     """A position from either end, as one from the front."""
-    idx = idx.__index__()
+    idx = index(idx)
     if not -count <= idx < count:
         raise IndexError(f"index {idx} is out of range")
     return idx % count
+
+
+def _pairs(what, pairs):
+    """The entries of a dict, or of a sequence of pairs."""
+    if not hasattr(pairs, "__iter__"):
+        raise TypeError(f"{what}.update should be called with an iterable of key/value pairs, but got {type(pairs).__name__}")
+    if hasattr(pairs, "items"):
+        return list(pairs.items())
+    what, pairs = what.replace("Parameters", "Parameter"), list(pairs)
+    for i, pair in enumerate(pairs):
+        if not hasattr(pair, "__iter__"):
+            raise TypeError(f"{what} update sequence element #{i} should be Iterable; is{type(pair).__name__}")
+        if len(pair) != 2:
+            raise ValueError(f"{what} update sequence element #{i} has length {len(pair)}; 2 is required")
+    return pairs
 
 
 class _Row(Module):
@@ -71,16 +87,20 @@ class Sequential(_Row):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return self.extend(other)
 
-    def __mul__(self, other):
+    def _check_factor(self, other):
         if not isinstance(other, int):
             raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(other)}")
         if other <= 0:
             raise ValueError(f"Non-positive multiplication factor {other} for {type(self)}")
+
+    def __mul__(self, other):
+        self._check_factor(other)
         return Sequential(*[module for _ in range(other) for module in self])
 
     __rmul__ = __mul__
 
     def __imul__(self, other):
+        self._check_factor(other)
         return self.extend([module for _ in range(other - 1) for module in list(self)])
 
     def insert(self, index, module):
@@ -203,9 +223,7 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules):
-        if not hasattr(modules, "__iter__"):
-            raise TypeError(f"ModuleDict.update should be called with an iterable of key/value pairs, but got {type(modules).__name__}")
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
+        for key, module in _pairs("ModuleDict", modules):
             self[key] = module
 
 
@@ -273,7 +291,8 @@ class ParameterDict(Module):
 
     def _attribute(self, key):
         if not isinstance(key, str):
-            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}').")
+            raise TypeError(f"Index given to ParameterDict cannot be used as a key as it is not a string (type is '{type(key).__name__}'). Open an issue on "
+                            "github if you need non-string keys.")
         return key
 
     def __getitem__(self, key):
@@ -336,9 +355,8 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters):
-        if not hasattr(parameters, "__iter__"):
-            raise TypeError(f"ParametersDict.update should be called with an iterable of key/value pairs, but got {type(parameters).__name__}")
-        for key, value in parameters.items() if hasattr(parameters, "items") else parameters:
+        pairs = _pairs("ParametersDict", parameters)
+        for key, value in sorted(pairs) if isinstance(parameters, dict) and not isinstance(parameters, OrderedDict) else pairs:
             self[key] = value
 
     def extra_repr(self):
@@ -350,6 +368,11 @@ class ParameterDict(Module):
     def __or__(self, other):
         both = self.copy()
         both.update(other)
+        return both
+
+    def __ror__(self, other):
+        both = other.copy()
+        both.update(self)
         return both
 
     def __ior__(self, other):

@@ -4,16 +4,18 @@ from collections import OrderedDict
 
 from taper import _C
 from taper._C import Tensor
+from taper._toplevel import typename
 from taper.autograd.grad_mode import no_grad as _no_grad
 from taper.nn.parameter import Buffer, Parameter, UninitializedParameter
-from taper.utils.hooks import BackwardHook, RemovableHandle
-
-_C._set_parameter_types(Parameter, Buffer)
+from taper.utils.hooks import BackwardHook, RemovableHandle, hook_node
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 _global_forward_pre_hooks, _global_forward_hooks = OrderedDict(), OrderedDict()
+_global_forward_hooks_with_kwargs, _global_forward_hooks_always_called = OrderedDict(), OrderedDict()
 _global_backward_pre_hooks, _global_backward_hooks = OrderedDict(), OrderedDict()
+_global_is_full_backward_hook = None  # True or False once there was a hook of that kind
 _global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks = OrderedDict(), OrderedDict(), OrderedDict()
+_C._set_parameter_types(Parameter, Buffer, _global_module_registration_hooks, _global_buffer_registration_hooks)
 
 
 class _GlobalHandle(RemovableHandle):
@@ -26,8 +28,8 @@ class _GlobalHandle(RemovableHandle):
         super().remove()
 
 
-def _register_global(hooks, hook):
-    handle = _GlobalHandle(hooks)
+def _register_global(hooks, hook, *options):
+    handle = _GlobalHandle(hooks, extra_dict=list(options))
     hooks[handle.id] = hook
     _C._count_global_hooks(1)
     return handle
@@ -39,19 +41,36 @@ def register_module_forward_pre_hook(hook):
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """A hook after the forward of every module."""
-    return _register_global(_global_forward_hooks, (hook, with_kwargs))
+    """A hook after the forward of every module; with always_call also when forward fails."""
+    handle = _register_global(_global_forward_hooks, hook, _global_forward_hooks_with_kwargs, _global_forward_hooks_always_called)
+    if with_kwargs:
+        _global_forward_hooks_with_kwargs[handle.id] = True
+    if always_call:
+        _global_forward_hooks_always_called[handle.id] = True
+    return handle
 
 
 def register_module_full_backward_pre_hook(hook):
+    """A hook before the backward of every module."""
     return _register_global(_global_backward_pre_hooks, hook)
 
 
-def register_module_full_backward_hook(hook):
+def _global_backward(hook, full):
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is not None and _global_is_full_backward_hook is not full:
+        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them.")
+    _global_is_full_backward_hook = full
     return _register_global(_global_backward_hooks, hook)
 
 
-register_module_backward_hook = register_module_full_backward_hook
+def register_module_full_backward_hook(hook):
+    """A hook after the backward of every module."""
+    return _global_backward(hook, True)
+
+
+def register_module_backward_hook(hook):
+    """The old form: a hook on the node that made the output of every module."""
+    return _global_backward(hook, False)
 
 
 def _register(hooks, hook):
@@ -70,6 +89,14 @@ def register_module_buffer_registration_hook(hook):
 
 def register_module_module_registration_hook(hook):
     return _register(_global_module_registration_hooks, hook)
+
+
+def _registered(hooks, module, name, value):
+    """What the hooks of a registration make of the value."""
+    for hook in hooks.values():
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
 
 
 class _IncompatibleKeys(tuple):
@@ -125,9 +152,9 @@ class Module(_C.ModuleBase):
     # ---- Registering ----
     def _check_name(self, name, kind):
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+            raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
+            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
 
@@ -139,9 +166,8 @@ class Module(_C.ModuleBase):
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute '{name}' already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
-        for hook in _global_buffer_registration_hooks.values():
-            tensor = hook(self, name, tensor) or tensor
+            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
+        tensor = _registered(_global_buffer_registration_hooks, self, name, tensor)
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -153,25 +179,22 @@ class Module(_C.ModuleBase):
         if hasattr(self, name) and name not in self._parameters:
             raise KeyError(f"attribute '{name}' already exists")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+            raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
         if param is not None and param.grad_fn:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To express '{name}' as a "
                              "function of another Tensor, compute the value in the forward() method.")
-        for hook in _global_parameter_registration_hooks.values():
-            param = hook(self, name, param) or param
-        self._parameters[name] = param
+        self._parameters[name] = None if param is None else _registered(_global_parameter_registration_hooks, self, name, param)
 
     def add_module(self, name, module):
         """Adds a child under a name."""
         if not isinstance(module, Module) and module is not None:
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         if not isinstance(name, str):
-            raise TypeError(f"module name should be a string. Got {type(name).__name__}")
+            raise TypeError(f"module name should be a string. Got {typename(name)}")
         if hasattr(self, name) and name not in self._modules:
             raise KeyError(f"attribute '{name}' already exists")
         self._check_name(name, "module")
-        for hook in _global_module_registration_hooks.values():
-            module = hook(self, name, module) or module
+        module = _registered(_global_module_registration_hooks, self, name, module)
         self._modules[name] = module
 
     register_module = add_module
@@ -195,6 +218,8 @@ class Module(_C.ModuleBase):
         parent = self.get_submodule(path)
         if strict and not hasattr(parent, name):
             raise AttributeError(f"{type(parent).__name__} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), Module):
+            raise AttributeError(f"`{name}` is not an nn.Module")
         if not isinstance(module, Module):
             raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
         setattr(parent, name, module)
@@ -204,21 +229,25 @@ class Module(_C.ModuleBase):
         module = self.get_submodule(path)
         if not hasattr(module, name):
             raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
-        if name not in module.__dict__[which]:
+        if name not in module.__dict__[which] or (module.__dict__[which][name] is None and which == "_parameters"):
             raise AttributeError(f"`{name}` is not {kind}")
         return module.__dict__[which][name]
 
     def get_parameter(self, target):
+        """The parameter at a path like 'layer1.0.conv.weight'."""
         return self._get_at(target, "an nn.Parameter", "_parameters")
 
     def get_buffer(self, target):
+        """The buffer at a path."""
         return self._get_at(target, "a buffer", "_buffers")
 
     def get_extra_state(self):
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called. Please file an issue at "
+                           "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug.")
 
     def set_extra_state(self, state):
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called. Please file an issue at "
+                           "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml to report this bug.")
 
     # ---- Walking ----
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
@@ -297,7 +326,8 @@ class Module(_C.ModuleBase):
             if gradient is not None:
                 with _no_grad():
                     moved = fn(gradient)
-                parameter.grad = moved if moved is gradient else moved.requires_grad_(gradient.requires_grad)
+                if moved is not gradient:
+                    gradient.data = moved
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -342,6 +372,12 @@ class Module(_C.ModuleBase):
 
     def xpu(self, device=None):
         return self._apply(lambda t: t.xpu(device))
+
+    def ipu(self, device=None):
+        return self._apply(lambda t: t.ipu(device))
+
+    def mtia(self, device=None):
+        return self._apply(lambda t: t.mtia(device))
 
     def to_empty(self, *, device, recurse=True):
         return self._apply(lambda t: _C._functions["empty_like"](t, device=device), recurse)
@@ -404,15 +440,20 @@ class Module(_C.ModuleBase):
 
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) once the gradients of the inputs are there; what it returns replaces grad_input."""
-        if self._is_full_backward_hook is False:
+        return self._register_backward(hook, True, prepend)
+
+    def register_backward_hook(self, hook):
+        """The old form: a hook on the node that made the output, which sees that node's gradients alone."""
+        return self._register_backward(hook, False)
+
+    def _register_backward(self, hook, full, prepend=False):
+        if self._is_full_backward_hook is not None and self._is_full_backward_hook is not full:
             raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them.")
-        self._is_full_backward_hook = True
+        self._is_full_backward_hook = full
         handle = _register(self._backward_hooks, hook)
         if prepend:
             self._backward_hooks.move_to_end(handle.id, last=False)
         return handle
-
-    register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """hook(module, grad_output) before the module's backward; what it returns replaces grad_output."""
@@ -435,32 +476,60 @@ class Module(_C.ModuleBase):
                     args = result if isinstance(result, tuple) else (result,)
         return args, kwargs
 
-    def _call_with_hooks(self, *args, **kwargs):
+    def _get_backward_hooks(self):
+        """The full backward hooks that hold for this module, and those of the old form."""
+        kinds = {True: [], False: [], None: []}
+        kinds[_global_is_full_backward_hook] += _global_backward_hooks.values()
+        kinds[self._is_full_backward_hook] += self._backward_hooks.values()
+        return kinds[True], kinds[False]
+
+    def _get_backward_pre_hooks(self):
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+
+    def _after_forward(self, key, hook, args, kwargs, result):
+        if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+    def _call_impl(self, *args, **kwargs):
+        """A call with hooks around it."""
         called = set()
         try:
             args, kwargs = self._pre_hooked(args, kwargs)
-            backward = BackwardHook.of(self, [*_global_backward_hooks.values(), *self._backward_hooks.values()],
-                                       [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()])
+            full, old = self._get_backward_hooks()
+            backward = BackwardHook.of(self, full, self._get_backward_pre_hooks())
             if backward:
                 args = backward.inputs(args)
             result = self.forward(*args, **kwargs)
-            for key, (hook, with_kwargs) in list(_global_forward_hooks.items()):
-                changed = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-                result = result if changed is None else changed
-            for key, hook in list(self._forward_hooks.items()):
+            for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
                 called.add(key)
-                changed = hook(self, args, kwargs, result) if key in self._forward_hooks_with_kwargs else hook(self, args, result)
+                changed = self._after_forward(key, hook, args, kwargs, result)
                 result = result if changed is None else changed
-            return backward.outputs(result) if backward else result
+            if backward:
+                result = backward.outputs(result)
+            if old:
+                hook_node(self, old, args, result)
+            return result
         except Exception:
-            for key, hook in list(self._forward_hooks.items()):
-                if key in self._forward_hooks_always_called and key not in called:
-                    try:
-                        hook(self, args, kwargs, None) if key in self._forward_hooks_with_kwargs else hook(self, args, None)
-                    except Exception as second:
-                        import warnings
-                        warnings.warn(f"module forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {second}")
+            self._call_always_hooks(called, args, kwargs)
             raise
+
+    _wrapped_call_impl = _call_impl
+
+    def _call_always_hooks(self, called, args, kwargs):
+        """Forward failed: the hooks that asked to be called anyway."""
+        for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
+            if key in called or (key not in _global_forward_hooks_always_called and key not in self._forward_hooks_always_called):
+                continue
+            try:
+                self._after_forward(key, hook, args, kwargs, None)
+            except Exception as second:
+                from warnings import warn
+                which = "global module" if key in _global_forward_hooks else "module"
+                warn(f"{which} forward hook with ``always_call=True`` raised an exception that was silenced as another error was raised in forward: {second}")
+
+    def compile(self, *args, **kwargs):
+        """PyTorch compiles the call; here it stays as it is."""
 
     # ---- State ----
     def register_state_dict_pre_hook(self, hook):
@@ -471,6 +540,8 @@ class Module(_C.ModuleBase):
         return _register(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook):
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via register_state_dict_post_hook")
         return _register(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook):
@@ -499,6 +570,9 @@ class Module(_C.ModuleBase):
     def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
         """Parameters and persistent buffers by path, sharing their memory."""
         if args:
+            from warnings import warn
+            warn("Positional args are being deprecated, use kwargs instead. Refer to "
+                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.", FutureWarning, stacklevel=2)
             destination, prefix, keep_vars = (list(args) + [destination, prefix, keep_vars][len(args):])[:3]
         if destination is None:
             destination = OrderedDict()
@@ -594,7 +668,8 @@ class Module(_C.ModuleBase):
             incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values")
+                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, if incompatible_keys "
+                                         "need to be modified, it should be done inplace.")
         load(self, state)
         if strict:
             if unexpected:
@@ -637,15 +712,20 @@ class Module(_C.ModuleBase):
         return sorted(name for name in set(names) if not name[0].isdigit())
 
 
-def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+def _parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None, **other):
     """to(device), to(dtype), to(device, dtype), to(tensor): which of them a call means."""
-    for arg in args:
+    fits = not other and (dtype is None or isinstance(dtype, _C.dtype))
+    for at, arg in enumerate(args):
         if isinstance(arg, _C.dtype):
             dtype = arg
-        elif isinstance(arg, bool):
+        elif isinstance(arg, bool) and at:
             non_blocking = arg
-        elif isinstance(arg, Tensor):
+        elif isinstance(arg, Tensor) and not at:
             device, dtype = arg.device, arg.dtype
         elif arg is not None:
-            device = arg
-    return device, dtype, non_blocking, memory_format
+            fits, device = fits and not at and isinstance(arg, (str, int, _C.device)), arg
+    if not fits:
+        given = [type(arg).__name__ for arg in args] + [f"{name}={type(arg).__name__}" for name, arg in {**other, "dtype": dtype}.items() if arg is not None]
+        raise TypeError(f"to() received an invalid combination of arguments - got ({', '.join(given)}), but expected a device, a dtype, a device and a dtype, "
+                        "or a Tensor, then non_blocking and copy, and memory_format by keyword")
+    return device if device is None else _C.device(device), dtype, non_blocking, memory_format
