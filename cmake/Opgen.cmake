@@ -7,6 +7,7 @@
 
 file(GLOB opgen_sources CONFIGURE_DEPENDS tools/opgen/*.c)
 file(GLOB operator_tables CONFIGURE_DEPENDS tables/operators/*.op)
+file(GLOB optimiser_tables CONFIGURE_DEPENDS tables/optimisers/*.opt)
 
 set(TAPER_OPGEN "" CACHE FILEPATH "An opgen that runs on this machine, when cross-compiling")
 if(TAPER_OPGEN)
@@ -19,14 +20,18 @@ else()
 endif()
 
 set(TAPER_GENERATED ${CMAKE_BINARY_DIR}/generated)
-set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c)
+set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c ${TAPER_GENERATED}/optimisers.c)
 set(TAPER_GENERATED_ISA)
-set(generated_headers tpi_ops.h include/taper/ops.h include/taper/ops_options.h)
+set(generated_headers tpi_ops.h tpi_optimisers.h include/taper/ops.h include/taper/ops_options.h include/taper/optimisers.h)
 foreach(table ${operator_tables})
     get_filename_component(family ${table} NAME_WE)
     list(APPEND TAPER_GENERATED_GLUE ${TAPER_GENERATED}/${family}_glue.c)
     list(APPEND TAPER_GENERATED_ISA ${TAPER_GENERATED}/${family}_kernels.isa.c)
     list(APPEND generated_headers include/taper/ops_${family}.h)
+endforeach()
+foreach(table ${optimiser_tables})
+    get_filename_component(family ${table} NAME_WE)
+    list(APPEND TAPER_GENERATED_ISA ${TAPER_GENERATED}/${family}_updates.isa.c)
 endforeach()
 list(TRANSFORM generated_headers PREPEND ${TAPER_GENERATED}/)
 
@@ -34,9 +39,10 @@ add_custom_command(
     OUTPUT ${TAPER_GENERATED}/opgen.stamp
     # Headers too: one that Ninja does not know to be generated would be seen as changed a build too late.
     BYPRODUCTS ${generated_headers} ${TAPER_GENERATED_GLUE} ${TAPER_GENERATED_ISA} ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/operators.md
-    COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables}
+        ${TAPER_GENERATED}/optimisers.md
+    COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables} ${optimiser_tables}
     COMMAND ${CMAKE_COMMAND} -E touch ${TAPER_GENERATED}/opgen.stamp
-    DEPENDS opgen ${operator_tables}
-    COMMENT "Generating code from tables/operators"
+    DEPENDS opgen ${operator_tables} ${optimiser_tables}
+    COMMENT "Generating code from tables/"
     VERBATIM)
 add_custom_target(taper_generated DEPENDS ${TAPER_GENERATED}/opgen.stamp)

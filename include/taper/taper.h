@@ -11,6 +11,7 @@
 #include <taper/image.h>
 #include <taper/io.h>
 #include <taper/ops.h> /* generated from tables/ */
+#include <taper/optim.h>
 #include <taper/print.h>
 #include <taper/random.h>
 #include <taper/tensor.h>

@@ -140,6 +140,7 @@ int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */
 int tpy_init_events(PyObject *module);   /* events.c: event and record files */
 int tpy_init_clip(PyObject *module);     /* clip.c: norms of many gradients */
+int tpy_init_optim(PyObject *module);    /* optim.c: the table of optimisers, and their step */
 int tpy_init_place(PyObject *module);    /* place.c: default device, determinism, interop threads */
 int tpy_init_media(PyObject *module);    /* media.c: images and sounds in files */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */

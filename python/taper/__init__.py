@@ -19,7 +19,7 @@ from taper import autograd, overrides  # noqa: E402,F401
 
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
-_LATER = frozenset("__config__ backends cuda fft func functional linalg nn random return_types signal special testing utils version".split())
+_LATER = frozenset("__config__ backends cuda fft func functional linalg nn optim random return_types signal special testing utils version".split())
 
 
 def __getattr__(name):

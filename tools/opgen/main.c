@@ -1,5 +1,6 @@
-/* opgen --out DIR TABLE...: compiles the operator tables into C. See opgen.h for the parts. */
+/* opgen --out DIR TABLE...: compiles the tables into C, each by the ending of its name. See opgen.h for the parts. */
 #include "header.h"
+#include "optimiser.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,18 +14,45 @@ static void make_dir(const char *path) {
     }
 }
 
+static bool ends_with(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n > m && !strcmp(path + n - m, ending);
+}
+
+static void write_all_optimisers(const char *dir, int n, char **tables) {
+    text t;
+    for (int i = 0; i < n; i++) {
+        if (!ends_with(tables[i], ".opt")) continue;
+        t = write_updates(table_name(tables[i]));
+        write_if_different(dir, format("%s_updates.isa.c", table_name(tables[i])), &t);
+    }
+    t = write_optimisers();
+    write_if_different(dir, "optimisers.c", &t);
+    t = write_optimisers_internal();
+    write_if_different(dir, "tpi_optimisers.h", &t);
+    t = write_optimisers_header();
+    write_if_different(dir, "include/taper/optimisers.h", &t);
+    t = write_optimisers_docs();
+    write_if_different(dir, "optimisers.md", &t);
+}
+
 int main(int argc, char **argv) {
     if (argc < 4 || strcmp(argv[1], "--out")) {
-        fprintf(stderr, "usage: opgen --out DIR TABLE.op...\n");
+        fprintf(stderr, "usage: opgen --out DIR TABLE...\n");
         return 2;
     }
     const char *dir = argv[2];
-    for (int i = 3; i < argc; i++) read_table(argv[i]);
+    for (int i = 3; i < argc; i++) {
+        if (ends_with(argv[i], ".op")) read_table(argv[i]);
+        if (ends_with(argv[i], ".opt")) read_optimisers(argv[i]);
+    }
     check_operators();
+    check_optimisers();
     make_dir(dir);
     make_dir(format("%s/include", dir));
     make_dir(format("%s/include/taper", dir));
     for (int i = 3; i < argc; i++) {
+        if (!ends_with(argv[i], ".op")) continue;
         char *family = table_name(argv[i]);
         text t = write_kernels(family);
         write_if_different(dir, format("%s_kernels.isa.c", family), &t);
@@ -47,5 +75,6 @@ int main(int argc, char **argv) {
     write_if_different(dir, "samples.c", &t);
     t = write_docs();
     write_if_different(dir, "operators.md", &t);
+    write_all_optimisers(dir, argc - 3, argv + 3);
     return 0;
 }

@@ -9,6 +9,7 @@
  *   tensor.c     expressions over operators (compositions and derivatives)
  *   glue.c       operators' internal functions: forward, recording, backward
  *   header.c     the public header, its C++ face, and the wrappers behind it
+ *   optimiser.c  tables/optimisers, whose stanzas and writers optimiser.h declares
  *   registry.c   boxed calls, the operator list, the docs, the tests' samples
  */
 #ifndef OPGEN_H

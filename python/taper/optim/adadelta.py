@@ -1,0 +1,4 @@
+"""torch.optim.adadelta: Adadelta, from the table."""
+from taper.optim._table import optimiser
+
+Adadelta = optimiser("Adadelta", __name__)

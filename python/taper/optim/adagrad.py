@@ -1,0 +1,4 @@
+"""torch.optim.adagrad: Adagrad, from the table."""
+from taper.optim._table import optimiser
+
+Adagrad = optimiser("Adagrad", __name__)

@@ -1,0 +1,5 @@
+"""torch.optim.adamw: AdamW, from the table."""
+from taper.optim._table import optimiser
+from taper.optim.adam import Adam
+
+AdamW = optimiser("AdamW", __name__, Adam)

@@ -1,0 +1,4 @@
+"""torch.optim.radam: RAdam, from the table."""
+from taper.optim._table import optimiser
+
+RAdam = optimiser("RAdam", __name__)

@@ -1,0 +1,4 @@
+"""torch.optim.sgd: SGD, from the table."""
+from taper.optim._table import optimiser
+
+SGD = optimiser("SGD", __name__)

@@ -1,0 +1,360 @@
+/* One step of one group. All parameters are laid end to end and cut into chunks of a fixed number of elements, which the threads take; a
+ * chunk goes through its parameters block by block. Parameter, gradient and state that lie in memory alike and hold the compute type are
+ * used where they are; others are gathered and converted. Half and bfloat16 compute in float, complex numbers as pairs of reals.
+ *
+ * An element's new value depends on its own numbers alone, so neither threads nor chunks show in the result. Everything that can fail comes
+ * before the first write. */
+#include "optim/update.h"
+#include "base/threads.h"
+#include "device/cpu/convert.h"
+#include "device/cpu/cpu.h"
+#include <math.h>
+#include <string.h>
+
+enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 16384 };
+
+typedef struct item { /* one parameter's part */
+    int64_t from;             /* where it begins when all are laid end to end */
+    int64_t numel;            /* in reals */
+    tp_dtype real;            /* the parameter's dtype, or that of its parts */
+    bool first, in_place;     /* in_place: the kernel works on the tensors' own memory */
+    tpi_update_fn fn;
+    tpi_plan *plan;           /* NULL: everything lies in memory in the same order, without holes */
+    char *data[MAX_ARGS];     /* NULL where state is not kept */
+    uint8_t dtype[MAX_ARGS];
+    double scalar[TPI_MAX_SCALARS];
+} item;
+
+typedef struct job {
+    const double *option;
+    int nargs;
+    int64_t n, total;
+    item *items;
+} job;
+
+static tp_dtype real_dtype(tp_dtype d) { return d == TP_COMPLEX64 ? TP_FLOAT32 : d == TP_COMPLEX128 ? TP_FLOAT64 : d; }
+static tp_dtype compute_dtype(tp_dtype real) { return real == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32; }
+
+/* ---- Running ------------------------------------------------------------------------------------------------------------- */
+
+static void run_in_place(const job *j, const item *it, int64_t at, int64_t n) {
+    int64_t size = tpi_dtype_bytes[it->real];
+    char *arg[MAX_ARGS];
+    for (int k = 0; k < j->nargs; k++) arg[k] = it->data[k] ? it->data[k] + at * size : NULL;
+    it->fn(n, arg, j->option, it->scalar, it->first);
+}
+
+/* Blocks through scratch memory. A plan's operands are the kept arguments in order. */
+static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
+    _Alignas(64) char block[MAX_ARGS][BLOCK * 8];
+    const int compute = (int)compute_dtype(it->real);
+    while (n > 0) {
+        int64_t m = n < BLOCK ? n : BLOCK;
+        char *arg[MAX_ARGS];
+        for (int k = 0, operand = 0; k < j->nargs; k++) {
+            arg[k] = it->data[k] ? block[k] : NULL;
+            if (!arg[k]) continue;
+            const tpi_plan *p = it->plan;
+            if (p) tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, p->data[operand], it->dtype[k], block[k], compute);
+            else TPI_ISA_PICK(tpi_convert_run)(m, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k], block[k], compute);
+            operand++;
+        }
+        it->fn(m, arg, j->option, it->scalar, it->first);
+        for (int k = 0, operand = 0; k < j->nargs; k++) {
+            if (!arg[k]) continue;
+            const tpi_plan *p = it->plan;
+            if (k != 1 && p) tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, block[k], compute, p->data[operand], it->dtype[k]);
+            else if (k != 1) TPI_ISA_PICK(tpi_convert_run)(m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
+            operand++;
+        }
+        at += m, n -= m;
+    }
+}
+
+static void run_chunk(int64_t chunk, void *context) {
+    const job *j = context;
+    int64_t at = chunk * CHUNK, end = at + CHUNK < j->total ? at + CHUNK : j->total;
+    int64_t low = 0, high = j->n - 1; /* the last item that begins at or before `at` */
+    while (low < high) {
+        int64_t middle = (low + high + 1) / 2;
+        if (j->items[middle].from <= at) low = middle;
+        else high = middle - 1;
+    }
+    for (int64_t i = low; i < j->n && at < end; i++) {
+        const item *it = &j->items[i];
+        int64_t inside = at - it->from, left = it->numel - inside, n = left < end - at ? left : end - at;
+        if (n <= 0) continue;
+        if (it->in_place) run_in_place(j, it, inside, n);
+        else run_gathered(j, it, inside, n);
+        at += n;
+    }
+}
+
+/* ---- Preparing -------------------------------------------------------------------------------------------------------------- */
+
+static bool check_param(const tp_tensor *p, const tp_tensor *g) {
+    if (!tp_dtype_is_floating(p->dtype) && !tp_dtype_is_complex(p->dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "a parameter must be floating or complex, not %s", tp_dtype_name(p->dtype));
+    if (tpi_device(p).type != TP_CPU) return tpi_refuse(TP_ERR_MISSING, "optimisers work on the CPU only so far");
+    if (!g) return true;
+    if (!tpi_same_shape(p, g)) return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s", tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(g)));
+    if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(g).type != TP_CPU)
+        return tpi_refuse(TP_ERR_RUNTIME, "a parameter of dtype %s has a gradient of dtype %s", tp_dtype_name(p->dtype), tp_dtype_name(g->dtype));
+    return true;
+}
+
+static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name, int shape) {
+    if (shape == TPI_STATE_SCALAR)
+        return (s->numel == 1 && !tp_dtype_is_complex(s->dtype)) || tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number, got shape %s", name, tpi_shape_text(tpi_shape(s)));
+    if (shape != TPI_STATE_LIKE) return true;
+    if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(s).type != TP_CPU)
+        return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name, tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(s)));
+    return true;
+}
+
+/* Do the tensors lie in memory in the same order, without holes, so that all can be walked as one run? */
+static bool lies_alike(int n, tp_tensor *const *t) {
+    if (!tpi_is_dense(t[0])) return false;
+    for (int k = 1; k < n; k++)
+        for (int d = 0; d < t[0]->ndim; d++)
+            if (t[0]->shape[d] > 1 && t[k]->strides[d] != t[0]->strides[d]) return false;
+    return true;
+}
+
+/* A complex operand's plan counts complex numbers: an innermost dimension of two reals makes it count reals. */
+static void split_complex(tpi_plan *p, int n) {
+    for (int d = p->ndim; d > 0; d--) {
+        p->shape[d] = p->shape[d - 1];
+        for (int k = 0; k < n; k++) p->stride[k][d] = p->stride[k][d - 1];
+    }
+    p->shape[0] = 2, p->ndim++, p->numel *= 2;
+    for (int k = 0; k < n; k++) {
+        p->dtype[k] = (uint8_t)real_dtype(p->dtype[k]);
+        p->stride[k][0] = tpi_dtype_bytes[p->dtype[k]];
+    }
+}
+
+/* Settles where an item's numbers are. */
+static bool place(item *it, int nargs, tp_tensor *const *arg) {
+    tp_tensor *kept[MAX_ARGS];
+    int n = 0;
+    bool complex = tp_dtype_is_complex(arg[0]->dtype);
+    it->real = real_dtype(arg[0]->dtype);
+    it->numel = arg[0]->numel * (complex ? 2 : 1);
+    bool alike = true;
+    for (int k = 0; k < nargs; k++) {
+        it->data[k] = arg[k] ? arg[k]->data : NULL;
+        if (!arg[k]) continue;
+        it->dtype[k] = (uint8_t)real_dtype(arg[k]->dtype);
+        alike = alike && it->dtype[k] == it->real;
+        kept[n++] = arg[k];
+    }
+    bool flat = lies_alike(n, kept);
+    it->in_place = flat && alike && compute_dtype(it->real) == it->real;
+    if (flat || !it->numel) return true;
+    if (complex && arg[0]->ndim == TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "a complex parameter of %d dims is more than can be updated", arg[0]->ndim);
+    it->plan = tpi_new(sizeof *it->plan);
+    if (!it->plan || !tpi_plan_make(it->plan, tpi_shape(arg[0]), 1, n, kept)) return false;
+    if (complex) split_complex(it->plan, n);
+    return true;
+}
+
+/* The scalars of one parameter from its scalar state, which is left alone. */
+static void compute_scalars(const tp_optimiser_kind *kind, const double *values, tp_tensor *const *states, double *state, double *out) {
+    bool wide = true;
+    int n = 0;
+    for (int64_t k = 0; k < kind->nstates; k++) {
+        if (kind->ops->slots[k].shape != TPI_STATE_SCALAR) continue;
+        state[n++] = tp_scalar_to_double(tpi_load_scalar(states[k]->data, states[k]->dtype));
+        wide = wide && states[k]->dtype == TP_FLOAT64;
+    }
+    if (kind->ops->scalars) kind->ops->scalars(values, state, out, wide);
+}
+
+static void store_scalars(const tp_optimiser_kind *kind, const double *values, tp_tensor *const *states) {
+    double state[TPI_MAX_SLOTS], out[TPI_MAX_SCALARS];
+    compute_scalars(kind, values, states, state, out);
+    for (int64_t k = 0, n = 0; k < kind->nstates; k++) {
+        if (kind->ops->slots[k].shape != TPI_STATE_SCALAR) continue;
+        tpi_store_scalar(states[k]->data, states[k]->dtype, tp_float(state[n++]));
+        tpi_touch(states[k]);
+    }
+}
+
+/* ---- State ------------------------------------------------------------------------------------------------------------------- */
+
+/* Does this parameter have that state? Rows and columns are a matrix's; a vector is what is none. */
+static bool needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) {
+    if (slot->flag >= 0 && !(flags >> slot->flag & 1)) return false;
+    if (slot->shape == TPI_STATE_ROWS || slot->shape == TPI_STATE_COLUMNS) return p->ndim > 1;
+    return slot->shape != TPI_STATE_VECTOR || p->ndim <= 1;
+}
+
+static tp_tensor *make_state(int shape, double start, tp_tensor *p) {
+    tp_tensor *s;
+    if (shape == TPI_STATE_SCALAR) s = tpi_empty((tp_ints){p->shape, 0}, tp_default_dtype() == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32, tpi_device(p));
+    else if (shape == TPI_STATE_ROWS || shape == TPI_STATE_COLUMNS) {
+        int64_t sizes[TP_MAX_DIMS];
+        memcpy(sizes, p->shape, (size_t)p->ndim * sizeof *sizes);
+        sizes[p->ndim - (shape == TPI_STATE_ROWS ? 1 : 2)] = 1;
+        s = tpi_empty((tp_ints){sizes, p->ndim}, p->dtype, tpi_device(p));
+    } else s = tpi_empty_like(p, p->dtype);
+    bool complex = s && tp_dtype_is_complex(s->dtype);
+    if (s && tpi_fill_data(s, complex ? tp_cplx(start, start) : tp_float(start))) return s;
+    tpi_release(s);
+    return NULL;
+}
+
+/* Makes the state that is missing. made[i]: state of parameter i that is not scalar was missing. false: nothing was made. */
+static bool make_states(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states, bool *first) {
+    const tpi_update_ops *ops = kind->ops;
+    unsigned flags = ops->flags(values);
+    double start[TPI_MAX_SLOTS];
+    ops->starts(values, start);
+    int64_t all = n * kind->nstates, nmade = 0;
+    for (int64_t i = 0; i < n; i++) {
+        first[i] = false;
+        if (grads && !grads[i]) continue;
+        for (int64_t k = 0; k < kind->nstates; k++) {
+            tp_tensor **s = &states[i * kind->nstates + k];
+            if (*s || !needs(&ops->slots[k], flags, params[i])) continue;
+            first[i] = first[i] || ops->slots[k].shape != TPI_STATE_SCALAR;
+            nmade++;
+        }
+    }
+    if (!nmade) return true;
+    tp_tensor ***made = tpi_malloc((size_t)nmade * sizeof *made);
+    if (!made) return false;
+    nmade = 0;
+    bool ok = true;
+    for (int64_t at = 0; at < all && ok; at++) {
+        int64_t i = at / kind->nstates, k = at % kind->nstates;
+        if ((grads && !grads[i]) || states[at] || !needs(&ops->slots[k], flags, params[i])) continue;
+        states[at] = make_state(ops->slots[k].shape, start[k], params[i]);
+        ok = states[at] != NULL;
+        if (ok) made[nmade++] = &states[at];
+    }
+    for (int64_t i = 0; i < nmade && !ok; i++) {
+        tpi_release(*made[i]);
+        *made[i] = NULL;
+    }
+    tpi_mfree(made);
+    return ok;
+}
+
+static void drop_states(int64_t n, tp_tensor **states, tp_tensor *const *before) {
+    for (int64_t i = 0; i < n; i++)
+        if (states[i] != before[i]) {
+            tpi_release(states[i]);
+            states[i] = NULL;
+        }
+}
+
+/* ---- A step ------------------------------------------------------------------------------------------------------------------- */
+
+static bool check_all(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states) {
+    unsigned flags = kind->ops->flags(values);
+    for (int64_t i = 0; i < n; i++) {
+        if (!params[i]) return tpi_refuse(TP_ERR_VALUE, "parameter %lld is NULL", (long long)i);
+        if (grads && !grads[i]) continue;
+        if (!check_param(params[i], grads ? grads[i] : NULL)) return false;
+        for (int64_t k = 0; k < kind->nstates; k++) {
+            tp_tensor *s = states[i * kind->nstates + k];
+            if (s && needs(&kind->ops->slots[k], flags, params[i]) && !check_state(params[i], s, kind->states[k], kind->ops->slots[k].shape)) return false;
+        }
+    }
+    return true;
+}
+
+/* What each parameter's update needs to run. */
+static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states, const bool *first) {
+    const tpi_update_ops *ops = kind->ops;
+    unsigned flags = ops->flags(j->option);
+    for (int64_t i = 0; i < n; i++) {
+        if (!grads[i]) continue;
+        item *it = &j->items[j->n++];
+        tp_tensor *const *state = states + i * kind->nstates;
+        tp_tensor *arg[MAX_ARGS] = {params[i], grads[i]};
+        int nargs = 2;
+        for (int64_t k = 0; k < kind->nstates; k++)
+            if (ops->slots[k].shape != TPI_STATE_SCALAR) arg[nargs++] = needs(&ops->slots[k], flags, params[i]) ? state[k] : NULL;
+        it->plan = NULL, it->from = j->total, it->first = first[i];
+        if (!place(it, nargs, arg)) return false;
+        it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
+        j->nargs = nargs;
+        j->total += it->numel;
+        double unused[TPI_MAX_SLOTS];
+        compute_scalars(kind, j->option, state, unused, it->scalar);
+    }
+    return true;
+}
+
+static void touch_all(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!grads[i]) continue;
+        tpi_touch(params[i]);
+        store_scalars(kind, values, states + i * kind->nstates);
+        for (int64_t k = 0; k < kind->nstates; k++) {
+            tp_tensor *s = states[i * kind->nstates + k];
+            if (s && kind->ops->slots[k].shape != TPI_STATE_SCALAR) tpi_touch(s);
+        }
+    }
+}
+
+static bool run_kernels(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states, const bool *first) {
+    size_t bytes = (size_t)n * sizeof(item);
+    job j = {.option = values, .items = tpi_alloc(bytes)};
+    if (!j.items) return false;
+    bool ok = prepare(&j, kind, n, params, grads, states, first);
+    if (ok) tpi_parallel_for(tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
+    for (int64_t i = 0; i < j.n; i++)
+        if (j.items[i].plan) tpi_delete(j.items[i].plan, sizeof(tpi_plan));
+    tpi_free(j.items, bytes);
+    return ok;
+}
+
+static bool update(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states, bool *first, tp_tensor **before) {
+    if (!check_all(kind, values, n, params, grads, states)) return false;
+    memcpy(before, states, (size_t)(n * kind->nstates) * sizeof *before);
+    if (!make_states(kind, values, n, params, grads, states, first)) return false;
+    const tpi_update u = {values, n, kind->nstates, params, grads, states};
+    bool ok = kind->ops->native ? kind->ops->native(&u) : run_kernels(kind, values, n, params, grads, states, first);
+    if (ok) touch_all(kind, values, n, params, grads, states);
+    else drop_states(n * kind->nstates, states, before);
+    return ok;
+}
+
+bool tp_optimiser_update(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states) {
+    if (!n) return true;
+    const char *outer = tpi_op_enter(kind->name);
+    size_t bytes = (size_t)n * (sizeof(bool) + (size_t)(kind->nstates + 1) * sizeof(tp_tensor *));
+    tp_tensor **before = tpi_alloc(bytes);
+    bool ok = before && update(kind, values, n, params, grads, states, (bool *)(before + n * kind->nstates), before);
+    if (before) tpi_free(before, bytes);
+    tpi_op_leave(outer);
+    return ok;
+}
+
+bool tp_optimiser_start(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor **states) {
+    const char *outer = tpi_op_enter(kind->name);
+    bool *first = tpi_malloc((size_t)n + 1);
+    bool ok = first && check_all(kind, values, n, params, NULL, states) && make_states(kind, values, n, params, NULL, states, first);
+    tpi_mfree(first);
+    tpi_op_leave(outer);
+    return ok;
+}
+
+/* ---- The table --------------------------------------------------------------------------------------------------------------------- */
+
+int64_t tp_optimiser_kind_count(void) {
+    int64_t n = 0;
+    while (tpi_optimiser_kinds[n]) n++;
+    return n;
+}
+const tp_optimiser_kind *tp_optimiser_kind_at(int64_t i) { return i >= 0 && i < tp_optimiser_kind_count() ? tpi_optimiser_kinds[i] : NULL; }
+const tp_optimiser_kind *tp_optimiser_kind_named(const char *name) {
+    for (int64_t i = 0; tpi_optimiser_kinds[i]; i++)
+        if (!strcmp(tpi_optimiser_kinds[i]->name, name)) return tpi_optimiser_kinds[i];
+    return NULL;
+}
+int64_t tp_optimiser_check(const tp_optimiser_kind *kind, const double *values) { return kind->ops->check(values); }

@@ -1,0 +1,206 @@
+/* Optimisers' stanzas: options, checks, state and the update, with every mistake named by file and line. docs/tables.md has the language. */
+#include "optimiser.h"
+#include <ctype.h>
+#include <string.h>
+
+optimiser **optimisers;
+int noptimisers;
+
+static optimiser *find_optimiser(const char *name) {
+    for (int i = 0; i < noptimisers; i++)
+        if (!strcmp(optimisers[i]->name, name)) return optimisers[i];
+    return NULL;
+}
+
+static const char *skip(const char *s) { return s + strspn(s, " \n"); }
+static char *word(const char **s) {
+    const char *p = *s = skip(*s);
+    while (isalnum((unsigned char)*p) || *p == '_') p++;
+    char *r = copy_n(*s, (size_t)(p - *s));
+    *s = skip(p);
+    return r;
+}
+static bool takes(const char **s, char c) {
+    if (*skip(*s) != c) return false;
+    *s = skip(skip(*s) + 1);
+    return true;
+}
+
+static const option *find_option(const optimiser *o, const char *name) {
+    for (int i = 0; i < o->noptions; i++)
+        if (!strcmp(o->options[i].name, name)) return &o->options[i];
+    return NULL;
+}
+
+/* NAME[: TYPE[?]] = DEFAULT [as A, B] */
+static void parse_option(optimiser *o, const char *s, place at, const char *key) {
+    if (o->noptions == 24) fail(at, "more than 24 options");
+    option *p = &o->options[o->noptions];
+    *p = (option){.name = word(&s), .keyword = o->keywords, .fixed = !strcmp(key, "fixed"), .at = o->nvalues, .count = strcmp(key, "accept") != 0};
+    if (find_option(o, p->name)) fail(at, "two options are called '%s'", p->name);
+    if (takes(&s, ':')) {
+        char *t = word(&s);
+        p->optional = takes(&s, '?');
+        p->kind = !strcmp(t, "bool") ? O_BOOL : !strcmp(t, "int") ? O_INT : !strcmp(t, "str") ? O_STRING : O_FLOAT;
+        if (p->kind == O_FLOAT && strcmp(t, "float")) fail(at, "an option is a float, int, bool or str, not '%s'", t);
+    }
+    if (!takes(&s, '=')) fail(at, "expected '= DEFAULT' after the option '%s'", p->name);
+    const char *as = strstr(s, " as ");
+    char *text = copy_n(s, as ? (size_t)(as - s) : strlen(s));
+    if (*text == '(') text = format("[%.*s]", (int)strlen(text) - 2, text + 1);
+    p->fallback = parse_expr(text, at);
+    if (p->fallback->kind == E_LIST) p->count = p->fallback->n;
+    if (p->count > 4) fail(at, "an option holds at most 4 values");
+    p->part[0] = p->name;
+    s = as ? as + 4 : "";
+    for (int i = 0; as && i < p->count; i++) {
+        p->part[i] = word(&s);
+        if (i + 1 < p->count && !takes(&s, ',')) fail(at, "%s: expected %d names after 'as'", p->name, p->count);
+    }
+    if (p->count > 1 && !as) fail(at, "%s: expected 'as' and a name for each value", p->name);
+    o->group[o->noptions++] = (int)(p - o->options);
+    o->nvalues += p->count;
+}
+
+static void parse_groups(optimiser *o, const char *s, place at) {
+    int n = 0;
+    while (*skip(s)) {
+        char *name = word(&s);
+        const option *p = find_option(o, name);
+        if (!p) fail(at, "'%s' is not an option of %s", name, o->name);
+        o->group[n++] = (int)(p - o->options);
+    }
+    if (n != o->noptions) fail(at, "%s has %d options, and %d are named here", o->name, o->noptions, n);
+}
+
+static void parse_check(optimiser *o, const char *s, place at) {
+    const char *colon = strstr(s, " : ");
+    if (!colon || o->nchecks == 12) fail(at, "expected 'check CONDITION : MESSAGE', at most 12 times");
+    o->checks[o->nchecks++] = (check){.condition = parse_expr(copy_n(s, (size_t)(colon - s)), at), .message = copy_n(colon + 3, strlen(colon + 3))};
+}
+
+static void parse_choices(optimiser *o, const char *s, place at) {
+    char *name = word(&s);
+    option *p = (option *)find_option(o, name);
+    if (!p || p->kind != O_STRING) fail(at, "'%s' is not an option of type str", name);
+    while (*s && *s != ':' && p->nchoices < 8) p->choice[p->nchoices++] = word(&s);
+    if (!takes(&s, ':')) fail(at, "expected ': MESSAGE' after the choices");
+    p->choice_message = copy_n(s, strlen(s));
+}
+
+static int find_flag(const optimiser *o, const char *name) {
+    for (int i = 0; i < o->nflags; i++)
+        if (!strcmp(o->flag[i], name)) return i;
+    return -1;
+}
+
+/* NAME [= CONDITION]: without one it is the option of that name. */
+static void parse_flag(optimiser *o, const char *s, place at) {
+    if (o->nflags == 4) fail(at, "more than 4 flags");
+    char *name = word(&s);
+    o->flag[o->nflags] = name;
+    o->flag_value[o->nflags++] = parse_expr(takes(&s, '=') ? s : name, at);
+}
+
+/* NAME[: SHAPE] = START [when FLAG] */
+static void parse_state(optimiser *o, const char *s, place at) {
+    static const char *const shapes[] = {"scalar", "like", "rows", "columns", "vector"};
+    if (o->nslots == 8) fail(at, "more than 8 state variables");
+    slot *p = &o->slots[o->nslots++];
+    *p = (slot){.name = word(&s), .shape = "scalar", .flag = -1};
+    if (takes(&s, ':')) p->shape = word(&s);
+    bool known = false;
+    for (int i = 0; i < 5; i++) known = known || !strcmp(shapes[i], p->shape);
+    if (!known || !takes(&s, '=')) fail(at, "expected 'state NAME[: like|rows|columns|vector] = START'");
+    const char *when = strstr(s, " when ");
+    p->start = parse_expr(copy_n(s, when ? (size_t)(when - s) : strlen(s)), at);
+    if (!when) return;
+    when += 6;
+    char *name = word(&when);
+    p->flag = find_flag(o, name);
+    if (p->flag < 0) fail(at, "'%s' is no flag of %s", name, o->name);
+}
+
+/* A new line separates parts, as a semicolon does. */
+static block *parse_lines(const char *s, place at) {
+    text t = {0};
+    for (; *s; s++) put(&t, *s == '\n' ? ";\n" : "%c", *s);
+    return parse_block(t.s, at);
+}
+
+static void inherit(optimiser *o, const char *s, place at) {
+    char *name = word(&s);
+    const optimiser *from = o->like = find_optimiser(name);
+    if (!from || from == o) fail(at, "'%s' is no optimiser above this one", name);
+    o->nchecks = from->nchecks, o->nflags = from->nflags, o->nslots = from->nslots, o->early = from->early;
+    memcpy(o->checks, from->checks, sizeof o->checks);
+    memcpy(o->flag, from->flag, sizeof o->flag);
+    memcpy(o->flag_value, from->flag_value, sizeof o->flag_value);
+    memcpy(o->slots, from->slots, sizeof o->slots);
+    o->scalar = from->scalar, o->update = from->update, o->native = from->native;
+}
+
+static void parse_optimiser_line(optimiser *o, const char *s, place at) {
+    char *key = word(&s);
+    if (!strcmp(key, "doc")) o->doc = copy_n(s, strlen(s));
+    else if (!strcmp(key, "like")) inherit(o, s, at);
+    else if (!strcmp(key, "option") || !strcmp(key, "fixed") || !strcmp(key, "accept")) parse_option(o, s, at, key);
+    else if (!strcmp(key, "keywords")) o->keywords = true;
+    else if (!strcmp(key, "groups")) parse_groups(o, s, at);
+    else if (!strcmp(key, "check")) parse_check(o, s, at);
+    else if (!strcmp(key, "choices")) parse_choices(o, s, at);
+    else if (!strcmp(key, "flag")) parse_flag(o, s, at);
+    else if (!strcmp(key, "early")) o->early = true;
+    else if (!strcmp(key, "state")) parse_state(o, s, at);
+    else if (!strcmp(key, "scalar")) o->scalar = parse_lines(s, at);
+    else if (!strcmp(key, "update")) o->update = parse_lines(s, at);
+    else if (!strcmp(key, "native")) o->native = word(&s);
+    else fail(at, "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, early, state, scalar, update or native", key);
+}
+
+void read_optimisers(const char *path) {
+    int n;
+    table_line *lines = read_lines(path, "optimiser", &n);
+    optimiser *o = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!lines[i].head) {
+            parse_optimiser_line(o, lines[i].text, lines[i].at);
+            continue;
+        }
+        o = need(sizeof *o);
+        const char *s = lines[i].text;
+        o->at = lines[i].at, o->family = table_name(path), o->name = word(&s);
+        if (find_optimiser(o->name)) fail(o->at, "%s is defined twice", o->name);
+        o->cname = copy_n(o->name, strlen(o->name));
+        for (char *c = o->cname; *c; c++) *c = (char)tolower((unsigned char)*c);
+        optimiser **more = need(sizeof(optimiser *) * (size_t)(noptimisers + 1));
+        if (noptimisers) memcpy(more, optimisers, sizeof(optimiser *) * (size_t)noptimisers);
+        optimisers = more;
+        optimisers[noptimisers++] = o;
+    }
+}
+
+/* A variant runs the kernels of the other, which find options by their place. */
+static void check_like(const optimiser *o) {
+    for (int i = 0; i < o->noptions; i++)
+        for (int k = 0; k < o->options[i].count; k++) {
+            const option *there = find_option(o->like, o->options[i].name);
+            if (!there || there->at != o->options[i].at || strcmp(there->part[k], o->options[i].part[k]))
+                fail(o->at, "%s: the option '%s' stands elsewhere in %s", o->name, o->options[i].name, o->like->name);
+        }
+    if (o->nvalues != o->like->nvalues) fail(o->at, "%s: expected the options of %s", o->name, o->like->name);
+}
+
+void check_optimisers(void) {
+    for (int i = 0; i < noptimisers; i++) {
+        const optimiser *o = optimisers[i];
+        if (o->like) check_like(o);
+        if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
+        if (!o->update == !o->native) fail(o->at, "%s: expected one of update and native", o->name);
+        for (int k = 0; o->native && k < o->nslots; k++)
+            if (o->slots[k].flag >= 0) fail(o->at, "%s: state of a native update is always kept", o->name);
+        for (int k = 0; o->update && k < o->nslots; k++)
+            if (strcmp(o->slots[k].shape, "like") && strcmp(o->slots[k].shape, "scalar"))
+                fail(o->at, "%s: state of shape '%s' is for native updates", o->name, o->slots[k].shape);
+    }
+}
