@@ -1,6 +1,7 @@
 /* Taper: tensors, tape-based automatic differentiation and neural networks in C. This header includes all the others. */
 #ifndef TAPER_H
 #define TAPER_H
+#include <taper/amp.h>
 #include <taper/audio.h>
 #include <taper/autograd.h>
 #include <taper/base.h>
@@ -13,6 +14,7 @@
 #include <taper/ops.h> /* generated from tables/ */
 #include <taper/optim.h>
 #include <taper/print.h>
+#include <taper/profile.h>
 #include <taper/random.h>
 #include <taper/tensor.h>
 #endif

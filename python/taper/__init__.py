@@ -19,17 +19,21 @@ from taper import autograd, overrides  # noqa: E402,F401
 
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
-_LATER = frozenset("__config__ backends cuda fft func functional linalg nn optim random return_types signal special testing utils version".split())
+_LATER = frozenset("__config__ amp backends cpu cuda fft func functional linalg nn optim random return_types signal special testing utils version".split())
+# Functions and classes that are loaded likewise: where each is.
+_FROM = {"vmap": "_vmap", **dict.fromkeys("autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype "
+                                          "get_autocast_gpu_dtype set_autocast_gpu_dtype".split(), "amp.autocast_mode")}
 
 
 def __getattr__(name):
     from importlib import import_module
     if name in _LATER:
         return import_module("taper." + name)
-    if name == "vmap":
-        return import_module("taper._vmap").vmap
+    if name in _FROM:
+        value = globals()[name] = getattr(import_module("taper." + _FROM[name]), name)
+        return value
     raise AttributeError(f"module 'torch' has no attribute '{name}'")
 
 
 def __dir__():
-    return sorted({*globals(), *_LATER, "vmap"})
+    return sorted({*globals(), *_LATER, *_FROM})

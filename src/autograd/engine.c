@@ -7,6 +7,7 @@
  * Gradients flow through slots, one per output of a node reached; a slot holds the sum of what came so far. */
 #include <string.h>
 #include <taper/autograd.h>
+#include "autograd/profile.h"
 #include "autograd/tape.h"
 
 typedef struct entry {
@@ -402,8 +403,10 @@ static bool turn(run *r, uint32_t id) {
     }
     memset(r->grad_inputs, 0, node->nedges * sizeof *r->grad_inputs);
     r->now = id;
+    const int64_t event = any && (tpi_detours & TPI_WATCHED) ? tpi_watch_begin(node->name, TP_EVENT_BACKWARD, (int64_t)node->sequence) : -1;
     bool ok = !any || (node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs));
     r->now = NO_KID;
+    if (event >= 0) tpi_watch_end(event);
     release_n(node->noutputs, grads);
     if (!r->request->retain_graph && !r->request->create_graph) tpi_node_forget(node);
     if (atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) {

@@ -5,9 +5,11 @@
  * newer to older, nothing in circles, and dropping the last result frees its graph. */
 #include <string.h>
 #include <taper/autograd.h>
+#include "autograd/profile.h"
 #include "autograd/tape.h"
 
 static TPI_THREAD_LOCAL uint64_t nodes_made;
+uint64_t tpi_next_sequence(void) { return nodes_made + 1; }
 
 /* ---- Nodes ----------------------------------------------------------------------------------------------------------- */
 

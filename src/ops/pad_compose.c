@@ -10,6 +10,16 @@ tp_tensor *tpi_compose_constant_pad_nd_backward(tp_tensor *grad, tp_ints pad) {
     return tpo_constant_pad_nd(grad, tp_ints_view(undo, pad.n), tp_int(0));
 }
 
+/* Padding with elements of the input: its shape and the amounts must fit. */
+static tp_tensor *pad_by_index(tp_tensor *input, tp_ints pad, const char *mode) {
+    int64_t n = pad.n / 2;
+    bool fits = pad.n % 2 == 0 && n >= 1 && n <= 3 && (input->ndim == n + 1 || input->ndim == n + 2);
+    if (!fits)
+        return tpi_fail(TP_ERR_MISSING, "argument 'pad': Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got input %s and %lld amounts",
+                        tpi_shape_text(tpi_shape(input)), (long long)pad.n);
+    return tpo_pad_index(input, pad, mode);
+}
+
 tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, double value) {
     if (!strcmp(mode, "constant")) {
         tp_scalar fill = value != value ? tp_int(0) : tp_dtype_is_floating((tp_dtype)input->dtype) || tp_dtype_is_complex((tp_dtype)input->dtype) ? tp_float(value) : tp_int((int64_t)value);
@@ -18,9 +28,12 @@ tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, doub
     if (value == value && value != 0)
         return tpi_fail(TP_ERR_VALUE, "argument 'value': Padding mode \"%s\" doesn't take in value argument", mode);
     int64_t n = pad.n / 2;
-    bool fits = pad.n % 2 == 0 && n >= 1 && n <= 3 && (input->ndim == n + 1 || input->ndim == n + 2);
-    if (!fits)
-        return tpi_fail(TP_ERR_MISSING, "argument 'pad': Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got input %s and %lld amounts",
-                        tpi_shape_text(tpi_shape(input)), (long long)pad.n);
-    return tpo_pad_index(input, pad, mode);
+    /* Under their own names, by which automatic mixed precision knows them. */
+    bool reflects = !strcmp(mode, "reflect"), replicates = !strcmp(mode, "replicate");
+    if (reflects && n < 3) return (n == 1 ? tpo_reflection_pad1d : tpo_reflection_pad2d)(input, pad);
+    if (replicates) return (n == 1 ? tpo_replication_pad1d : n == 2 ? tpo_replication_pad2d : tpo_replication_pad3d)(input, pad);
+    return pad_by_index(input, pad, mode);
 }
+
+tp_tensor *tpi_compose_reflection_pad(tp_tensor *self, tp_ints padding) { return pad_by_index(self, padding, "reflect"); }
+tp_tensor *tpi_compose_replication_pad(tp_tensor *self, tp_ints padding) { return pad_by_index(self, padding, "replicate"); }

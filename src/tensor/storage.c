@@ -9,6 +9,8 @@
 
 _Static_assert(sizeof(tpi_storage) <= TPI_ALIGN, "the data behind a storage's header must start on a cache line");
 
+TPI_THREAD_LOCAL int64_t tpi_storage_balance;
+
 static tpi_storage *header_new(tp_device device, size_t room) {
     tpi_storage *s = tpi_alloc(TPI_ALIGN + room);
     if (!s) return NULL;
@@ -34,10 +36,10 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     tpi_storage *s = header_new(device, inside ? lines * TPI_ALIGN : 0);
     if (!s) return NULL;
     s->bytes = bytes;
-    if (inside) return s;
+    if (inside) return tpi_storage_balance += (int64_t)bytes, s;
     s->data = tpi_device_alloc(device, bytes);
     s->capacity = bytes;
-    if (s->data) return s;
+    if (s->data) return tpi_storage_balance += (int64_t)bytes, s;
     header_free(s);
     return NULL;
 }
@@ -71,6 +73,7 @@ static bool copy_bytes(tp_device device, char *to, char *from, size_t bytes) {
 
 bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
     if (bytes <= s->capacity) {
+        if (!s->foreign) tpi_storage_balance += (int64_t)bytes - (int64_t)s->bytes;
         s->bytes = bytes;
         return true;
     }
@@ -84,6 +87,7 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
         return false;
     }
     if (!s->inside) tpi_device_free(s->device, s->data, s->capacity);
+    tpi_storage_balance += (int64_t)bytes - (int64_t)s->bytes;
     s->data = data;
     s->bytes = s->capacity = bytes;
     s->inside = false;
@@ -93,8 +97,9 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
 void tpi_storage_free(tpi_storage *s) {
     if (s->foreign) {
         if (s->release) s->release(s->context);
-    } else if (!s->inside) {
-        tpi_device_free(s->device, s->data, s->capacity);
+    } else {
+        tpi_storage_balance -= (int64_t)s->bytes;
+        if (!s->inside) tpi_device_free(s->device, s->data, s->capacity);
     }
     header_free(s);
 }

@@ -3,6 +3,9 @@
 #define TPI_STORAGE_H
 #include "tensor/tensor.h"
 
+/* Bytes of storages that this thread made, less those of storages it freed. Profiles read it. */
+extern TPI_THREAD_LOCAL int64_t tpi_storage_balance;
+
 /* Uninitialised memory of the device, one reference. NULL and an error on failure. */
 tpi_storage *tpi_storage_new(tp_device device, size_t bytes);
 /* Somebody else's memory; release(context), if given, is called once when the last reference goes. On failure it is not called. */

@@ -580,6 +580,41 @@ static void write_null_checks(text *t, const op *o, const char *failure, bool in
     }
 }
 
+/* One letter per argument, as src/amp/detour.h knows them. */
+static char *argument_letters(const op *o, bool inplace) {
+    char *letters = need((size_t)o->nargs + 1);
+    for (int i = 0; i < o->nargs; i++) {
+        type t = o->args[i].type;
+        letters[i] = t == T_OPERAND && !(inplace && i == 0) ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : '-';
+    }
+    return letters;
+}
+
+/* A call that somebody watches, or that automatic mixed precision has a say in, takes a detour: it calls itself between two calls of
+ * src/amp. `suffix` is "", "_" or "_out"; forms that write into a tensor run without casts, as they stand. What may be replaced is copied
+ * first, so that the arguments themselves stay in registers. */
+static void write_detour(text *t, const op *o, const char *suffix, const char *failure) {
+    bool functional = !*suffix, inplace = !strcmp(suffix, "_"), many = o->nresults > 1 || o->plain;
+    bool list = functional && !many && o->results[0].type == T_TENSORS;
+    const char *letters = argument_letters(o, inplace);
+    text copies = {0}, places = {0}, args = {0};
+    put(&copies, "%s", ""), put(&args, "%s", strcmp(suffix, "_out") ? "" : "out_, ");
+    for (int i = 0; i < o->nargs; i++) {
+        const char *name = o->args[i].name, *comma = i ? ", " : "";
+        if (letters[i] != '-') put(&copies, "        %s%s_ = %s;\n", letters[i] == 't' ? "tp_tensor *" : letters[i] == 'o' ? "tp_operand " : "tp_tensors ", name, name);
+        put(&places, letters[i] == '-' ? "%sNULL" : "%s&%s_", comma, name);
+        put(&args, letters[i] == '-' ? "%s%s" : "%s%s_", comma, name);
+    }
+    if (functional && many) put(&args, o->nargs ? ", out" : "out");
+    put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n", o->autocast ? "" : " & TPI_WATCHED");
+    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s};\n%s", o->name, inplace ? "_" : "", letters,
+        !o->autocast ? "NOTHING" : functional ? o->autocast : "OFF", copies.s);
+    put(t, "        tpi_detour detour;\n        const int way = tpi_detour_begin(&detour, &entry, (void *[]){%s});\n", o->nargs ? places.s : "NULL");
+    put(t, "        if (way < 0) return %s;\n        if (way > 0) {\n            %sgiven = tpo_%s%s(%s);\n", failure,
+        list ? "tp_tensors " : functional && many ? "bool " : "tp_tensor *", o->cname, suffix, args.s);
+    put(t, "            tpi_detour_end(&detour);\n            return given;\n        }\n    }\n");
+}
+
 /* What the stanza's `check` lines ask, before anything is computed. In the in-place form the first argument is a plain tensor. */
 static void write_checks(text *t, const op *o, const char *failure, bool inplace) {
     for (int i = 0; i < o->nchecks; i++) {
@@ -632,6 +667,7 @@ static void write_compose(text *t, const op *o) {
     }
     bool many = o->nresults > 1 || o->plain;
     put(t, "%s {\n", prototype(o));
+    write_detour(t, o, "", many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL");
     write_null_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
     write_checks(t, o, many ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL", false);
     put(t, "    tp_tensor *t[%d] = {NULL};\n", s.ntemps + 1);
@@ -694,6 +730,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
     bool many = o->nresults > 1, list = !o->plain && o->results[0].type == T_TENSORS;
     const char *failure = many || o->plain ? "false" : list ? "(tp_tensors){NULL, 0}" : "NULL";
     put(t, "%s {\n", prototype(o));
+    write_detour(t, o, "", failure);
     write_null_checks(t, o, failure, false);
     write_checks(t, o, failure, false);
     if (o->kind == K_COMPOSE_C && o->node && !many && !list && !o->plain) {
@@ -772,6 +809,7 @@ static void write_inplace_by_copy(text *t, const op *o, const needs *n) {
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
     put(t, "tp_tensor *tpo_%s_(%s) {\n", o->cname, parameters(o, true));
+    write_detour(t, o, "_", "NULL");
     write_null_checks(t, o, "NULL", true);
     if (o->kind == K_VIEW) {
         write_view_inplace(t, o, n);
@@ -816,6 +854,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
 
 static void write_out(text *t, const op *o) {
     put(t, "tp_tensor *tpo_%s_out(tp_tensor *out_, %s) {\n", o->cname, parameters(o, false));
+    write_detour(t, o, "_out", "NULL");
     put(t, "    if (!out_) return tpi_no_tensor(\"%s\", \"out\"), NULL;\n", o->name);
     put(t, "    tp_tensor *inputs[] = {");
     for (int i = 0; i < o->nargs; i++) {
@@ -907,7 +946,7 @@ text write_glue(const char *family) {
     text t = {0};
     put(&t, "/* Operators of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
     put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every argument */\n");
-    put(&t, "#include \"autograd/glue.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/ops_%s.h>\n\n", family);
+    put(&t, "#include \"amp/detour.h\"\n#include \"autograd/glue.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/ops_%s.h>\n\n", family);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
         if (strcmp(o->family, family)) continue;

@@ -155,6 +155,7 @@ typedef struct op {
     char *node_with;      /* and its name when the argument node_arg is given, or NULL */
     int node_arg;
     bool method, inplace, out, internal;
+    const char *autocast; /* "LOWER", "FLOAT", "PROMOTE": what automatic mixed precision does to the arguments; NULL: nothing */
     char *names;          /* PyTorch's namespaces that hold it: "torch nn.functional" */
     int ngroups;
     group groups[4];

@@ -344,6 +344,15 @@ static void parse_first(op *o, const char *s, place at) {
     o->start->n = 2;
 }
 
+/* What automatic mixed precision does to the tensor arguments. */
+static void parse_autocast(op *o, const char *s, place at) {
+    if (starts(&s, "lower")) o->autocast = "LOWER";
+    else if (starts(&s, "float")) o->autocast = "FLOAT";
+    else if (starts(&s, "promote")) o->autocast = "PROMOTE";
+    else fail(at, "expected 'lower', 'float' or 'promote', found '%s'", s);
+    if (*spaces(s)) fail(at, "expected the end of the line, found '%s'", s);
+}
+
 static void parse_line(op *o, const char *s, place at) {
     const char *rest = s;
     if (starts(&rest, "doc")) o->doc = copy_n(rest, strlen(rest));
@@ -397,11 +406,12 @@ static void parse_line(op *o, const char *s, place at) {
             else fail(at, "expected any of 'method inplace out internal', found '%s'", rest);
         }
     } else if (starts(&rest, "names")) parse_names(o, rest, at);
+    else if (starts(&rest, "autocast")) parse_autocast(o, rest, at);
     else if (starts(&rest, "check")) parse_check(o, rest, at);
     else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
     else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, node, "
-                  "forms, names, arg, cname, check, internal, sample or error", s);
+                  "forms, names, autocast, arg, cname, check, internal, sample or error", s);
 }
 
 void read_table(const char *path) {

@@ -79,3 +79,10 @@ def reset_peak_memory_stats(device=None):
 
 def ipc_collect():
     """Nothing to collect without a GPU."""
+
+
+def __getattr__(name):
+    if name == "amp":
+        from importlib import import_module
+        return import_module("taper.cuda.amp")
+    raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")

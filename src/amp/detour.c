@@ -1,0 +1,41 @@
+/* The detour of a watched or cast call: opens the profile's event, casts the arguments, and undoes both afterwards. */
+#include "amp/detour.h"
+#include "autograd/node.h"
+
+static TPI_THREAD_LOCAL const tpi_entry *straight_on; /* the entry whose next call is the one in the middle of a detour */
+
+static void watch_inputs(int64_t event, const tpi_entry *entry, void *const *args) {
+    for (int i = 0; entry->args[i]; i++) {
+        char kind = entry->args[i];
+        const tp_tensor *t = kind == 't' ? *(tp_tensor **)args[i] : kind == 'o' ? ((tp_operand *)args[i])->tensor : NULL;
+        tpi_watch_input(event, t, kind == 'l' ? args[i] : NULL);
+    }
+}
+
+int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *args) {
+    if (straight_on == entry) {
+        straight_on = NULL;
+        return 0;
+    }
+    bool watched = tpi_detours & TPI_WATCHED, casts = (tpi_detours & TPI_AUTOCASTS) && entry->cast != TPI_CAST_NOTHING;
+    *detour = (tpi_detour){.event = -1, .before = tpi_detours};
+    if (watched) {
+        detour->event = tpi_watch_begin(entry->name, TP_EVENT_OPERATOR, tpi_grad_off ? -1 : (int64_t)tpi_next_sequence());
+        watch_inputs(detour->event, entry, args);
+    }
+    if (casts) {
+        tpi_detours &= (uint8_t)~TPI_AUTOCASTS; /* what the operator is made of runs in the dtypes it was given */
+        if (entry->cast != TPI_CAST_OFF && !tpi_autocast_arguments(entry, args, &detour->casts)) {
+            tpi_detour_end(detour);
+            return -1;
+        }
+    }
+    straight_on = watched ? entry : NULL; /* not watched, the call in the middle has no reason to come here again */
+    return 1;
+}
+
+void tpi_detour_end(tpi_detour *detour) {
+    tpi_detours = (uint8_t)((tpi_detours & TPI_WATCHED) | (detour->before & TPI_AUTOCASTS));
+    if (detour->casts) tpi_autocast_release(detour->casts);
+    if (detour->event >= 0) tpi_watch_end(detour->event);
+}

@@ -1,0 +1,41 @@
+/* The detour that a call of an operator takes when somebody watches the thread or automatic mixed precision has a say in it. Generated code
+ * enters every operator like this, so that a call costs one test of a byte where neither is on:
+ *
+ *     if (tpi_detours & ...) {
+ *         int way = tpi_detour_begin(&detour, &entry, (void *[]){&self, &other});  arguments may be replaced by their casts
+ *         if (way < 0) return failure;
+ *         if (way > 0) { the same call again; tpi_detour_end(&detour); return its result; }
+ *     }
+ *
+ * The call made in between comes here a second time and goes straight on (way 0). */
+#ifndef TPI_DETOUR_H
+#define TPI_DETOUR_H
+#include "autograd/profile.h"
+
+typedef enum tpi_cast {
+    TPI_CAST_NOTHING,
+    TPI_CAST_LOWER,   /* float32 and float16 tensors to the region's dtype */
+    TPI_CAST_FLOAT,   /* 16-bit tensors to float32 */
+    TPI_CAST_PROMOTE, /* all to the widest among them */
+    TPI_CAST_OFF      /* the arguments as they are, and no casts inside either: forms that write into a tensor */
+} tpi_cast;
+
+typedef struct tpi_entry {
+    const char *name; /* the operator's, with a trailing underscore for the in-place form */
+    const char *args; /* a letter per argument: t tensor, o operand, l list of tensors, - anything else */
+    tpi_cast cast;
+} tpi_entry;
+
+typedef struct tpi_detour {
+    int64_t event;
+    struct tpi_casts *casts; /* NULL: nothing was cast */
+    uint8_t before;          /* tpi_detours */
+} tpi_detour;
+
+int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *args);
+void tpi_detour_end(tpi_detour *detour);
+
+/* autocast.c: replaces tensors among the arguments by casts that *casts holds. False: an error is pending, and nothing is held. */
+bool tpi_autocast_arguments(const tpi_entry *entry, void *const *args, struct tpi_casts **casts);
+void tpi_autocast_release(struct tpi_casts *casts);
+#endif

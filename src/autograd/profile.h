@@ -1,0 +1,18 @@
+/* Watching a thread's operators, backward nodes and named ranges: what src/amp/detour.c and the engine call. */
+#ifndef TPI_PROFILE_H
+#define TPI_PROFILE_H
+#include <taper/profile.h>
+#include "tensor/tensor.h"
+
+/* Why a call of an operator may have to leave the straight way. One byte of the thread's, so that both reasons cost one test. */
+enum { TPI_AUTOCASTS = 1, TPI_WATCHED = 2 };
+extern TPI_THREAD_LOCAL uint8_t tpi_detours;
+
+/* Opens an event under the one that is open; the name must outlive the profile. Its number, -1 where nobody watches or memory is short.
+ * It ends with tpi_watch_end, which takes what its inside left open with it. */
+int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence);
+void tpi_watch_end(int64_t event);
+/* An input of the event just opened: a tensor, a list of them (t NULL, list not NULL), or neither, for what is no tensor. */
+void tpi_watch_input(int64_t event, const tp_tensor *t, const tp_tensors *list);
+uint64_t tpi_next_sequence(void); /* of the thread's next node. node.c */
+#endif

@@ -1,0 +1,205 @@
+"""What operators give under torch.autocast("cpu"): cases, and the dtypes that PyTorch 2.15 gave for them (autocast.txt).
+
+`python autocast_cases.py` prints the table for whatever `torch` is; run under PyTorch it makes autocast.txt anew."""
+import re
+import warnings
+
+import torch
+import torch.nn.functional as F
+
+# Per case: t(...) random tensors of the dtype in question, u(...) the same always in float32, i(n, hi) whole numbers.
+CASES = """
+linear: F.linear(t(3,4), t(5,4), t(5))
+linear mixed: F.linear(t(3,4), u(5,4), u(5))
+matmul: t(3,4) @ t(4,5)
+matmul mixed: t(3,4) @ u(4,5)
+matmul vector: t(4) @ t(4)
+mm: torch.mm(t(3,4), t(4,5))
+bmm: torch.bmm(t(2,3,4), t(2,4,5))
+addmm: torch.addmm(t(3,5), t(3,4), t(4,5))
+addmm mixed: torch.addmm(u(3,5), t(3,4), u(4,5))
+addbmm: torch.addbmm(t(3,5), t(2,3,4), t(2,4,5))
+baddbmm: torch.baddbmm(t(2,3,5), t(2,3,4), t(2,4,5))
+linalg.vecdot: torch.linalg.vecdot(t(3,4), t(3,4))
+mv: torch.mv(t(3,4), t(4))
+dot: torch.dot(t(4), t(4))
+addmv: torch.addmv(t(3), t(3,4), t(4))
+addr: torch.addr(t(3,4), t(3), t(4))
+outer: torch.outer(t(3), t(4))
+einsum product: torch.einsum("ij,jk->ik", t(3,4), t(4,5))
+einsum batch: torch.einsum("bij,bjk->bik", t(2,3,4), t(2,4,5))
+einsum sum: torch.einsum("ij->i", t(3,4))
+einsum rows: torch.einsum("ij,ij->i", t(3,4), t(3,4))
+einsum mixed: torch.einsum("ij,jk->ik", t(3,4), u(4,5))
+tensordot: torch.tensordot(t(3,4), t(4,5), dims=1)
+inner: torch.inner(t(3,4), t(5,4))
+kron: torch.kron(t(2,2), t(2,2))
+chain_matmul: torch.linalg.multi_dot([t(3,4), t(4,5), t(5,2)])
+matrix_power: torch.linalg.matrix_power(t(3,3), 3)
+bilinear: F.bilinear(t(3,4), t(3,5), t(6,4,5), t(6))
+conv1d: F.conv1d(t(2,3,7), t(4,3,3), t(4))
+conv1d same: F.conv1d(t(2,3,7), t(4,3,3), t(4), padding="same")
+conv2d: F.conv2d(t(2,3,6,6), t(4,3,3,3), t(4))
+conv2d mixed: F.conv2d(t(2,3,6,6), u(4,3,3,3), u(4))
+conv2d same: F.conv2d(t(2,3,6,6), t(4,3,3,3), padding="same")
+conv3d: F.conv3d(t(1,2,4,4,4), t(3,2,2,2,2))
+conv_transpose1d: F.conv_transpose1d(t(2,3,5), t(3,4,3))
+conv_transpose2d: F.conv_transpose2d(t(2,3,5,5), t(3,4,3,3), t(4))
+conv_transpose3d: F.conv_transpose3d(t(1,2,3,3,3), t(2,3,2,2,2))
+conv_tbc: torch.conv_tbc(t(5,2,3), t(3,3,4), t(4), 1)
+prelu: F.prelu(t(3,4), t(4))
+prelu mixed: F.prelu(t(3,4), u(4))
+sdpa: F.scaled_dot_product_attention(t(2,3,5,4), t(2,3,5,4), t(2,3,5,4))
+sdpa mixed: F.scaled_dot_product_attention(t(2,3,5,4), u(2,3,5,4), u(2,3,5,4))
+sdpa mask: F.scaled_dot_product_attention(t(2,3,5,4), t(2,3,5,4), t(2,3,5,4), torch.ones(5, 5, dtype=torch.bool))
+cat: torch.cat([t(2,3), t(2,3)])
+cat mixed: torch.cat([t(2,3), u(2,3)])
+stack: torch.stack([t(2,3), t(2,3)])
+stack mixed: torch.stack([t(2,3), u(2,3)])
+index_copy: torch.index_copy(t(3,4), 0, i(2,3), t(2,4))
+index_copy mixed: torch.index_copy(t(3,4), 0, i(2,3), u(2,4))
+hstack: torch.hstack([t(3), u(3)])
+vstack: torch.vstack([t(3), u(3)])
+cross_entropy: F.cross_entropy(t(4,3), i(4,3))
+cross_entropy weight: F.cross_entropy(t(4,3), i(4,3), weight=u(3).abs())
+cross_entropy probabilities: F.cross_entropy(t(4,3), t(4,3).softmax(-1))
+nll_loss: F.nll_loss(t(4,3), i(4,3))
+nll_loss 2d: F.nll_loss(t(2,3,4,4), i(32,3).view(2,4,4))
+mse_loss: F.mse_loss(t(4,3), t(4,3))
+mse_loss mixed: F.mse_loss(t(4,3), u(4,3))
+l1_loss: F.l1_loss(t(4,3), t(4,3))
+smooth_l1_loss: F.smooth_l1_loss(t(4,3), t(4,3))
+huber_loss: F.huber_loss(t(4,3), t(4,3))
+kl_div: F.kl_div(t(4,3), t(4,3), reduction="batchmean")
+bce: F.binary_cross_entropy(t(4,3).sigmoid(), t(4,3).sigmoid())
+bce logits: F.binary_cross_entropy_with_logits(t(4,3), t(4,3).sigmoid())
+bce logits mixed: F.binary_cross_entropy_with_logits(t(4,3), u(4,3).sigmoid(), pos_weight=u(3).abs())
+poisson_nll_loss: F.poisson_nll_loss(t(4,3), t(4,3))
+gaussian_nll_loss: F.gaussian_nll_loss(t(4,3), t(4,3), t(4,3).abs())
+soft_margin_loss: F.soft_margin_loss(t(4,3), t(4,3).sign())
+hinge_embedding_loss: F.hinge_embedding_loss(t(4,3), t(4,3).sign())
+margin_ranking_loss: F.margin_ranking_loss(t(4), t(4), t(4).sign())
+cosine_embedding_loss: F.cosine_embedding_loss(t(4,3), t(4,3), t(4).sign())
+triplet_margin_loss: F.triplet_margin_loss(t(4,3), t(4,3), t(4,3))
+multi_margin_loss: F.multi_margin_loss(t(4,3), i(4,3))
+multilabel_margin_loss: F.multilabel_margin_loss(t(4,3), i(12,3).view(4,3))
+multilabel_soft_margin_loss: F.multilabel_soft_margin_loss(t(4,3), t(4,3).sigmoid())
+ctc_loss: F.ctc_loss(t(6,2,4).log_softmax(-1), i(4,3).view(2,2) + 1, torch.tensor([6,6]), torch.tensor([2,2]))
+cosine_similarity: F.cosine_similarity(t(4,3), t(4,3))
+pairwise_distance: F.pairwise_distance(t(4,3), t(4,3))
+cdist: torch.cdist(t(4,3), t(5,3))
+avg_pool3d: F.avg_pool3d(t(1,2,4,4,4), 2)
+max_pool3d: F.max_pool3d(t(1,2,4,4,4), 2)
+adaptive_avg_pool3d: F.adaptive_avg_pool3d(t(1,2,4,4,4), 2)
+adaptive_max_pool3d: F.adaptive_max_pool3d(t(1,2,4,4,4), 2)
+avg_pool2d: F.avg_pool2d(t(1,2,4,4), 2)
+max_pool2d: F.max_pool2d(t(1,2,4,4), 2)
+adaptive_avg_pool2d: F.adaptive_avg_pool2d(t(1,2,4,4), 2)
+max_unpool2d: F.max_unpool2d(t(1,1,2,2), torch.tensor([[[[0,2],[8,10]]]]), 2)
+fractional_max_pool2d: F.fractional_max_pool2d(t(1,2,6,6), 2, output_size=3)
+grid_sample: F.grid_sample(t(1,2,4,4), t(1,3,3,2).tanh(), align_corners=False)
+interpolate: F.interpolate(t(1,2,4,4), scale_factor=2)
+interpolate bilinear: F.interpolate(t(1,2,4,4), scale_factor=2, mode="bilinear")
+pad reflect: F.pad(t(1,2,4,4), (1,1,1,1), mode="reflect")
+pad replicate: F.pad(t(1,2,4,4), (1,1,1,1), mode="replicate")
+pad constant: F.pad(t(1,2,4,4), (1,1,1,1))
+pad reflect 1d: F.pad(t(1,2,4), (1,1), mode="reflect")
+fft: torch.fft.fft(t(8))
+rfft: torch.fft.rfft(t(8))
+irfft: torch.fft.irfft(torch.complex(u(5), u(5)))
+fft2: torch.fft.fft2(t(4,4))
+stft: torch.stft(t(32), 8, window=torch.ones(8), return_complex=True)
+trace: torch.trace(t(3,3))
+prod: torch.prod(t(3,4))
+prod dim: torch.prod(t(3,4), 0)
+quantile: torch.quantile(t(10), 0.3)
+nanquantile: torch.nanquantile(t(10), 0.3)
+polar: torch.polar(t(4).abs(), t(4))
+view_as_complex: torch.view_as_complex(t(3,2))
+inverse: torch.inverse(s(3))
+linalg.inv: torch.linalg.inv(s(3))
+linalg.solve: torch.linalg.solve(s(3), t(3,2))
+linalg.cholesky: torch.linalg.cholesky(s(3))
+linalg.qr: torch.linalg.qr(t(3,3))
+linalg.svd: torch.linalg.svd(t(3,3))
+linalg.svdvals: torch.linalg.svdvals(t(3,3))
+linalg.eigh: torch.linalg.eigh(s(3))
+linalg.eigvals: torch.linalg.eigvals(s(3))
+linalg.lstsq: torch.linalg.lstsq(s(3), t(3,2)).solution
+linalg.matrix_rank: torch.linalg.matrix_rank(s(3))
+linalg.cond: torch.linalg.cond(s(3))
+linalg.det: torch.linalg.det(s(3))
+linalg.norm: torch.linalg.norm(t(3,3))
+linalg.tensorinv: torch.linalg.tensorinv(s(4).view(4,2,2), ind=1)
+pinverse: torch.pinverse(s(3))
+svd: torch.svd(t(3,3))
+cholesky_solve: torch.cholesky_solve(t(3,2), s(3))
+cholesky_inverse: torch.cholesky_inverse(s(3))
+triangular_solve: torch.triangular_solve(t(3,2), s(3))
+add: t(3) + t(3)
+add mixed: t(3) + u(3)
+mul number: t(3) * 2.5
+pow: t(3).abs() ** 1.5
+exp: t(3).exp()
+sum: t(3,4).sum()
+mean: t(3,4).mean()
+var: t(3,4).var()
+norm: t(3,4).norm()
+cumsum: t(3,4).cumsum(0)
+softmax: t(3,4).softmax(-1)
+log_softmax: t(3,4).log_softmax(-1)
+relu: F.relu(t(3,4))
+gelu: F.gelu(t(3,4))
+layer_norm: F.layer_norm(t(3,4), (4,), u(4), u(4))
+group_norm: F.group_norm(t(2,4,3), 2, u(4), u(4))
+batch_norm: F.batch_norm(t(3,4,5), torch.zeros(4), torch.ones(4), u(4), u(4), training=True)
+instance_norm: F.instance_norm(t(2,4,5))
+rms_norm: F.rms_norm(t(3,4), (4,), t(4))
+embedding: F.embedding(i(3,5), t(5,4))
+dropout: F.dropout(t(3,4), 0.5)
+one step of a composition: F.relu(F.linear(t(3,4), t(5,4))).sum()
+addmm in place: t(3,5).addmm_(t(3,4), t(4,5))
+mm out: torch.mm(t(3,4), t(4,5), out=torch.empty(3, 5, dtype=d))
+rnn_tanh_cell: torch.rnn_tanh_cell(t(2,3), t(2,4), t(4,3), t(4,4), t(4), t(4))
+gru_cell: torch.gru_cell(t(2,3), t(2,4), t(12,3), t(12,4), t(12), t(12))
+lstm_cell: torch.lstm_cell(t(2,3), [t(2,4), t(2,4)], t(16,3), t(16,4), t(16), t(16))
+gru: torch.gru(t(5,2,3), t(1,2,4), [t(12,3), t(12,4), t(12), t(12)], True, 1, 0.0, False, False, False)
+rnn_tanh: torch.rnn_tanh(t(5,2,3), t(1,2,4), [t(4,3), t(4,4), t(4), t(4)], True, 1, 0.0, False, False, False)
+"""
+INPUTS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def cases():
+    for line in CASES.strip().splitlines():
+        name, _, code = line.partition(": ")
+        yield name, code
+
+
+def dtypes_of(value):
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype).replace("torch.", "")
+    return "(" + ", ".join(dtypes_of(v) for v in value) + ")"
+
+
+def given(code, dtype, lower=torch.bfloat16):
+    """The dtypes of a case's result under autocast, or the error's type."""
+    names = {"torch": torch, "F": F, "d": dtype, "t": lambda *n: torch.randn(*n).to(dtype), "u": lambda *n: torch.randn(*n),
+             "i": lambda n, hi: torch.arange(n) % hi, "s": lambda n: (torch.eye(n) * 3 + 1).to(dtype)}
+    torch.manual_seed(0)
+    try:
+        with warnings.catch_warnings(), torch.autocast("cpu", lower):
+            warnings.simplefilter("ignore")
+            return dtypes_of(eval(code, names))
+    except (RuntimeError, NotImplementedError):
+        return "refused"
+
+
+def table():
+    """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases have no third column."""
+    columns = list(INPUTS.values())
+    return [f"{name}: " + " ".join(given(code, dtype).replace(", ", ",") for dtype in columns[:2 if re.search(r"\bu\(", code) else 3]) for name, code in cases()]
+
+
+if __name__ == "__main__":
+    print("# What operators give under torch.autocast('cpu', torch.bfloat16) for inputs of float32, bfloat16 and float64, as PyTorch", torch.__version__)
+    print("\n".join(table()))
