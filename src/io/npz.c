@@ -3,6 +3,7 @@
  * out; tp_load_arrays reads and converts everything before it writes anything. */
 #include <taper/io.h>
 #include "io/npy.h"
+#include "io/saved.h"
 #include "io/zip.h"
 #include "tensor/tensor.h"
 #include <stdlib.h>
@@ -40,22 +41,12 @@ static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     return ok;
 }
 
-static bool is_utf8(const char *s) {
-    for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
-        int more = *p < 0x80 ? 0 : *p >= 0xc2 && *p < 0xe0 ? 1 : *p >= 0xe0 && *p < 0xf0 ? 2 : *p >= 0xf0 && *p < 0xf5 ? 3 : -1;
-        if (more < 0) return false;
-        for (; more; more--)
-            if ((*++p & 0xc0) != 0x80) return false;
-    }
-    return true;
-}
-
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 static bool check_names(int64_t n, const char *const *names) {
     for (int64_t i = 0; i < n; i++) {
         if (!names[i] || !names[i][0]) return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected a name, got none for array %lld", (long long)i);
-        if (!is_utf8(names[i])) return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected UTF-8, got other bytes for array %lld", (long long)i);
+        if (!tpi_is_utf8(names[i], strlen(names[i]))) return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected UTF-8, got other bytes for array %lld", (long long)i);
     }
     const char **sorted = tpi_malloc((size_t)n * sizeof *sorted + 1);
     if (!sorted) return false;
@@ -79,7 +70,7 @@ static bool check_arguments(const char *path, int64_t n, const char *const *name
 
 bool tp_save_arrays(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors) {
     if (!check_arguments(path, n, names, tensors)) return false;
-    tpi_zip_writer *w = tpi_zip_create(path);
+    tpi_zip_writer *w = tpi_zip_create(path, NULL, 1);
     for (int64_t i = 0; w && i < n; i++) {
         if (save_one(w, names[i], tensors[i])) continue;
         tpi_zip_abandon(w);
@@ -95,10 +86,10 @@ struct tp_array_file {
 };
 
 tp_array_file *tp_open_arrays(const char *path) {
-    if (!path || !path[0]) return tpi_fail(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
-    tp_array_file *file = tpi_new0(sizeof *file);
-    if (!file) return NULL;
-    if (!tpi_zip_open(&file->zip, path)) {
+    tpi_source source;
+    tp_array_file *file = tpi_source_open(&source, path) ? tpi_new0(sizeof *file) : NULL;
+    if (!file) return tpi_source_close(&source), NULL;
+    if (!tpi_zip_open(&file->zip, source)) {
         tpi_delete(file, sizeof *file);
         return NULL;
     }
@@ -201,7 +192,7 @@ static tp_tensor *read_member(const tpi_zip *z, const tpi_zip_member *m) {
 static tp_tensor *read_named(const tpi_zip *z, const char *name) {
     for (int64_t i = 0; i < z->n; i++)
         if (strcmp(z->members[i].name, name) == 0) return read_member(z, &z->members[i]);
-    return tpi_fail(TP_ERR_VALUE, "argument 'name': '%s' holds no array named '%s'", z->path, name);
+    return tpi_fail(TP_ERR_VALUE, "argument 'name': '%s' holds no array named '%s'", z->source.path, name);
 }
 
 tp_tensor *tp_read_array(tp_array_file *file, const char *name) {

@@ -1,7 +1,8 @@
 /* Zip archives, as much of them as array files need: stored members on writing, stored and deflated ones on reading, zip64, CRC-32. */
 #ifndef TPI_ZIP_H
 #define TPI_ZIP_H
-#include <taper/base.h>
+#include <taper/io.h>
+#include "io/source.h"
 
 /* ---- Writing: beside the file, then in its place -------------------------------------------------------------------- */
 typedef struct tpi_zip_writer tpi_zip_writer;
@@ -10,12 +11,11 @@ typedef struct tpi_zip_piece {
     size_t bytes;
 } tpi_zip_piece;
 
-/* Starts a new archive in a temporary file next to `path`. */
-tpi_zip_writer *tpi_zip_create(const char *path);
+/* Starts a new archive beside `path`, or into the sink if there is one. align: of each member's bytes within the file; 1: none. */
+tpi_zip_writer *tpi_zip_create(const char *path, const tp_sink *sink, size_t align);
 /* Adds a member made of the pieces, one after the other. comment may be NULL. */
 bool tpi_zip_add(tpi_zip_writer *w, const char *name, const char *comment, int npieces, const tpi_zip_piece *pieces);
-/* Writes the directory, syncs, puts the archive in place of `path` and syncs the folder. Frees w in any case; on failure the
- * temporary file goes and what was at `path` stays. */
+/* Writes the directory and puts the archive in place of `path`, as tpi_out_commit does. Frees w in any case. */
 bool tpi_zip_commit(tpi_zip_writer *w);
 void tpi_zip_abandon(tpi_zip_writer *w); /* NULL is fine */
 extern uint64_t tpi_zip64_from; /* sizes and offsets from here on take zip64 records; tests lower it */
@@ -27,21 +27,21 @@ typedef struct tpi_zip_member {
     uint64_t bytes;   /* uncompressed */
     uint64_t packed;  /* in the file */
     uint64_t at;      /* where the packed bytes start */
+    uint64_t local;   /* where its local header starts */
     uint32_t crc;
     uint16_t method;  /* 0 stored, 8 deflated */
 } tpi_zip_member;
 
 typedef struct tpi_zip {
-    int fd;
-    char *path; /* for messages */
-    uint64_t bytes;
+    tpi_source source;
     int64_t n;
     tpi_zip_member *members; /* in the directory's order */
     char *texts;             /* their names and comments */
 } tpi_zip;
 
-/* Opens an archive and checks its structure: every member lies within the file, its local header agrees with the directory. */
-bool tpi_zip_open(tpi_zip *z, const char *path);
+/* Opens an archive and checks its structure: every member lies within the file, its local header agrees with the directory, and no two
+ * share bytes. Takes the source over, also on failure. */
+bool tpi_zip_open(tpi_zip *z, tpi_source source);
 void tpi_zip_close(tpi_zip *z);
 
 /* A member's uncompressed bytes, in order. After all were read, tpi_zip_end checks the CRC. */

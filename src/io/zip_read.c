@@ -3,32 +3,17 @@
 #include "io/zip.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/crc.h"
 #include "io/zip_format.h"
-#include <errno.h>
-#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #define DEFLATE_MOST 1032 /* deflate packs no byte more than this often */
 
-static bool damaged(const tpi_zip *z, const char *what) { return tpi_refuse(TP_ERR_IO, "'%s' is not a valid array file: %s", z->path, what); }
+static bool damaged(const tpi_zip *z, const char *what) { return tpi_refuse(TP_ERR_IO, "'%s' is not a valid zip archive: %s", z->source.path, what); }
 
-static bool read_at(const tpi_zip *z, uint64_t at, void *out, size_t bytes) {
-    if (at > z->bytes || bytes > z->bytes - at) return damaged(z, "it ends too early");
-    char *p = out;
-    while (bytes) {
-        ssize_t n = pread(z->fd, p, bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30, (off_t)at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return tpi_refuse(TP_ERR_IO, "could not read '%s': %s", z->path, strerror(errno));
-        if (n == 0) return damaged(z, "it became shorter while it was read");
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return true;
-}
+static bool read_at(const tpi_zip *z, uint64_t at, void *out, size_t bytes) { return tpi_source_read(&z->source, at, out, bytes); }
 
 /* ---- The directory --------------------------------------------------------------------------------------------------------- */
 
@@ -49,11 +34,11 @@ static bool read_end64(const tpi_zip *z, uint64_t end, directory *d) {
 
 /* The end record is the last thing in the file, but for a comment of up to 64 KiB. */
 static bool find_directory(const tpi_zip *z, directory *d) {
-    if (z->bytes < ZIP_END_BYTES) return damaged(z, "it is too short");
-    size_t room = z->bytes < 0xffff + ZIP_END_BYTES ? (size_t)z->bytes : 0xffff + ZIP_END_BYTES;
+    if (z->source.bytes < ZIP_END_BYTES) return damaged(z, "it is too short");
+    size_t room = z->source.bytes < 0xffff + ZIP_END_BYTES ? (size_t)z->source.bytes : 0xffff + ZIP_END_BYTES;
     unsigned char *tail = tpi_malloc(room);
     if (!tail) return false;
-    uint64_t start = z->bytes - room;
+    uint64_t start = z->source.bytes - room;
     bool ok = read_at(z, start, tail, room), found = false;
     for (size_t i = room - ZIP_END_BYTES + 1; ok && i-- > 0;) {
         if (get32(tail + i) != ZIP_END || (size_t)get16(tail + i + 20) != room - i - ZIP_END_BYTES) continue;
@@ -65,7 +50,7 @@ static bool find_directory(const tpi_zip *z, directory *d) {
     tpi_mfree(tail);
     if (ok && !found) return damaged(z, "no zip directory at its end");
     if (!ok) return false;
-    if (d->at > z->bytes || d->bytes > z->bytes - d->at || d->n > d->bytes / ZIP_ENTRY_BYTES) return damaged(z, "its directory does not fit into it");
+    if (d->at > z->source.bytes || d->bytes > z->source.bytes - d->at || d->n > d->bytes / ZIP_ENTRY_BYTES) return damaged(z, "its directory does not fit into it");
     return true;
 }
 
@@ -96,8 +81,9 @@ static bool locate(const tpi_zip *z, tpi_zip_member *m, uint64_t local) {
     if (!read_at(z, local, head, sizeof head)) return false;
     if (get32(head) != ZIP_LOCAL) return damaged(z, "a member is not where its directory says");
     if (get16(head + 8) != m->method) return damaged(z, "a member's header and the directory disagree");
+    m->local = local;
     m->at = local + ZIP_LOCAL_BYTES + get16(head + 26) + get16(head + 28);
-    if (m->at > z->bytes || m->packed > z->bytes - m->at) return damaged(z, "a member reaches beyond its end");
+    if (m->at > z->source.bytes || m->packed > z->source.bytes - m->at) return damaged(z, "a member reaches beyond its end");
     if (m->method == 0 && m->packed != m->bytes) return damaged(z, "a stored member has two sizes");
     if (m->method == 8 && m->bytes / DEFLATE_MOST > m->packed) return damaged(z, "a member claims a size it cannot have");
     return true;
@@ -123,7 +109,7 @@ static size_t read_entry(const tpi_zip *z, const unsigned char *p, size_t left, 
     m->bytes = get32(p + 24);
     uint64_t local = get32(p + 42), *fields[3] = {&m->bytes, &m->packed, &local};
     if (m->method != 0 && m->method != 8)
-        return tpi_refuse(TP_ERR_MISSING, "'%s': member '%s' is packed with method %d, expected stored or deflate", z->path, m->name, m->method);
+        return tpi_refuse(TP_ERR_MISSING, "'%s': member '%s' is packed with method %d, expected stored or deflate", z->source.path, m->name, m->method);
     if (!read_extra64(z, p + ZIP_ENTRY_BYTES + name, extra, fields) || !locate(z, m, local)) return 0;
     return all;
 }
@@ -148,28 +134,36 @@ static bool read_directory(tpi_zip *z) {
     return ok;
 }
 
-bool tpi_zip_open(tpi_zip *z, const char *path) {
-    struct stat info;
-    *z = (tpi_zip){.fd = -1, .path = tpi_strdup(path)};
-    if (!z->path) return false;
-    z->fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool ok = z->fd >= 0 && fstat(z->fd, &info) == 0;
-    if (!ok) tpi_fail(TP_ERR_IO, "could not open '%s': %s", path, strerror(errno));
-    if (ok && !S_ISREG(info.st_mode)) ok = tpi_refuse(TP_ERR_IO, "could not open '%s': it is not a plain file", path);
-    if (ok) {
-        z->bytes = (uint64_t)info.st_size;
-        ok = read_directory(z);
-    }
-    if (!ok) tpi_zip_close(z);
+static int by_place(const void *a, const void *b) {
+    const tpi_zip_member *x = *(tpi_zip_member *const *)a, *y = *(tpi_zip_member *const *)b;
+    return x->local < y->local ? -1 : x->local > y->local;
+}
+
+/* Members that share bytes make archives that unpack to far more than they hold. */
+static bool check_overlaps(const tpi_zip *z) {
+    tpi_zip_member **sorted = tpi_malloc((size_t)z->n * sizeof *sorted + 1);
+    if (!sorted) return false;
+    for (int64_t i = 0; i < z->n; i++) sorted[i] = &z->members[i];
+    qsort(sorted, (size_t)z->n, sizeof *sorted, by_place);
+    bool ok = true;
+    for (int64_t i = 1; ok && i < z->n; i++)
+        ok = sorted[i]->local >= sorted[i - 1]->at + sorted[i - 1]->packed || damaged(z, "two members share bytes");
+    tpi_mfree(sorted);
     return ok;
 }
 
+bool tpi_zip_open(tpi_zip *z, tpi_source source) {
+    *z = (tpi_zip){.source = source};
+    if (read_directory(z) && check_overlaps(z)) return true;
+    tpi_zip_close(z);
+    return false;
+}
+
 void tpi_zip_close(tpi_zip *z) {
-    if (z->fd >= 0) close(z->fd);
     tpi_mfree(z->members);
     tpi_mfree(z->texts);
-    tpi_mfree(z->path);
-    *z = (tpi_zip){.fd = -1};
+    tpi_source_close(&z->source);
+    *z = (tpi_zip){.source = {.fd = -1}};
 }
 
 /* ---- A member's bytes --------------------------------------------------------------------------------------------------------- */
@@ -202,14 +196,14 @@ tpi_zip_stream *tpi_zip_begin(const tpi_zip *z, const tpi_zip_member *m) {
     s->z = z;
     s->m = m;
     s->read = s->given = 0;
-    s->crc = (uint32_t)crc32(0, NULL, 0);
+    s->crc = 0;
     s->inflating = m->method == 8;
     if (!s->inflating) return s;
     s->inflate = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
     if (inflateInit2(&s->inflate, -MAX_WBITS) == Z_OK) return s;
     s->inflating = false;
     tpi_zip_stop(s);
-    return tpi_fail(TP_ERR_MEMORY, "out of memory while opening a packed array of '%s'", z->path);
+    return tpi_fail(TP_ERR_MEMORY, "out of memory while opening a packed member of '%s'", z->source.path);
 }
 
 static bool refill(tpi_zip_stream *s) {
@@ -233,20 +227,20 @@ static bool inflate_into(tpi_zip_stream *s, unsigned char *out, size_t bytes) {
         size_t made = part - s->inflate.avail_out;
         out += made;
         bytes -= made;
-        if (code == Z_MEM_ERROR) return tpi_refuse(TP_ERR_MEMORY, "out of memory while unpacking '%s'", s->z->path);
+        if (code == Z_MEM_ERROR) return tpi_refuse(TP_ERR_MEMORY, "out of memory while unpacking '%s'", s->z->source.path);
         if (bytes && (code != Z_OK || (made == 0 && s->inflate.avail_in == 0 && s->read == s->m->packed)))
-            return damaged(s->z, "a packed array cannot be unpacked");
+            return damaged(s->z, "a packed member cannot be unpacked");
     }
     return true;
 }
 
 bool tpi_zip_read(tpi_zip_stream *s, void *out, size_t bytes) {
-    if (bytes > s->m->bytes - s->given) return damaged(s->z, "an array is shorter than it says");
+    if (bytes > s->m->bytes - s->given) return damaged(s->z, "a member is shorter than it says");
     for (unsigned char *p = out; bytes;) {
         size_t part = bytes < (1 << 20) ? bytes : 1 << 20; /* small enough that the checksum finds it in the cache */
         bool ok = s->inflating ? inflate_into(s, p, part) : read_at(s->z, s->m->at + s->given, p, part);
         if (!ok) return false;
-        s->crc = (uint32_t)crc32_z(s->crc, p, part);
+        s->crc = tpi_crc32(s->crc, p, part);
         s->given += part;
         p += part;
         bytes -= part;
@@ -257,9 +251,9 @@ bool tpi_zip_read(tpi_zip_stream *s, void *out, size_t bytes) {
 bool tpi_zip_end(tpi_zip_stream *s) {
     bool ok = true;
     if (s->given != s->m->bytes)
-        ok = damaged(s->z, "an array is longer than it says");
+        ok = damaged(s->z, "a member is longer than it says");
     else if (s->crc != s->m->crc)
-        ok = tpi_refuse(TP_ERR_IO, "'%s': member '%s' is damaged: its checksum is %08x, expected %08x", s->z->path, s->m->name, s->crc, s->m->crc);
+        ok = tpi_refuse(TP_ERR_IO, "'%s': member '%s' is damaged: its checksum is %08x, expected %08x", s->z->source.path, s->m->name, s->crc, s->m->crc);
     tpi_zip_stop(s);
     return ok;
 }

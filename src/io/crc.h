@@ -1,0 +1,9 @@
+/* CRC-32 as zip archives use it. */
+#ifndef TPI_CRC_H
+#define TPI_CRC_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Goes on from `crc`, which is 0 at the start. */
+uint32_t tpi_crc32(uint32_t crc, const void *data, size_t bytes);
+#endif

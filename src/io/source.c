@@ -1,0 +1,88 @@
+/* Reading from a file or from memory, and mapping files. */
+#include "io/source.h"
+#include "base/error.h"
+#include "base/memory.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool tpi_source_open(tpi_source *s, const char *path) {
+    struct stat info;
+    *s = (tpi_source){.fd = -1};
+    if (!path || !path[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
+    s->path = tpi_strdup(path);
+    if (!s->path) return false;
+    s->fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool ok = s->fd >= 0 && fstat(s->fd, &info) == 0;
+    if (!ok) tpi_fail(TP_ERR_IO, "could not open '%s': %s", path, strerror(errno));
+    if (ok && !S_ISREG(info.st_mode)) ok = tpi_refuse(TP_ERR_IO, "could not open '%s': it is not a plain file", path);
+    if (ok) s->bytes = (uint64_t)info.st_size;
+    if (!ok) tpi_source_close(s);
+    return ok;
+}
+
+bool tpi_source_over(tpi_source *s, const void *memory, size_t bytes, const char *name) {
+    *s = (tpi_source){.fd = -1, .memory = memory, .bytes = bytes, .path = tpi_strdup(name)};
+    return s->path != NULL;
+}
+
+void tpi_source_close(tpi_source *s) {
+    if (s->path && s->fd >= 0) close(s->fd);
+    tpi_mfree(s->path);
+    *s = (tpi_source){.fd = -1};
+}
+
+bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes) {
+    if (at > s->bytes || bytes > s->bytes - at) return tpi_refuse(TP_ERR_IO, "'%s' ends too early", s->path);
+    if (s->fd < 0) return memcpy(out, s->memory + at, bytes), true;
+    char *p = out;
+    while (bytes) {
+        ssize_t n = pread(s->fd, p, bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30, (off_t)at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return tpi_refuse(TP_ERR_IO, "could not read '%s': %s", s->path, strerror(errno));
+        if (n == 0) return tpi_refuse(TP_ERR_IO, "'%s' became shorter while it was read", s->path);
+        p += n;
+        at += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+/* ---- Mapping ------------------------------------------------------------------------------------------------------------ */
+
+struct tpi_mapping {
+    atomic_int refs;
+    void *data;
+    size_t bytes;
+};
+
+tpi_mapping *tpi_source_map(const tpi_source *s, bool shared) {
+    if (s->fd < 0) return tpi_fail(TP_ERR_VALUE, "'%s' is not a file and cannot be mapped into memory", s->path);
+    tpi_mapping *m = tpi_new(sizeof *m);
+    if (!m) return NULL;
+    atomic_init(&m->refs, 1);
+    m->bytes = s->bytes ? (size_t)s->bytes : 1;
+    m->data = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, s->fd, 0);
+    if (m->data != MAP_FAILED) return m;
+    tpi_fail(TP_ERR_IO, "could not map '%s' into memory: %s", s->path, strerror(errno));
+    tpi_delete(m, sizeof *m);
+    return NULL;
+}
+
+unsigned char *tpi_mapping_data(const tpi_mapping *m) { return m->data; }
+
+tpi_mapping *tpi_mapping_retain(tpi_mapping *m) {
+    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+void tpi_mapping_release(void *mapping) {
+    tpi_mapping *m = mapping;
+    if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
+    munmap(m->data, m->bytes);
+    tpi_delete(m, sizeof *m);
+}
