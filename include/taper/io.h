@@ -129,7 +129,7 @@ TP_API bool tp_write_pt(const char *path, const tp_sink *sink, const char *archi
 TP_API void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context, int64_t *result_bytes);
 TP_API void tp_free_bytes(void *bytes);
 /* A file from pieces of memory: written beside, synced, renamed. */
-TP_API bool tp_write_file(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes);
+TP_API bool tp_write_pieces(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes);
 
 TP_END
 #endif

@@ -43,6 +43,8 @@ static PyObject *wrap_storage(tp_storage *s, PyTypeObject *type) { /* takes s ov
     return (PyObject *)o;
 }
 
+PyObject *tpy_wrap_storage(tp_storage *s) { return wrap_storage(s, storage_type); }
+
 tp_storage *tpy_storage_in(PyObject *o) {
     if (PyObject_TypeCheck(o, storage_type)) return storage_of(o);
     if (PyLong_Check(o) || PyList_Check(o) || PyTuple_Check(o)) return NULL;

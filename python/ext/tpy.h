@@ -122,6 +122,7 @@ tp_dtype tpy_array_dtype(PyObject *array);                         /* of its ele
 tp_dtype tpy_numpy_scalar_dtype(PyObject *o);                      /* TP_NO_DTYPE for anything else */
 int tpy_warn_copy_construct(void);                                 /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
 tp_storage *tpy_storage_in(PyObject *o);                           /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
+PyObject *tpy_wrap_storage(tp_storage *s);                         /* an UntypedStorage; takes s over; the same object for the same storage */
 tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype);        /* all of it, in one dimension */
 int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags);
 void tpy_release_buffer(PyObject *o, Py_buffer *view);
@@ -134,6 +135,7 @@ int tpy_init_read(PyObject *module);     /* read.c: item, tolist */
 int tpy_init_convert(PyObject *module);  /* convert.c: to, type */
 int tpy_init_legacy(PyObject *module);   /* legacy.c: torch.Tensor(2, 3), x.new(), subclasses */
 int tpy_init_storage(PyObject *module);  /* storage.c: UntypedStorage, set_, resize_ */
+int tpy_init_files(PyObject *module);    /* files.c: checkpoints */
 int tpy_init_dlpack(PyObject *module);   /* dlpack.c: capsules */
 int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */

@@ -1,4 +1,6 @@
 """Those methods of Tensor that read best in Python. They join the C type when this file is imported."""
+from collections import OrderedDict
+
 from taper import _C
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
@@ -6,6 +8,7 @@ from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_tensor_
 from taper.storage import TypedStorage, _named
 
 Tensor.__module__ = "torch"
+_rebuild_from_type_v2.__module__ = __name__  # where PyTorch has it, and files name it
 Tensor.__array_priority__ = 1000  # NumPy leaves operators between an array and a tensor to the tensor
 
 
@@ -221,7 +224,7 @@ def __deepcopy__(self, memo):
 
 @_method
 def _reduce_ex_internal(self, protocol):
-    arguments = self._typed_storage(), self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, {}
+    arguments = self._typed_storage(), self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()
     return _rebuild_tensor_v2, arguments
 
 

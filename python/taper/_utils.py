@@ -1,4 +1,4 @@
-"""What pickled tensors and parameters are rebuilt by."""
+"""What pickled tensors and parameters are rebuilt by, and what the reader of checkpoints (python/ext/files.c) makes objects with."""
 from taper import _C
 
 
@@ -52,3 +52,55 @@ def _rebuild_parameter(data, requires_grad, backward_hooks):
 
 def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
     return _set_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
+
+
+def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
+    tensor = _C._functions["empty"]((0,), dtype=dtype).set_(storage.untyped(), storage_offset, tuple(size), tuple(stride))
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+# ---- For the reader of checkpoints ----
+def _finish_tensor(tensor, cls, requires_grad, state):
+    """The tensor as an instance of cls (None: as it is), with attributes."""
+    if cls is None:
+        tensor.requires_grad = requires_grad
+    elif hasattr(cls, "cls_to_become") or not issubclass(cls, _C.Tensor):
+        raise TypeError(f"cannot make a {cls.__name__} of a tensor")
+    else:
+        tensor = _C.Tensor._make_subclass(cls, tensor, requires_grad)
+    return tensor if state is None else _set_state(tensor, state)
+
+
+def _typed_storage(storage, dtype):
+    from taper.storage import TypedStorage
+    return TypedStorage(wrap_storage=storage, dtype=dtype)
+
+
+def _dtype_named(name):
+    dtype = getattr(_C, name, None)
+    if not isinstance(dtype, _C.dtype):
+        raise NotImplementedError(f"torch.{name}, which the checkpoint names, is not in Taper")
+    return dtype
+
+
+def _long(data):
+    return int.from_bytes(data, "little", signed=True)
+
+
+def _extend(obj, items):
+    obj.extend(items)
+
+
+def _put_pairs(obj, pairs):
+    for key, value in pairs.items():
+        obj[key] = value
+
+
+def _build(obj, state):
+    """obj.__setstate__(state), or what pickle does where there is none."""
+    setstate = getattr(obj, "__setstate__", None)
+    if setstate is not None:
+        setstate(state)
+    else:
+        _set_state(obj, state)

@@ -67,7 +67,7 @@ bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, con
     return false;
 }
 
-bool tp_write_file(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes) {
+bool tp_write_pieces(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes) {
     tpi_out out;
     if (!path || !path[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
     if (!tpi_out_open(&out, path)) return false;

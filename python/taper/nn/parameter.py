@@ -1,4 +1,6 @@
 """torch.nn.parameter: tensors that modules count as their own."""
+from collections import OrderedDict
+
 from taper import _C
 from taper._C import Tensor
 from taper._utils import _get_obj_state, _rebuild_parameter, _rebuild_parameter_with_state
@@ -46,8 +48,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __reduce_ex__(self, protocol):
         state = _get_obj_state(self)
         if not state:
-            return _rebuild_parameter, (self.data, self.requires_grad, {})
-        return _rebuild_parameter_with_state, (self.data, self.requires_grad, {}, state)
+            return _rebuild_parameter, (self.data, self.requires_grad, OrderedDict())
+        return _rebuild_parameter_with_state, (self.data, self.requires_grad, OrderedDict(), state)
 
     __torch_function__ = _disabled_torch_function_impl
 

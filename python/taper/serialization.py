@@ -1,0 +1,495 @@
+"""torch.save and torch.load: PyTorch's own files, both ways.
+
+What is saved names PyTorch's modules, so that PyTorch reads it. With weights_only (the default) what is loaded is read by the library, which executes
+nothing; otherwise Python's unpickler does what the file says.
+"""
+import os
+import pickle
+import threading
+from collections import OrderedDict  # noqa: F401
+from contextlib import contextmanager
+
+import taper
+from taper import _C, _hook
+from taper.storage import TypedStorage, UntypedStorage, _named
+
+DEFAULT_PROTOCOL = 2
+MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
+PROTOCOL_VERSION = 1001
+MAP_LOCATION = FILE_LIKE = object  # for annotations
+
+
+class SourceChangeWarning(Warning):
+    """That a class was other when it was saved; PyTorch warned so of its oldest files."""
+
+
+class LoadEndianness:
+    """The byte order of files that do not say theirs."""
+
+    NATIVE, LITTLE, BIG = "native", "little", "big"
+
+
+_settings = {"endianness": None, "crc32": True, "mmap": 2}
+
+
+def get_default_load_endianness():
+    return _settings["endianness"]
+
+
+def set_default_load_endianness(endianness):
+    if endianness not in (None, LoadEndianness.NATIVE, LoadEndianness.LITTLE, LoadEndianness.BIG):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _settings["endianness"] = endianness
+
+
+def get_crc32_options():
+    return _settings["crc32"]
+
+
+def set_crc32_options(compute_crc32):
+    """Remembered; checksums are always written here, as they cost next to nothing."""
+    _settings["crc32"] = compute_crc32
+
+
+def get_default_mmap_options():
+    """mmap.MAP_PRIVATE, or mmap.MAP_SHARED: what is written to mapped tensors reaches the file."""
+    return _settings["mmap"]
+
+
+class set_default_mmap_options:
+    """Sets it from now on, or within a `with`."""
+
+    def __init__(self, flags):
+        if flags not in (1, 2):
+            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
+        self.before, _settings["mmap"] = _settings["mmap"], flags
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *error):
+        _settings["mmap"] = self.before
+
+
+# ---- What weights_only lets through ----
+_safe_globals = []
+
+
+def _full_name(entry):
+    """(name in files, object) of an entry: a class or function, or a tuple of one with its name."""
+    if isinstance(entry, tuple):
+        return entry[1], entry[0]
+    return f"{_torch_name(entry.__module__) or entry.__module__}.{entry.__qualname__}", entry
+
+
+def add_safe_globals(safe_globals):
+    """Lets classes and functions be used by files that are loaded with weights_only."""
+    for entry in safe_globals:
+        if entry not in _safe_globals:
+            _safe_globals.append(entry)
+
+
+def get_safe_globals():
+    return list(_safe_globals)
+
+
+def clear_safe_globals():
+    _safe_globals.clear()
+
+
+class safe_globals:
+    """`with safe_globals([Class]):` lets them through inside of it."""
+
+    def __init__(self, safe_globals):
+        self.entries = safe_globals
+
+    def __enter__(self):
+        self.before = get_safe_globals()
+        add_safe_globals(self.entries)
+
+    def __exit__(self, *error):
+        _safe_globals[:] = self.before
+
+
+def get_unsafe_globals_in_checkpoint(f):
+    """The names in a file that weights_only would refuse."""
+    allowed = {_full_name(entry)[0] for entry in _safe_globals}
+    with _source(f) as (path, memory):
+        return [name for name in _C._File(path, memory, any_global=True).globals() if name not in allowed]
+
+
+# ---- Names: Taper's modules are PyTorch's in files ----
+def _torch_name(module):
+    """What PyTorch calls a module of Taper's; None for others."""
+    if module != "taper" and not module.startswith("taper."):
+        return None
+    rest = module[len("taper."):]
+    return rest if rest.partition(".")[0] in _hook.PACKAGES else ("torch." + rest).rstrip(".")
+
+
+def _resolve(module, name):
+    """A class or function by the name that it has in files; None where the module is not one of PyTorch's."""
+    ours = module if module == "taper" or module.startswith("taper.") else _hook.taper_name(module)
+    if ours is None:
+        return None
+    from importlib import import_module
+    found = None
+    try:
+        found = import_module(ours)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+    except (ModuleNotFoundError, AttributeError):
+        if ours.startswith("taper.nn.modules.") and hasattr(taper.nn, name):
+            return getattr(taper.nn, name)
+        raise AttributeError(f"Can't get attribute '{name}' on module '{module}': it is not in Taper") from None
+
+
+def _find_known(allowed, full_name):
+    """For the library's reader: the object behind a name that it let through."""
+    if full_name in allowed:
+        return allowed[full_name]
+    module, _, name = full_name.rpartition(".")
+    found = _resolve(module, name)
+    if found is None:
+        from importlib import import_module
+        found = getattr(import_module(module), name)
+    return found
+
+
+def _get_layout(name):
+    """Layouts are pickled by their names."""
+    return getattr(taper, name.rpartition(".")[2])
+
+
+# ---- Devices ----
+_packages = []
+
+
+def register_package(priority, tagger, deserializer):
+    """Another kind of place: tagger(storage) names it, deserializer(storage, location) goes there."""
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda package: package[0])
+
+
+def location_tag(storage):
+    """Where a storage is: "cpu", "cuda:0"."""
+    for _, tagger, _ in _packages:
+        if (tag := tagger(storage)) is not None:
+            return tag
+    return "cpu" if storage.device.type == "cpu" else str(storage.device)
+
+
+def default_restore_location(storage, location):
+    """The storage at that place."""
+    for _, _, deserializer in _packages:
+        if (moved := deserializer(storage, location)) is not None:
+            return moved
+    if location == "cpu":
+        return storage
+    kind = location.partition(":")[0]
+    if kind in ("cuda", "xpu"):
+        validate_cuda_device(location)
+        bytes_of = _C._functions["empty"]((0,), dtype=_C.uint8).set_(storage.untyped())
+        return bytes_of.to(_C.device(location)).untyped_storage()
+    raise RuntimeError(f"don't know how to restore data location of {type(storage).__name__} (tagged with {location})")
+
+
+def validate_cuda_device(location):
+    if not taper.cuda.is_available():
+        raise RuntimeError("Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
+                           "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU.")
+    return _C.device(location).index or 0
+
+
+def _restore_by(map_location):
+    """restore(storage, location) for a map_location of any kind."""
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+        return lambda storage, location: default_restore_location(storage, str(map_location.get(location, location)))
+    if isinstance(map_location, bytes):
+        map_location = map_location.decode("ascii")
+    if isinstance(map_location, (str, int, _C.device)):
+        place = str(_C.device(map_location))
+        return lambda storage, location: default_restore_location(storage, place)
+
+    def restore(storage, location):
+        moved = map_location(storage, location)
+        return default_restore_location(storage, location) if moved is None else moved
+    return restore
+
+
+def normalize_storage_type(storage_type):
+    return getattr(taper, storage_type.__name__)
+
+
+def storage_to_tensor_type(storage):
+    return getattr(taper, type(storage).__name__.replace("Storage", "Tensor"))
+
+
+class StorageType:
+    """The type of a storage that a file names: its dtype."""
+
+    def __init__(self, name):
+        self.name = name
+
+    @property
+    def dtype(self):
+        return _named[self.name].dtype if self.name in _named else _C.uint8
+
+
+# ---- Saving ----
+_pickling = threading.Lock()
+
+
+@contextmanager
+def _importable():
+    """While pickling, `torch` is Taper: the types that are called torch.Size and so on can be found."""
+    import sys
+    names = {"torch": taper, "torch.storage": taper.storage}
+    with _pickling:
+        before = {name: sys.modules.get(name) for name in names}
+        sys.modules.update(names)
+        try:
+            yield
+        finally:
+            for name, module in before.items():
+                if module is None:
+                    del sys.modules[name]
+                else:
+                    sys.modules[name] = module
+
+
+def _name_after_torch(value):
+    return str(value).rpartition(".")[2]
+
+
+_reductions = {
+    _C.dtype: _name_after_torch,
+    _C.memory_format: _name_after_torch,
+    _C.layout: lambda layout: (_get_layout, (str(layout),)),
+    _C.Size: lambda size: (_C.Size, (tuple(size),)),
+    _C.device: lambda device: (_C.device, (device.type,) if device.index is None else (device.type, device.index)),
+}
+
+
+class _Storages:
+    """The storages that a pickle names, in the order of their first mention."""
+
+    def __init__(self, legacy):
+        self.keys, self.found, self.dtypes, self.legacy = {}, [], {}, legacy
+
+    def identify(self, obj):
+        """The persistent id of a storage; None for anything else."""
+        if isinstance(obj, TypedStorage):
+            storage, dtype, kind, numel = obj._untyped_storage, obj.dtype, _named[obj.pickle_storage_type()], len(obj)
+        elif isinstance(obj, UntypedStorage):
+            storage, dtype, kind, numel = obj, _C.uint8, _named["ByteStorage"] if self.legacy else UntypedStorage, obj.nbytes()
+        else:
+            return None
+        if storage.nbytes() and self.dtypes.setdefault(storage.data_ptr(), dtype) != dtype:
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
+        key = self.keys.get(storage._cdata)
+        if key is None:
+            key = self.keys[storage._cdata] = str(len(self.keys))
+            self.found.append((storage, dtype))
+        identity = "storage", kind, key, location_tag(storage), numel
+        return (*identity, None) if self.legacy else identity
+
+
+def _dumps(obj, storages, pickle_module, protocol):
+    """The pickle of obj, with PyTorch's names in it."""
+    import copyreg
+    import io
+
+    class Pickler(pickle_module.Pickler):
+        def persistent_id(self, obj):
+            return storages.identify(obj)
+
+    buffer = io.BytesIO()
+    pickler = Pickler(buffer, protocol=protocol)
+    pickler.dispatch_table = {**copyreg.dispatch_table, **getattr(pickler, "dispatch_table", {}), **_reductions}
+    with _importable():
+        pickler.dump(obj)
+    return _C._rename_pickle(buffer.getbuffer(), _torch_name)
+
+
+def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_new_zipfile_serialization=True, _disable_byteorder_record=False):
+    """Saves an object to a path or a file object. A file at the path stays as it was until the new one is complete on the disk."""
+    path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
+    if path is None and not hasattr(f, "write"):
+        raise AttributeError(f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}")
+    if path is not None and not os.path.isdir(folder := os.path.dirname(path) or "."):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    storages = _Storages(not _use_new_zipfile_serialization)
+    data = _dumps(obj, storages, pickle_module or pickle, pickle_protocol)
+    if _use_new_zipfile_serialization:
+        name = os.path.splitext(os.path.basename(path))[0] if path is not None else "archive"
+        _C._write_pt(path or "", None if path is not None else f.write, name or "archive", data, [storage for storage, _ in storages.found])
+        return
+    pieces = list(_legacy_pieces(data, storages, pickle_protocol))
+    if path is not None:
+        _C._write_pieces(path, pieces)
+    else:
+        for piece in pieces:
+            f.write(piece)
+
+
+def _legacy_pieces(data, storages, protocol):
+    """The parts of a file of the format before zip archives."""
+    about = {"protocol_version": PROTOCOL_VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    for part in MAGIC_NUMBER, PROTOCOL_VERSION, about:
+        yield pickle.dumps(part, protocol)
+    yield data
+    yield pickle.dumps([str(i) for i in range(len(storages.found))], protocol)
+    for storage, dtype in storages.found:
+        yield (storage.nbytes() // dtype.itemsize).to_bytes(8, "little")
+        yield memoryview(_C._functions["empty"]((0,), dtype=_C.uint8).set_(storage.cpu()))
+
+
+# ---- Loading ----
+@contextmanager
+def _source(f):
+    """(path, None) of a file on disk, or (name, bytes) of a file object from where it stands."""
+    if isinstance(f, (str, os.PathLike)):
+        os.stat(f)  # raises what Python raises where there is no file
+        yield os.fspath(f), None
+        return
+    if not hasattr(f, "read"):
+        raise AttributeError(f"expected 'f' to be a path or a file object, which has read(), got {type(f).__name__}")
+    name, view = str(getattr(f, "name", type(f).__name__)), _view_of(f)
+    if not len(view):
+        raise EOFError("Ran out of input")
+    yield name, view
+
+
+def _view_of(f):
+    import io
+    if isinstance(f, io.BytesIO):
+        at, view = f.tell(), f.getbuffer()
+        f.seek(0, 2)
+        return view[at:]
+    return f.read()
+
+
+def _weights_only_wanted(weights_only, pickle_module):
+    def forced(name):
+        return os.getenv(name, "0").lower() in ("1", "y", "yes", "true")
+
+    if forced("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
+        return True
+    if weights_only is None:
+        return pickle_module is None and not forced("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    return weights_only
+
+
+_ADVICE = """Weights only load failed: {error}
+
+torch.load reads tensors and plain values unless weights_only=False is given, as in PyTorch since 2.6. Use weights_only=False only for files whose
+source you trust, since they can then run any program; or let the classes that a file names through with torch.serialization.add_safe_globals
+or the `torch.serialization.safe_globals` context manager."""
+
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=None, **pickle_load_args):
+    """Loads what torch.save has written, Taper's or PyTorch's, from a path or a file object."""
+    weights_only = _weights_only_wanted(weights_only, pickle_module)
+    if mmap and not isinstance(f, (str, os.PathLike)):
+        raise ValueError("f must be a string or os.PathLike object in order to use mmap argument")
+    restore = _restore_by(map_location)
+    allowed = dict(map(_full_name, _safe_globals)) if weights_only else {}
+    with _source(f) as (path, memory):
+        file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(allowed))
+        if not weights_only:
+            return _load_anything(file, path, memory, restore, pickle_module or pickle, pickle_load_args)
+        try:
+            return file.value(lambda name: _find_known(allowed, name), restore)
+        except pickle.UnpicklingError as error:
+            raise pickle.UnpicklingError(_ADVICE.format(error=error)) from None
+
+
+def _unpickler(pickle_module, persistent_load):
+    class Unpickler(pickle_module.Unpickler):
+        def find_class(self, module, name):
+            if name.endswith("Storage") and name in _named and module in ("torch", "torch.cuda"):
+                return StorageType(name)
+            found = _resolve(module, name)
+            return super().find_class(module, name) if found is None else found
+
+    Unpickler.persistent_load = staticmethod(persistent_load)
+    return Unpickler
+
+
+def _load_anything(file, path, memory, restore, pickle_module, arguments):
+    """By Python's unpickler."""
+    import io
+    if not file.is_zip:
+        if memory is None:
+            with open(path, "rb") as opened:
+                return _load_legacy(opened, restore, pickle_module, arguments)
+        return _load_legacy(io.BytesIO(memory), restore, pickle_module, arguments)
+    storages = {}
+
+    def persistent_load(saved):
+        what, kind, key, location, numel = saved[:5]
+        if what != "storage":
+            raise RuntimeError(f"Unknown typename for persistent_load, expected 'storage' but got '{what}'")
+        dtype = _C.uint8 if kind is UntypedStorage else kind.dtype
+        if key not in storages:
+            read = file.storage(key, numel * dtype.itemsize, None if kind is UntypedStorage else dtype)
+            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype)
+        return storages[key]
+
+    arguments.setdefault("encoding", "utf-8")
+    return _unpickler(pickle_module, persistent_load)(io.BytesIO(file.pickle()), **arguments).load()
+
+
+def _load_legacy(f, restore, pickle_module, arguments):
+    """A file of the format before zip archives, by Python's unpickler: storages are filled behind the object that holds them."""
+    storages = {}
+
+    def persistent_load(saved):
+        if saved[0] == "module":  # (class, its file, its source) of the oldest files
+            return saved[1]
+        what, kind, key, location, numel, part = saved
+        if what != "storage":
+            raise RuntimeError(f"Unknown saved id type: {what}")
+        if key not in storages:
+            dtype = _C.uint8 if kind is UntypedStorage else kind.dtype
+            read = UntypedStorage(numel * dtype.itemsize)
+            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype), read, numel
+        whole = storages[key][0]
+        if part is None:
+            return whole
+        _, first, count = part
+        size = whole.dtype.itemsize
+        return TypedStorage(wrap_storage=whole.untyped()[first * size:(first + count) * size], dtype=whole.dtype)
+
+    arguments.setdefault("encoding", "utf-8")
+    if pickle_module.load(f, **arguments) != MAGIC_NUMBER:
+        raise RuntimeError("Invalid magic number; corrupt file?")
+    if pickle_module.load(f, **arguments) != PROTOCOL_VERSION:
+        raise RuntimeError("Invalid protocol version")
+    pickle_module.load(f, **arguments)
+    result = _unpickler(pickle_module, persistent_load)(f, **arguments).load()
+    for key in pickle_module.load(f, **arguments):
+        typed, read, numel = storages[key]
+        if int.from_bytes(f.read(8), "little") != numel:
+            raise RuntimeError(f"storage '{key}' has another size than its pickle says")
+        data = f.read(read.nbytes())
+        if len(data) != read.nbytes():
+            raise RuntimeError(f"storage '{key}' ends too early")
+        if data:
+            into = _C._functions["empty"]((0,), dtype=_C.uint8).set_(read)
+            into.copy_(_C.frombuffer(bytearray(data), dtype=_C.uint8))
+            if typed.untyped() is not read:
+                typed.untyped().copy_(read)
+    return result
+
+
+def mkdtemp():
+    """A temporary folder for the time of a `with`."""
+    from tempfile import TemporaryDirectory
+    return TemporaryDirectory()

@@ -1,0 +1,206 @@
+"""torch.save and torch.load: PyTorch's files are read, what is written reads back, in all forms."""
+import collections
+import copy
+import gzip
+import io
+import os
+import pathlib
+import pickle
+import sys
+
+import pytest
+import taper as torch
+
+FIXTURES = pathlib.Path(__file__).parent.parent / "fixtures" / "checkpoints"
+sys.path.insert(0, str(FIXTURES))
+from objects import modules, objects  # noqa: E402
+
+OBJECTS = objects(torch)
+
+
+def describe(o):
+    """Everything about an object that loading must bring back."""
+    if isinstance(o, torch.Tensor):
+        return type(o).__name__, str(o.dtype), tuple(o.shape), o.stride(), o.storage_offset(), o.requires_grad, o.tolist()
+    if isinstance(o, dict):
+        return type(o).__name__, [(describe(k), describe(v)) for k, v in o.items()], describe(o.__dict__) if getattr(o, "__dict__", None) else None
+    if isinstance(o, (list, tuple)):
+        return type(o).__name__, [describe(v) for v in o]
+    if isinstance(o, torch.nn.Module):
+        return repr(o), describe(o.state_dict())
+    return repr(o)
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_files_of_pytorch_are_read(name, weights_only):
+    expected = describe(OBJECTS[name])
+    assert describe(torch.load(FIXTURES / f"{name}.pt", weights_only=weights_only)) == expected
+    assert describe(torch.load(FIXTURES / f"{name}.pt", weights_only=weights_only, mmap=True)) == expected
+    assert describe(torch.load(FIXTURES / f"{name}.old.pt", weights_only=weights_only)) == expected
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_is_saved_comes_back(name, zipped, tmp_path):
+    expected, path = describe(OBJECTS[name]), tmp_path / "x.pt"
+    for protocol in 2, 4, 5:
+        torch.save(OBJECTS[name], path, pickle_protocol=protocol, _use_new_zipfile_serialization=zipped)
+        for weights_only in True, False:
+            assert describe(torch.load(path, weights_only=weights_only)) == expected
+    assert os.listdir(tmp_path) == ["x.pt"]
+
+
+@pytest.mark.parametrize("name", [name for name in OBJECTS if name not in ("plain", "dtypes")])  # those hold texts whose sharing is not fixed
+def test_the_pickle_is_the_one_pytorch_writes(name):
+    """Byte for byte."""
+    buffer = io.BytesIO()
+    torch.save(OBJECTS[name], buffer)
+    ours, theirs = (torch._C._File("x", data).pickle() for data in (buffer.getvalue(), (FIXTURES / f"{name}.pt").read_bytes()))
+    assert ours == theirs
+
+
+def test_modules_of_pytorch_are_read():
+    for name, module in modules(torch).items():
+        loaded = torch.load(FIXTURES / f"{name}.module.pt", weights_only=False)
+        assert type(loaded) is type(module)
+        assert describe(loaded) == describe(module)
+        with pytest.raises(pickle.UnpicklingError, match="Unsupported global: GLOBAL torch.nn.modules"):
+            torch.load(FIXTURES / f"{name}.module.pt")
+
+
+def test_modules_are_saved_under_the_names_of_pytorch(tmp_path):
+    path = tmp_path / "m.pt"
+    for module in modules(torch).values():
+        torch.save(module, path)
+        assert b"taper" not in path.read_bytes()
+        assert describe(torch.load(path, weights_only=False)) == describe(module)
+
+
+def test_tied_tensors_share_memory_again(tmp_path):
+    torch.save(OBJECTS["tied"], tmp_path / "t.pt")
+    for options in {}, {"mmap": True}, {"weights_only": False}:
+        tied = torch.load(tmp_path / "t.pt", **options)
+        assert tied["w"] is tied["again"]
+        tied["w"][0, 1] = 50
+        assert tied["t"][1, 0] == 50 and tied["part"][0, 0] == 50
+        assert tied["w"].untyped_storage() is tied["t"].untyped_storage()
+
+
+def test_file_objects(tmp_path):
+    for zipped in True, False:
+        buffer = io.BytesIO()
+        torch.save({"a": torch.ones(3)}, buffer, _use_new_zipfile_serialization=zipped)
+        buffer.seek(0)
+        assert torch.load(buffer)["a"].tolist() == [1, 1, 1]
+        with gzip.open(tmp_path / "x.gz", "wb") as f:
+            torch.save({"a": torch.ones(3)}, f, _use_new_zipfile_serialization=zipped)
+        with gzip.open(tmp_path / "x.gz") as f:
+            assert torch.load(f)["a"].tolist() == [1, 1, 1]
+        with open(tmp_path / "x.pt", "wb") as f:
+            torch.save({"a": torch.ones(3)}, f, _use_new_zipfile_serialization=zipped)
+        with open(tmp_path / "x.pt", "rb") as f:
+            assert torch.load(f, weights_only=False)["a"].tolist() == [1, 1, 1]
+    with pytest.raises(EOFError):
+        torch.load(io.BytesIO())
+
+
+def test_map_location():
+    buffer = io.BytesIO()
+    torch.save({"a": torch.ones(3)}, buffer)
+    seen = []
+
+    def place(storage, location):
+        seen.append((storage.nbytes(), location))
+
+    for where in "cpu", torch.device("cpu"), {"cpu": "cpu"}, {}, place, lambda storage, location: storage.clone():
+        for weights_only in True, False:
+            buffer.seek(0)
+            assert torch.load(buffer, map_location=where, weights_only=weights_only)["a"].tolist() == [1, 1, 1]
+    assert seen == [(12, "cpu")] * 2
+    buffer.seek(0)
+    with pytest.raises(RuntimeError, match="don't know how to restore data location"):
+        torch.load(buffer, map_location={"cpu": "moon"})
+
+
+def test_a_missing_file_and_a_missing_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "nothing.pt")
+    with pytest.raises(RuntimeError, match="Parent directory .* does not exist"):
+        torch.save(1, tmp_path / "no" / "x.pt")
+    (tmp_path / "text.pt").write_text("not a checkpoint")
+    with pytest.raises(RuntimeError, match="not a file of PyTorch's"):
+        torch.load(tmp_path / "text.pt")
+
+
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __eq__(self, other):
+        return vars(self) == vars(other)
+
+
+class Bag(list):
+    pass
+
+
+def test_safe_globals(tmp_path):
+    path = tmp_path / "p.pt"
+    bag = Bag([1, 2])
+    torch.save({"point": Point(1, torch.ones(2).tolist()), "bag": bag, "names": collections.defaultdict(list, a=[1])}, path)
+    assert sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path)) == sorted(
+        [f"{__name__}.Bag", f"{__name__}.Point", "builtins.list", "collections.defaultdict"])
+    with pytest.raises(pickle.UnpicklingError, match="Point"):
+        torch.load(path)
+    with torch.serialization.safe_globals([Point, Bag, list, collections.defaultdict]):
+        loaded = torch.load(path)
+    assert loaded["point"] == Point(1, [1, 1]) and loaded["bag"] == [1, 2] and type(loaded["bag"]) is Bag
+    assert loaded["names"] == {"a": [1]} and loaded["names"].default_factory is list
+    assert torch.serialization.get_safe_globals() == []
+    assert torch.load(path, weights_only=False)["point"] == Point(1, [1, 1])
+
+
+def test_rings_and_shared_values():
+    ring = [1]
+    ring.append({"ring": ring})
+    buffer = io.BytesIO()
+    torch.save({"ring": ring, "again": ring}, buffer)
+    buffer.seek(0)
+    loaded = torch.load(buffer)
+    assert loaded["ring"] is loaded["again"] and loaded["ring"][1]["ring"] is loaded["ring"]
+
+
+def test_storages_of_two_types_are_refused():
+    a = torch.ones(4)
+    with pytest.raises(RuntimeError, match="view the same data as different types"):
+        torch.save([a, a.view(torch.int32)], io.BytesIO())
+
+
+def test_links_and_modes_stay(tmp_path):
+    real, link = tmp_path / "real.pt", tmp_path / "link.pt"
+    torch.save(1, real)
+    os.chmod(real, 0o640)
+    link.symlink_to("real.pt")
+    torch.save(2, link)
+    assert link.is_symlink() and torch.load(real) == 2
+    assert real.stat().st_mode & 0o777 == 0o640
+    torch.save(3, "/dev/null")
+
+
+def test_deepcopy_and_pickle_of_modules():
+    for module in modules(torch).values():
+        assert describe(copy.deepcopy(module)) == describe(module)
+        assert describe(pickle.loads(pickle.dumps(module))) == describe(module)
+
+
+def test_a_flipped_byte_is_reported_with_the_name_of_its_tensor(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save({"model": {"fc.weight": torch.full((64,), 1.0), "fc.bias": torch.full((64,), 2.0)}, "epoch": 3}, path)
+    data = bytearray(path.read_bytes())
+    at = data.find(b"\x00\x00\x00\x40" * 64)
+    data[at + 50] ^= 4
+    path.write_bytes(data)
+    with pytest.raises(RuntimeError, match=r"tensor 'model\.fc\.bias': .*checksum"):
+        torch.load(path)
+    torch.load(path, mmap=True)
