@@ -427,6 +427,55 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     return refuse(self, &m, args, n, kwnames);
 }
 
+/* ---- Which overload takes a call, and what each of its arguments gets ---- */
+static PyObject *bound_arguments(const tpy_operator *self, const overload *o, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    PyObject *given = PyDict_New();
+    Py_ssize_t i = 0;
+    for (int place = 0; given && i < n; place++, i++) {
+        int k = place;
+        if (self->method && o->self) k = place == 0 ? o->self : place <= o->self ? place - 1 : place;
+        const tpy_argument *a = &o->args[k];
+        bool rest = (a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i])) || (a->kind == TPY_TENSORS && !a->length && tpy_is_tensor(args[i]));
+        PyObject *value = rest ? PyTuple_New(n - i) : Py_NewRef(args[i]);
+        for (Py_ssize_t j = i; rest && value && j < n; j++) PyTuple_SET_ITEM(value, j - i, Py_NewRef(args[j]));
+        if (rest) i = n - 1;
+        if (!value || PyDict_SetItem(given, a->name, value) < 0) Py_CLEAR(given);
+        Py_XDECREF(value);
+    }
+    for (Py_ssize_t j = 0; given && kwnames && j < PyTuple_GET_SIZE(kwnames); j++) {
+        int k = 0;
+        while (k < o->nargs && !same_name(&o->args[k], PyTuple_GET_ITEM(kwnames, j), k, self->method)) k++;
+        if (PyDict_SetItem(given, k < o->nargs ? o->args[k].name : PyTuple_GET_ITEM(kwnames, j), args[n + j]) < 0) Py_CLEAR(given);
+    }
+    return given;
+}
+
+/* _bind(operator, *args, **kwargs): the table's entry that takes the call, as (name, its batch rule, signature, {argument: value}); TypeError as the call itself. */
+static PyObject *bind_call(PyObject *module, PyObject *const *all, Py_ssize_t count, PyObject *kwnames) {
+    (void)module;
+    if (count < 1 || (Py_TYPE(all[0]) != function_type && Py_TYPE(all[0]) != method_type)) return PyErr_Format(PyExc_TypeError, "_bind(): expected an operator");
+    tpy_operator *self = (tpy_operator *)all[0];
+    PyObject *const *args = all + 1;
+    Py_ssize_t n = count - 1;
+    tpy_frame f;
+    f.owned = NULL;
+    misfit m = {0};
+    for (int lenient = self->count == 1; lenient < 2; lenient++) {
+        f.exact = !lenient;
+        for (int i = 0; i < self->count; i++) {
+            extras x = {0};
+            const overload *o = &self->overloads[i];
+            int fits = fit_overload(self, o, args, n, kwnames, &f, &x, &m);
+            if (fits == 0) continue;
+            tpy_frame_end(&f);
+            PyObject *given = fits > 0 ? bound_arguments(self, o, args, n, kwnames) : NULL;
+            return given ? Py_BuildValue("(szsN)", o->op->name, o->op->batch, o->op->signature, given) : NULL;
+        }
+    }
+    tpy_frame_end(&f);
+    return refuse(self, &m, args, n, kwnames);
+}
+
 PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace) {
     tp_value results[16] = {{0}};
     int64_t work = 0;
@@ -606,7 +655,8 @@ static PyObject *return_type(PyObject *module, PyObject *name) {
     if (PyErr_Occurred()) return NULL;
     return Py_NewRef(named ? (PyObject *)named : Py_None);
 }
-static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {"_operator", find_operator, METH_VARARGS, NULL}, {0}};
+static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {"_operator", find_operator, METH_VARARGS, NULL},
+    {"_bind", (PyCFunction)(void (*)(void))bind_call, METH_FASTCALL | METH_KEYWORDS, NULL}, {0}};
 
 int tpy_init_operators(PyObject *module) {
 #define WORD(w) if (!(word.w = PyUnicode_InternFromString(#w))) return -1

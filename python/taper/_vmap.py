@@ -1,5 +1,8 @@
-"""torch.vmap: a function over one slice becomes one over a batch. The function runs once per slice, and the results are stacked."""
+"""torch.vmap: a function over one slice becomes one over a batch. The function runs once, on tensors that stand for all slices (taper._batched);
+where it does what only single tensors can do, it runs once per slice and the results are stacked."""
+from taper import _C
 from taper._C import Tensor
+from taper.overrides import _vmaps
 from taper.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 
@@ -51,16 +54,21 @@ def _check_output(leaf, func, out_dim):
         raise ValueError(f"{where}: `{_name(func)}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?")
 
 
-def _stack(rows, spec, func, out_dims, size):
-    from taper import stack
+def _output_dims(spec, func, out_dims):
+    """Where the batch goes in each of the results."""
     dims = _broadcast_to_and_flatten(out_dims, spec)
     if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.is_leaf():
         dims = list(out_dims)
     if dims is None:
         raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
                          f"{tree_flatten(out_dims)[1]} but outputs has structure {spec}.")
+    return dims
+
+
+def _stack(rows, spec, func, out_dims, size):
+    from taper import stack
     results = []
-    for column, dim in zip(zip(*rows), dims):
+    for column, dim in zip(zip(*rows), _output_dims(spec, func, out_dims)):
         _check_output(column[0], func, dim)
         results.append(column[0] if dim is None else stack(column, dim) if size else stack(column, dim).narrow(dim, 0, 0))
     return tree_unflatten(results, spec)
@@ -83,6 +91,31 @@ def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
     return rows, out_spec
 
 
+def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size):
+    """All slices at once. The random generators must be as before: what one slice draws would be the same for all."""
+    from taper._batched import Batched, wrap
+    outer = _vmaps.sizes
+    _vmaps.sizes, level = (*outer, size), len(outer) + 1
+    before = _C.default_generator.get_state()
+    try:
+        batched = [leaf if dim is None else wrap(leaf.movedim(dim, 0), level) for leaf, dim in zip(leaves, dims)]
+        outputs, out_spec = tree_flatten(func(*tree_unflatten(batched, spec), **kwargs))
+    finally:
+        _vmaps.sizes = outer
+    if not _C.default_generator.get_state().equal(before):
+        raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
+                           "or perform the randomness operation out of vmap")
+    results = []
+    for leaf, dim in zip(outputs, _output_dims(out_spec, func, out_dims)):
+        _check_output(leaf, func, dim)
+        mapped = isinstance(leaf, Batched) and leaf._level == level
+        if dim is None:
+            results.append(leaf._physical.select(0, 0) if mapped else leaf)
+        else:
+            results.append((leaf._physical if mapped else leaf.expand(size, *leaf.shape)).movedim(0, dim))
+    return tree_unflatten(results, out_spec)
+
+
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """func over slices of its arguments: in_dims says along which dim of each (None: whole), out_dims where the batch goes in the results."""
     if randomness not in ("error", "different", "same"):
@@ -94,6 +127,12 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     @wraps(func, updated=())
     def wrapped(*args, **kwargs):
         leaves, dims, spec, size = _read_inputs(func, in_dims, args)
+        if size and randomness == "error":
+            from taper._batched import NeedsSlices
+            try:
+                return _run_batch(func, leaves, dims, spec, kwargs, out_dims, size)
+            except NeedsSlices:
+                pass
         if size == 0:  # a slice of zeros tells what the results look like
             leaves = [leaf if dim is None else leaf.new_zeros([n for d, n in enumerate(leaf.shape) if d != dim]).unsqueeze(dim) for leaf, dim in zip(leaves, dims)]
         rows, out_spec = _run_slices(func, leaves, dims, spec, max(size, 1), randomness, kwargs)

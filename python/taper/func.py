@@ -7,6 +7,7 @@ from taper import _C
 from taper._C import Tensor
 from taper._vmap import vmap
 from taper.autograd.grad_mode import enable_grad
+from taper.overrides import _vmaps
 from taper.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "vjp", "jvp", "linearize", "jacrev", "jacfwd", "hessian", "vmap", "functional_call", "stack_module_state", "functionalize",
@@ -46,6 +47,12 @@ class _Level:
             raise ValueError(f"Thing passed to transform API must be Tensor, got {type(t)}")
         if not (t.is_floating_point() or t.is_complex()):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if _vmaps.sizes:
+            from taper._batched import fresh
+            return fresh(t, self.alias)
+        return self.alias(t)
+
+    def alias(self, t):
         if t.requires_grad and self.outer_on:
             return t.view_as(t)
         leaf = t.detach().requires_grad_()
@@ -58,11 +65,19 @@ class _Level:
         if not tracked or not self.outer_on:
             return False
         own = {id(t) for t in (_thread.made[self.first:] if self.own is None else self.own)}
-        return any(id(leaf) not in own for leaf in _C._leaves_of(tracked))
+        return any(id(leaf) not in own for leaf in _C._leaves_of(_plain(tracked)))
 
     def settled(self, tree):
         """The tree with its tensors off the tape, except for those that hang on something outside."""
         return tree_map(lambda t: t.detach() if isinstance(t, Tensor) and t.requires_grad and not self.hangs((t,)) else t, tree)
+
+
+def _plain(tensors):
+    """The tensors that the tape knows, of those and of batches."""
+    if not _vmaps.sizes:
+        return tensors
+    from taper._batched import plain
+    return [plain(t) for t in tensors]
 
 
 def _gradients(outputs, inputs, grads, create):
@@ -71,7 +86,10 @@ def _gradients(outputs, inputs, grads, create):
     pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
     if not pairs:
         return tuple(zeros_like(x) for x in inputs)
-    return _C._gradients(tuple(o for o, _ in pairs), tuple(inputs), tuple(g for _, g in pairs), True, create, True, True)
+    find = _C._gradients
+    if _vmaps.sizes:
+        from taper._batched import gradients as find
+    return find(tuple(o for o, _ in pairs), tuple(inputs), tuple(g for _, g in pairs), True, create, True, True)
 
 
 def _split_aux(out, has_aux):
@@ -163,7 +181,7 @@ def _transposed(outs, leaves):
     """Backward as a function of the outputs' cotangents, recorded so that it can be differentiated: its results and those cotangents."""
     from taper import zeros_like
     marks = [zeros_like(o).requires_grad_() if isinstance(o, Tensor) and o.requires_grad else None for o in outs]
-    _thread.made.extend(m for m in marks if m is not None)
+    _thread.made.extend(_plain([m for m in marks if m is not None]))
     return _gradients(outs, leaves, marks, True), marks
 
 

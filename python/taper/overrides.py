@@ -1,5 +1,22 @@
 """torch.overrides: __torch_function__ from Python's side."""
+from _thread import _local
+
 from taper import _C
+
+
+class _Vmaps(_local):
+    sizes = ()  # of the batches that torch.vmap is now running, the outermost first
+
+
+_vmaps = _Vmaps()
+
+
+def _no_batches(tensors):
+    """For what takes tensors without asking __torch_function__: inside torch.vmap it can only work on single slices."""
+    if _vmaps.sizes:
+        from taper._batched import Batched, NeedsSlices
+        if any(isinstance(t, Batched) for t in tensors):
+            raise NeedsSlices
 
 
 def has_torch_function(relevant_args):

@@ -4,6 +4,7 @@
  *   lines.c      a table's lines: stanzas begin in the first column, deeper lines continue, comments are gone
  *   parse.c      the expression language: characters to trees
  *   stanza.c     stanzas: signatures, kinds, derivatives, samples
+ *   batch.c      how a batch goes through an operator
  *   element.c    expressions per element, in each compute type (maps, folds, scans, fused derivatives)
  *   kernels.c    the kernel files
  *   tensor.c     expressions over operators (compositions and derivatives)
@@ -156,6 +157,7 @@ typedef struct op {
     int node_arg;
     bool method, inplace, out, internal;
     const char *autocast; /* "LOWER", "FLOAT", "PROMOTE": what automatic mixed precision does to the arguments; NULL: nothing */
+    char *batch;          /* how torch.vmap takes a batch through it; NULL: slice by slice */
     char *names;          /* PyTorch's namespaces that hold it: "torch nn.functional" */
     int ngroups;
     group groups[4];
@@ -171,6 +173,8 @@ extern op **ops;
 extern int nops;
 void read_table(const char *path);
 void check_operators(void); /* after all tables are read */
+void parse_batch(op *o, const char *s, place at);
+void derive_batch(void);    /* after all tables are read and sorted */
 op *find_op(const char *name);
 int find_arg(const op *o, const char *name); /* -1 */
 static inline bool is_tensor(type t) { return t == T_TENSOR || t == T_TENSOR_OPT || t == T_OPERAND; }

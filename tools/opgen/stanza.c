@@ -407,11 +407,12 @@ static void parse_line(op *o, const char *s, place at) {
         }
     } else if (starts(&rest, "names")) parse_names(o, rest, at);
     else if (starts(&rest, "autocast")) parse_autocast(o, rest, at);
+    else if (starts(&rest, "batch")) parse_batch(o, rest, at);
     else if (starts(&rest, "check")) parse_check(o, rest, at);
     else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
     else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, dtype, types, grad, nondiff, todo, node, "
-                  "forms, names, autocast, arg, cname, check, internal, sample or error", s);
+                  "forms, names, autocast, batch, arg, cname, check, internal, sample or error", s);
 }
 
 void read_table(const char *path) {
@@ -499,4 +500,5 @@ void check_operators(void) {
             if (!strcmp(ops[j]->name, ops[i]->name) || !strcmp(ops[j]->cname, ops[i]->cname))
                 fail(ops[i]->at, "%s is defined twice; the other is at %s:%d", ops[i]->name, ops[j]->at.file, ops[j]->at.line);
     }
+    derive_batch();
 }

@@ -4,6 +4,7 @@ from taper._C import Tensor
 from taper.autograd import function, grad_mode
 from taper.autograd.function import Function
 from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
+from taper.overrides import _no_batches
 
 __all__ = ["Variable", "Function", "backward", "grad_mode", "detect_anomaly", "set_detect_anomaly", "grad", "inference_mode", "no_grad", "enable_grad",
            "set_grad_enabled", "set_multithreading_enabled", "gradcheck", "gradgradcheck", "variable"]
@@ -55,6 +56,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         if grad_tensors is not None:
             raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use `grad_tensors`.")
         grad_tensors = grad_variables
+    _no_batches(_tuple(tensors))
     _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
@@ -68,6 +70,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, please use "
                       "torch.autograd.backward.", FutureWarning, stacklevel=2)
     retain = create_graph if retain_graph is None else retain_graph
+    _no_batches((*_tuple(outputs), *_tuple(inputs), *(_tuple(grad_outputs) if grad_outputs is not None else ())))
     if is_grads_batched:
         return _batched(outputs, inputs, _tuple(grad_outputs), retain, create_graph, bool(allow_unused), materialize_grads)
     return _C._gradients(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)

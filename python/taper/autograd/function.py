@@ -2,6 +2,7 @@
 from taper import _C
 from taper._C import _FunctionBase
 from taper.autograd.grad_mode import no_grad
+from taper.overrides import _no_batches
 
 
 class FunctionCtx:
@@ -113,6 +114,7 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Runs forward and records the call."""
+        _no_batches(args)
         if cls._has_setup_context:
             return cls._apply(*_bind_defaults(cls.forward, args, kwargs))
         return cls._apply(*args, **kwargs)
