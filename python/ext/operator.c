@@ -424,7 +424,13 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
         }
     }
     tpy_frame_end(&f);
-    return refuse(self, &m, args, n, kwnames);
+    tpy_old_call old;
+    if (tpy_old_order(PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
+        PyObject *result = call_operator(callable, old.args, (size_t)old.n, old.kwnames);
+        Py_DECREF(old.kwnames);
+        return result;
+    }
+    return PyErr_Occurred() ? NULL : refuse(self, &m, args, n, kwnames);
 }
 
 /* ---- Which overload takes a call, and what each of its arguments gets ---- */

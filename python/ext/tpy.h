@@ -99,6 +99,15 @@ PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace
         if (tpy_saved_) PyEval_RestoreThread(tpy_saved_);                          \
     } while (0)
 
+/* ---- Numbers before tensors, as PyTorch once had them (old_order.c) ---- */
+enum { TPY_OLD_ARGS = 6 };
+typedef struct tpy_old_call { /* args: n tensors, then the values of kwnames */
+    PyObject *args[TPY_OLD_ARGS], *kwnames;
+    Py_ssize_t n;
+} tpy_old_call;
+/* Does the call follow an old order? Then `call` says it in today's, with kwnames owned. An exception may be set otherwise. */
+bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_old_call *call);
+
 /* ---- __torch_function__ (override.c) ---- */
 /* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it NULL. */
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n);
