@@ -79,3 +79,71 @@ def test_parameters_as_a_vector():
     assert torch.equal(layer.weight, torch.arange(6.0).view(2, 3)) and layer.bias.tolist() == [6, 7] and layer.bias.requires_grad
     with pytest.raises(TypeError, match="expected torch.Tensor, but got: list"):
         utils.vector_to_parameters([1.0], layer.parameters())
+
+
+def seeded_linear(*sizes):
+    torch.manual_seed(0)
+    return nn.Linear(*sizes)
+
+
+def test_weight_norm_by_hooks():
+    layer = seeded_linear(4, 3)
+    before = layer.weight.detach().clone()
+    with pytest.warns(FutureWarning, match="deprecated in favor of"):
+        utils.weight_norm(layer)
+    assert list(layer.state_dict()) == ["bias", "weight_g", "weight_v"] and layer.weight_g.shape == (3, 1)
+    assert torch.allclose(layer.weight, before, atol=1e-6)
+    layer(torch.ones(2, 4)).sum().backward()
+    assert torch.allclose(layer.weight_g.grad, torch.tensor([[-1.678], [1.424], [-1.417]]), atol=1e-3)
+    with pytest.warns(FutureWarning), pytest.raises(RuntimeError, match="Cannot register two weight_norm hooks"):
+        utils.weight_norm(layer)
+    with torch.no_grad():
+        layer.weight_g.mul_(2)
+    utils.remove_weight_norm(layer)
+    assert list(layer.state_dict()) == ["bias", "weight"] and torch.allclose(layer.weight, 2 * before, atol=1e-6)
+    with pytest.raises(ValueError, match="weight_norm of 'weight' not found in Linear"):
+        utils.remove_weight_norm(layer)
+
+
+def test_spectral_norm_by_hooks():
+    layer = utils.spectral_norm(seeded_linear(4, 3), n_power_iterations=20)
+    assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_u", "weight_v"]
+    assert layer.state_dict()._metadata[""] == {"version": 1, "spectral_norm": {"weight.version": 1}}
+    layer(torch.ones(1, 4)).sum().backward()
+    assert torch.isclose(torch.linalg.matrix_norm(layer.weight, 2), torch.tensor(1.0), atol=1e-4) and layer.weight_orig.grad is not None
+    other = utils.spectral_norm(nn.Linear(4, 3))
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other.eval()(torch.ones(1, 4)), layer.eval()(torch.ones(1, 4)))
+    weight = layer.weight.detach().clone()
+    utils.remove_spectral_norm(layer)
+    assert isinstance(layer.weight, nn.Parameter) and torch.equal(layer.weight, weight) and not layer._state_dict_hooks
+    with pytest.raises(ValueError, match="Expected n_power_iterations to be positive"):
+        utils.spectral_norm(nn.Linear(4, 3), n_power_iterations=0)
+
+
+def test_folding_batch_norm():
+    layer = seeded_linear(3, 2).eval()
+    mean, var, scale, shift = torch.tensor([0.1, 0.2]), torch.tensor([1.0, 4.0]), torch.tensor([2.0, 3.0]), torch.tensor([0.5, -0.5])
+    x = torch.randn(5, 3)
+    expected = nn.functional.batch_norm(layer(x), mean, var, scale, shift)
+    weight, bias = utils.fuse_linear_bn_weights(layer.weight, layer.bias, mean, var, 1e-5, scale, shift)
+    assert isinstance(weight, nn.Parameter) and torch.allclose(nn.functional.linear(x, weight, bias), expected, atol=1e-6)
+    kernel, image = torch.randn(2, 3, 3, 3), torch.randn(1, 3, 5, 5)
+    expected = nn.functional.batch_norm(nn.functional.conv2d(image, kernel), mean, var, scale, shift)
+    weight, bias = utils.fuse_conv_bn_weights(kernel, None, mean, var, 1e-5, scale, shift)
+    assert torch.allclose(nn.functional.conv2d(image, weight, bias), expected, atol=1e-5)
+
+
+def test_skipping_initialisation_leaves_the_random_stream_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    assert utils.skip_init(nn.Linear, 2, 3).weight.shape == (3, 2) and torch.equal(torch.rand(1), expected)
+    with pytest.raises(RuntimeError, match="must support a 'device' arg"):
+        utils.skip_init(nn.Sequential)
+
+
+def test_the_old_functional_call():
+    layer = nn.Linear(1, 1)
+    with pytest.warns(FutureWarning, match="torch.func.functional_call"):
+        assert utils.stateless.functional_call(layer, {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, torch.ones(1, 1)).item() == 2

@@ -1,0 +1,359 @@
+"""torch.nn.utils.prune: parameters with elements masked out. A pruned `weight` is `weight_orig` times `weight_mask`, made anew before every
+forward; several prunings of one tensor share a PruningContainer."""
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from numbers import Integral, Real
+
+from taper._C import _functions as _op
+from taper.nn.utils.convert_parameters import parameters_to_vector
+
+
+def _check_scores(scores, tensor, what):
+    if scores is not None and scores.shape != tensor.shape:
+        raise AssertionError(f"importance_scores should have the same shape as {what}, got {scores.shape} vs {tensor.shape}")
+    return tensor if scores is None else scores
+
+
+def _pruner_of(module, name):
+    """The key of the pruning hook of a tensor; None if there is none."""
+    keys = [key for key, hook in module._forward_pre_hooks.items() if isinstance(hook, BasePruningMethod) and hook._tensor_name == name]
+    if len(keys) > 1:
+        raise AssertionError(f"Avoid adding multiple pruning hooks to the same tensor {name} of module {module}. Use a PruningContainer.")
+    return keys[0] if keys else None
+
+
+class BasePruningMethod(ABC):
+    """A way to choose what is masked: subclasses say so in compute_mask, and their PRUNING_TYPE ("unstructured", "structured" along self.dim, or
+    "global") says what of an earlier mask they see."""
+    _tensor_name: str
+
+    def __call__(self, module, inputs):
+        setattr(module, self._tensor_name, self.apply_mask(module))
+
+    @abstractmethod
+    def compute_mask(self, t, default_mask):
+        """The mask for t: where default_mask is 0 it stays so."""
+
+    def apply_mask(self, module):
+        """The tensor with its mask applied."""
+        if self._tensor_name is None:
+            raise AssertionError(f"Module {module} has to be pruned")
+        original = getattr(module, self._tensor_name + "_orig")
+        return getattr(module, self._tensor_name + "_mask").to(dtype=original.dtype) * original
+
+    @classmethod
+    def _joined(cls, module, name, args, kwargs):
+        """The new method, in one container with what pruned the tensor before."""
+        key = _pruner_of(module, name)
+        earlier = None if key is None else module._forward_pre_hooks.pop(key)
+        method = cls(*args, **kwargs)
+        method._tensor_name = name
+        if earlier is None:
+            return method
+        container = earlier if isinstance(earlier, PruningContainer) else PruningContainer(earlier)
+        container.add_pruning_method(method)
+        return container
+
+    @classmethod
+    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+        """Prunes module.name from here on; returns the hook that does."""
+        method, original = cls._joined(module, name, args, kwargs), getattr(module, name)
+        scores = _check_scores(importance_scores, original, f"parameter {name} of {module}")
+        first = not isinstance(method, PruningContainer)
+        if first:
+            module.register_parameter(name + "_orig", original)
+            del module._parameters[name]
+            mask = _op["ones_like"](original)
+        else:
+            mask = getattr(module, name + "_mask").detach().clone()
+        try:
+            module.register_buffer(name + "_mask", method.compute_mask(scores, default_mask=mask))
+            method(module, None)
+            module.register_forward_pre_hook(method)
+        except Exception:
+            if first:
+                module.register_parameter(name, module._parameters.pop(name + "_orig"))
+            raise
+        return method
+
+    def prune(self, t, default_mask=None, importance_scores=None):
+        """A pruned copy of a tensor, without a module."""
+        scores = _check_scores(importance_scores, t, "tensor t")
+        return t * self.compute_mask(scores, default_mask=_op["ones_like"](t) if default_mask is None else default_mask)
+
+    def remove(self, module):
+        """Makes the pruned tensor a plain parameter; what was masked stays zero."""
+        name = self._tensor_name
+        if name is None:
+            raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
+        pruned = self.apply_mask(module)
+        if hasattr(module, name):
+            delattr(module, name)
+        original = module._parameters.pop(name + "_orig")
+        original.data = pruned.data
+        del module._buffers[name + "_mask"]
+        setattr(module, name, original)
+
+
+class PruningContainer(BasePruningMethod):
+    """Prunings of one tensor, one after the other."""
+
+    def __init__(self, *args):
+        self._pruning_methods = ()
+        if len(args) == 1:
+            self._tensor_name = args[0]._tensor_name
+        for method in args:
+            self.add_pruning_method(method)
+
+    def add_pruning_method(self, method):
+        if method is not None and not isinstance(method, BasePruningMethod):
+            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+        if method is not None and self._tensor_name != method._tensor_name:
+            raise ValueError(f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. Found "
+                             f"'{method._tensor_name}'")
+        self._pruning_methods += (method,)
+
+    def __len__(self):
+        return len(self._pruning_methods)
+
+    def __iter__(self):
+        return iter(self._pruning_methods)
+
+    def __getitem__(self, idx):
+        return self._pruning_methods[idx]
+
+    def _left(self, method, t, mask):
+        """The part of t that a method may still choose from, as an index."""
+        if method.PRUNING_TYPE == "unstructured":
+            return mask == 1
+        part = [slice(None)] * t.dim()
+        if method.PRUNING_TYPE == "structured":
+            if not hasattr(method, "dim"):
+                raise AttributeError('Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.')
+            dim = method.dim + t.dim() if method.dim < 0 else method.dim
+            if dim < 0:
+                raise IndexError(f"Index is out of bounds for tensor with dimensions {t.dim()}")
+            part[dim] = mask.sum([d for d in range(t.dim()) if d != dim]) != 0
+        elif method.PRUNING_TYPE != "global":
+            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+        return tuple(part)
+
+    def compute_mask(self, t, default_mask):
+        """The newest method applied to what the others left."""
+        method, mask = self._pruning_methods[-1], default_mask.to(dtype=t.dtype)
+        left = self._left(method, t, default_mask)
+        mask[left] = method.compute_mask(t[left], default_mask=default_mask[left]).to(dtype=mask.dtype)
+        return mask
+
+
+def _check_amount(amount):
+    if not isinstance(amount, Real):
+        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+    if amount < 0 or (not isinstance(amount, Integral) and amount > 1):
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+    return amount
+
+
+def _how_many(amount, size):
+    count = amount if isinstance(amount, Integral) else round(amount * size)
+    if count > size:
+        raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={size}")
+    return count
+
+
+def _channels(t, dim):
+    """How many channels t has along dim."""
+    if t.dim() <= 1:
+        raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims")
+    if dim >= t.dim():
+        raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
+    return t.shape[dim]
+
+
+def _keep(t, dim, channels, default_mask):
+    """A mask with the channels along dim, and nothing that default_mask has masked."""
+    mask = _op["zeros_like"](t)
+    mask[(slice(None),) * (dim % t.dim()) + (channels,)] = 1
+    return mask * default_mask.to(dtype=mask.dtype)
+
+
+class Identity(BasePruningMethod):
+    """Masks nothing: for the names that pruning gives."""
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        return default_mask
+
+    @classmethod
+    def apply(cls, module, name):
+        return super().apply(module, name)
+
+
+class _Some(BasePruningMethod):
+    """Masks the elements that a subclass picks."""
+    PRUNING_TYPE = "unstructured"
+
+    def __init__(self, amount):
+        self.amount = _check_amount(amount)
+
+    def compute_mask(self, t, default_mask):
+        count, mask = _how_many(self.amount, t.nelement()), default_mask.clone()
+        if count:
+            mask.view(-1)[self._pick(t, count)] = 0
+        return mask
+
+
+class RandomUnstructured(_Some):
+    """Masks elements at random."""
+
+    def _pick(self, t, count):
+        return _op["topk"](_op["rand_like"](t).view(-1), count).indices
+
+    @classmethod
+    def apply(cls, module, name, amount):
+        return super().apply(module, name, amount=amount)
+
+
+class L1Unstructured(_Some):
+    """Masks the smallest elements."""
+
+    def _pick(self, t, count):
+        return _op["topk"](t.abs().view(-1), count, largest=False).indices
+
+    @classmethod
+    def apply(cls, module, name, amount, importance_scores=None):
+        return super().apply(module, name, amount=amount, importance_scores=importance_scores)
+
+
+class RandomStructured(BasePruningMethod):
+    """Masks whole channels at random."""
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount, dim=-1):
+        self.amount, self.dim = _check_amount(amount), dim
+
+    def compute_mask(self, t, default_mask):
+        channels = _channels(t, self.dim)
+        count = _how_many(self.amount, channels)
+        if not count:
+            return default_mask
+        drawn = _op["rand"](channels)
+        return _keep(t, self.dim, drawn > _op["kthvalue"](drawn, count).values, default_mask)
+
+    @classmethod
+    def apply(cls, module, name, amount, dim=-1):
+        return super().apply(module, name, amount=amount, dim=dim)
+
+
+class LnStructured(BasePruningMethod):
+    """Masks the channels of the smallest n-norm."""
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount, n, dim=-1):
+        self.amount, self.n, self.dim = _check_amount(amount), n, dim
+
+    def compute_mask(self, t, default_mask):
+        channels = _channels(t, self.dim)
+        count = _how_many(self.amount, channels)
+        if not count:
+            return default_mask
+        others = [d for d in range(t.dim()) if d != self.dim % t.dim()]
+        if self.n == "nuc" or (self.n == "fro" and len(others) == 2):
+            norm = _op["linalg_matrix_norm"](t, self.n, others if len(others) == 2 else [-2, -1])
+        else:
+            norm = _op["linalg_vector_norm"](t, 2 if self.n == "fro" else self.n, others)
+        return _keep(t, self.dim, _op["topk"](norm, channels - count).indices, default_mask)
+
+    @classmethod
+    def apply(cls, module, name, amount, n, dim, importance_scores=None):
+        return super().apply(module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores)
+
+
+class CustomFromMask(BasePruningMethod):
+    """Masks what a given mask says."""
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask):
+        self.mask = mask
+
+    def compute_mask(self, t, default_mask):
+        if default_mask.shape != self.mask.shape:
+            raise AssertionError(f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}")
+        return default_mask * self.mask.to(dtype=default_mask.dtype)
+
+    @classmethod
+    def apply(cls, module, name, mask):
+        return super().apply(module, name, mask=mask)
+
+
+def identity(module, name):
+    """Gives the tensor the names of a pruned one, masking nothing."""
+    Identity.apply(module, name)
+    return module
+
+
+def random_unstructured(module, name, amount):
+    """Masks a number, or a share, of elements at random."""
+    RandomUnstructured.apply(module, name, amount)
+    return module
+
+
+def l1_unstructured(module, name, amount, importance_scores=None):
+    """Masks a number, or a share, of the smallest elements."""
+    L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
+    return module
+
+
+def random_structured(module, name, amount, dim):
+    """Masks a number, or a share, of channels along dim at random."""
+    RandomStructured.apply(module, name, amount, dim)
+    return module
+
+
+def ln_structured(module, name, amount, n, dim, importance_scores=None):
+    """Masks a number, or a share, of the channels along dim that have the smallest n-norm."""
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
+
+
+def custom_from_mask(module, name, mask):
+    """Masks what the mask says."""
+    CustomFromMask.apply(module, name, mask)
+    return module
+
+
+def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs):
+    """Prunes (module, name) pairs as if they were one vector."""
+    if not isinstance(parameters, Iterable):
+        raise TypeError("global_unstructured(): parameters is not an Iterable")
+    scores = {} if importance_scores is None else importance_scores
+    if not isinstance(scores, dict):
+        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+    parameters = list(parameters)
+    tensors = [getattr(module, name) for module, name in parameters]
+    masks = [getattr(module, name + "_mask", None) for module, name in parameters]
+    container, method = PruningContainer(), pruning_method(**kwargs)
+    container._tensor_name = method._tensor_name = "temp"
+    if method.PRUNING_TYPE != "unstructured":
+        raise TypeError('Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
+                        f"{pruning_method} of type {method.PRUNING_TYPE}")
+    container.add_pruning_method(method)
+    mask = container.compute_mask(parameters_to_vector([scores.get(pair, tensor) for pair, tensor in zip(parameters, tensors)]),
+                                  parameters_to_vector([_op["ones_like"](t) if m is None else m for m, t in zip(masks, tensors)]))
+    for (module, name), tensor, part in zip(parameters, tensors, mask.split([t.numel() for t in tensors])):
+        custom_from_mask(module, name, mask=part.view_as(tensor))
+
+
+def remove(module, name):
+    """Makes the pruning of a tensor permanent."""
+    key = _pruner_of(module, name)
+    if key is None:
+        raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+    module._forward_pre_hooks[key].remove(module)
+    del module._forward_pre_hooks[key]
+    return module
+
+
+def is_pruned(module):
+    """Is anything of the module, or below it, pruned?"""
+    return any(isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values())
