@@ -16,5 +16,6 @@
 #include <taper/print.h>
 #include <taper/profile.h>
 #include <taper/random.h>
+#include <taper/share.h>
 #include <taper/tensor.h>
 #endif

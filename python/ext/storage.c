@@ -1,7 +1,6 @@
 /* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that
- * processes share after a fork (share_memory_) is made here too. */
+ * processes share is made here too. */
 #include "tpy.h"
-#include <sys/mman.h>
 
 typedef struct tpy_storage {
     PyObject_HEAD
@@ -201,53 +200,50 @@ static PyObject *storage_clone(PyObject *o, PyObject *unused) {
     return result;
 }
 
-/* ---- Memory that processes share after a fork ---- */
-typedef struct shared_block {
-    void *data;
-    size_t bytes;
-    struct shared_block *next;
-} shared_block;
-static shared_block *shared_blocks; /* under the interpreter lock */
-
-static void drop_shared(void *context) {
-    shared_block *b = context;
-    bool alive = PyGILState_Check() || Py_IsInitialized();
-    PyGILState_STATE state = alive ? PyGILState_Ensure() : PyGILState_UNLOCKED;
-    shared_block **at = &shared_blocks;
-    while (*at && *at != b) at = &(*at)->next;
-    if (*at) *at = b->next;
-    if (alive) PyGILState_Release(state);
-    munmap(b->data, b->bytes);
-    free(b);
+/* ---- Memory that processes share ---- */
+static PyObject *storage_new_shared(PyObject *type, PyObject *args) {
+    long long bytes;
+    PyObject *path = NULL;
+    if (!PyArg_ParseTuple(args, "L|O&:_new_shared", &bytes, PyUnicode_FSConverter, &path)) return NULL;
+    tp_storage *s = path ? tp_storage_new_shared_file(PyBytes_AS_STRING(path), bytes) : tp_storage_new_shared(bytes);
+    Py_XDECREF(path);
+    return wrap_storage(s, (PyTypeObject *)type);
 }
-
-static PyObject *new_shared(PyTypeObject *type, Py_ssize_t bytes) {
-    shared_block *b = malloc(sizeof *b);
-    if (!b) return PyErr_NoMemory();
-    b->bytes = bytes ? (size_t)bytes : 1;
-    b->data = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    tp_storage *s = b->data != MAP_FAILED ? tp_storage_over(b->data, bytes, drop_shared, b) : NULL;
-    if (!s) {
-        if (b->data != MAP_FAILED) munmap(b->data, b->bytes);
-        free(b);
-        return tp_ok() ? PyErr_NoMemory() : tpy_raise();
-    }
-    b->next = shared_blocks;
-    shared_blocks = b;
-    return wrap_storage(s, type);
+static PyObject *storage_share(PyObject *o, PyObject *args) {
+    PyObject *path = NULL;
+    if (!PyArg_ParseTuple(args, "|O&:_share", PyUnicode_FSConverter, &path)) return NULL;
+    tp_storage *s = tp_storage_share(storage_of(o), path ? PyBytes_AS_STRING(path) : NULL);
+    Py_XDECREF(path);
+    return wrap_storage(s, storage_type);
 }
-static PyObject *storage_new_shared(PyObject *type, PyObject *size) {
-    Py_ssize_t bytes = PyNumber_AsSsize_t(size, PyExc_OverflowError);
-    if (bytes == -1 && PyErr_Occurred()) return NULL;
-    if (bytes < 0) return PyErr_Format(PyExc_ValueError, "expected a size of 0 or more, got %zd", bytes);
-    return new_shared((PyTypeObject *)type, bytes);
+static PyObject *storage_from_shared(PyObject *type, PyObject *args) {
+    int fd, keep;
+    long long bytes;
+    PyObject *path = NULL;
+    if (!PyArg_ParseTuple(args, "iLp|O&:_from_shared", &fd, &bytes, &keep, PyUnicode_FSConverter, &path)) return NULL;
+    tp_storage *s = tp_storage_from_shared(fd, bytes, keep, path ? PyBytes_AS_STRING(path) : NULL);
+    Py_XDECREF(path);
+    return wrap_storage(s, (PyTypeObject *)type);
 }
 static PyObject *storage_is_shared(PyObject *o, PyObject *unused) {
     (void)unused;
-    void *data = tp_storage_data(storage_of(o));
-    shared_block *b = shared_blocks;
-    while (b && b->data != data) b = b->next;
-    return PyBool_FromLong(b != NULL);
+    return PyBool_FromLong(tp_storage_is_shared(storage_of(o)));
+}
+static PyObject *storage_shared_fd(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLong(tp_storage_shared_fd(storage_of(o)));
+}
+static PyObject *storage_shared_path(PyObject *o, PyObject *unused) {
+    (void)unused;
+    const char *path = tp_storage_shared_path(storage_of(o));
+    return path ? PyUnicode_DecodeFSDefault(path) : Py_NewRef(Py_None);
+}
+static PyObject *storage_shared_count(PyObject *o, PyObject *add) {
+    int64_t n;
+    int fits = tpy_fit_int(add, &n);
+    if (fits <= 0) return fits < 0 ? NULL : PyErr_Format(PyExc_TypeError, "_shared_count(): expected an int, got %R", add);
+    int64_t now = tp_storage_shared_count(storage_of(o), n);
+    return tp_ok() ? PyLong_FromLongLong(now) : tpy_raise();
 }
 
 static PyMethodDef storage_methods[] = {
@@ -261,7 +257,13 @@ static PyMethodDef storage_methods[] = {
     {"copy_", storage_copy, METH_VARARGS, NULL},
     {"clone", storage_clone, METH_NOARGS, NULL},
     {"is_shared", storage_is_shared, METH_NOARGS, NULL},
-    {"_new_shared", storage_new_shared, METH_O | METH_CLASS, "_new_shared(bytes): memory that child processes see."},
+    {"_new_shared", storage_new_shared, METH_VARARGS | METH_CLASS, "_new_shared(bytes, path=None): memory that other processes can map."},
+    {"_share", storage_share, METH_VARARGS, "_share(path=None): itself if other processes can map it, else a copy that they can."},
+    {"_from_shared", storage_from_shared, METH_VARARGS | METH_CLASS,
+     "_from_shared(fd, bytes, keep, path=None): memory of another process's; takes the descriptor over."},
+    {"_shared_fd", storage_shared_fd, METH_NOARGS, "The descriptor by which others can map it; -1 if there is none."},
+    {"_shared_path", storage_shared_path, METH_NOARGS, "The file by which others can map it, or None."},
+    {"_shared_count", storage_shared_count, METH_O, "_shared_count(add): changes and gives the number that lies beside shared memory."},
     {0}};
 static PyGetSetDef storage_properties[] = {{"device", storage_device, NULL, NULL, NULL},
                                            {"_cdata", storage_address, NULL, NULL, NULL},

@@ -1,7 +1,7 @@
 """Those methods of Tensor that read best in Python. They join the C type when this file is imported."""
 from collections import OrderedDict
 
-from taper import _C
+from taper import _C, storage as _storage
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
 from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_tensor_v2
@@ -145,11 +145,20 @@ def storage_type(self):
 
 
 @_method
+def _share(self):
+    """Moves the tensor to memory that other processes can map, which is returned."""
+    memory = _storage._share(self.untyped_storage())
+    if memory is self.untyped_storage():
+        return memory
+    self.data = _C._functions["empty"]((0,), dtype=self.dtype).set_(memory, self.storage_offset(), tuple(self.shape), self.stride())
+    return memory
+
+
+@_method
 def share_memory_(self):
-    """Moves the tensor to memory that child processes see after a fork."""
-    memory = self.untyped_storage()
-    if not memory.is_shared():
-        self.set_(memory.share_memory_(), self.storage_offset(), tuple(self.shape), self.stride())
+    """Moves the tensor to memory that other processes can look at too: child processes, and those it is sent to."""
+    if not self.untyped_storage().is_shared():
+        self._share()
     return self
 
 

@@ -15,6 +15,9 @@ def _load(data):
     return storage
 
 
+_share = UntypedStorage._share  # how memory is shared; torch.multiprocessing.set_sharing_strategy puts another way here
+
+
 def _untyped(function):
     setattr(UntypedStorage, function.__name__, function)
 
@@ -60,8 +63,8 @@ def untyped(self):
 
 @_untyped
 def share_memory_(self):
-    """A storage that child processes see after a fork holds the bytes; tensors move to it by Tensor.share_memory_."""
-    return self if self.is_shared() else UntypedStorage._new_shared(len(self)).copy_(self)
+    """Itself if processes can share it, else a copy that they can; tensors move to it by Tensor.share_memory_."""
+    return self if self.is_shared() else _share(self)
 
 
 @_untyped

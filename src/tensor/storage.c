@@ -100,6 +100,7 @@ void tpi_storage_free(tpi_storage *s) {
     } else {
         tpi_storage_balance -= (int64_t)s->bytes;
         if (!s->inside) tpi_device_free(s->device, s->data, s->capacity);
+        if (s->context) tpi_storage_release(s->context); /* its shared copy (shared.c) */
     }
     header_free(s);
 }

@@ -20,7 +20,7 @@ typedef struct tp_storage {
     size_t bytes;
     size_t capacity;                 /* bytes of the block: more than `bytes` after it shrank */
     void (*release)(void *context);  /* foreign memory: called once at the end; NULL for our own blocks */
-    void *context;
+    void *context;                   /* what release is given; of our own blocks: the storage's shared copy, owned, or NULL */
     bool foreign;
     bool inside;                     /* data is in that room */
 } tpi_storage;
