@@ -104,3 +104,34 @@ def _build(obj, state):
         setstate(state)
     else:
         _set_state(obj, state)
+
+
+class _Message(str):
+    """A message that KeyError shows as it is, with its lines."""
+
+    def __repr__(self):
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception on its way to another process or thread: its type and its traceback as text."""
+
+    def __init__(self, exc_info=None, where="in background"):
+        import sys
+        from traceback import format_exception
+        exc_info = exc_info or sys.exc_info()
+        self.exc_type, self.exc_msg, self.where = exc_info[0], "".join(format_exception(*exc_info)), where
+        self.name = self.exc_type.__name__
+
+    def reraise(self):
+        """Raises an exception of the same type with the text of the first one."""
+        message = f"Caught {self.name} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            message = _Message(message)
+        elif getattr(self.exc_type, "message", None):
+            raise self.exc_type(message=message)
+        try:
+            error = self.exc_type(message)
+        except Exception:  # its constructor wants something else
+            raise RuntimeError(message) from None
+        raise error

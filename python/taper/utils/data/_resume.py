@@ -39,10 +39,16 @@ def set_numbers_state(state):
         numpy.set_state(state["numpy"])
 
 
+def same_numbers(a, b):
+    return a.keys() == b.keys() and _C._functions["equal"](a["torch"], b["torch"]) and all(a[key] == b[key] for key in a if key != "torch")
+
+
 def dataset_state(fetcher):
     """What a dataset with a state_dict tells, and the iterator over an iterable one; None where neither can."""
     parts = {"dataset": fetcher.dataset, "iterator": getattr(fetcher, "dataset_iter", None)}
     told = {name: deepcopy(part.state_dict()) for name, part in parts.items() if can_tell(part)}
+    if told:
+        told["ended"] = getattr(fetcher, "ended", False)
     return told or None
 
 
@@ -57,6 +63,7 @@ def tell_dataset(dataset, told):
 def tell_iterator(fetcher, told):
     if "iterator" in told:
         fetcher.dataset_iter.load_state_dict(deepcopy(told["iterator"]))
+    fetcher.ended = told["ended"]
 
 
 @contextmanager
@@ -159,7 +166,8 @@ class Position:
         self.mark = None     # of the sampler, as of the last batch that the program got
         self.dataset = None  # the dataset's own state as of then, where it has one and is read in this process
         self.workers = None  # per worker: what it told with its last batch that the program got
+        self.turn = 0        # the worker whose batch comes next
 
     def state(self):
         return {"batches": self.batches, "base_seed": self.base_seed, "order": self.order.state(self.mark), "dataset": self.dataset,
-                "workers": deepcopy(self.workers)}
+                "workers": deepcopy(self.workers), "turn": self.turn}

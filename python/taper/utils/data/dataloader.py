@@ -134,8 +134,9 @@ class DataLoader:
     def _get_iterator(self):
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
-        from taper._hook import NotCovered
-        raise NotCovered("torch.utils.data.DataLoader(num_workers > 0)")
+        self.check_worker_number_rationality()
+        from taper.utils.data._processes import _MultiProcessingDataLoaderIter
+        return _MultiProcessingDataLoaderIter(self)
 
     def __iter__(self):
         if not self.persistent_workers or not self.num_workers:
@@ -143,7 +144,7 @@ class DataLoader:
         if self._iterator is None:
             self._iterator = self._get_iterator()
         else:
-            self._iterator._reset(self)
+            self._iterator._begin(self)
         return self._iterator
 
     # ---- Where it stands ----
@@ -303,3 +304,10 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
         self._position.mark = self._order.mark()
         self._position.dataset = dataset_state(self._fetcher)
         return data
+
+
+def __getattr__(name):
+    if name == "_MultiProcessingDataLoaderIter":
+        from taper.utils.data._processes import _MultiProcessingDataLoaderIter
+        return _MultiProcessingDataLoaderIter
+    raise AttributeError(f"module 'torch.utils.data.dataloader' has no attribute '{name}'")

@@ -1,0 +1,186 @@
+"""Messages between a loader and its workers, over a socket pair. Small messages travel whole, and all do when memory cannot be shared. The tensors and array buffers of large
+ones lie in shared memory, whose descriptors travel with the message: they belong to the kernel on the way, so nothing is left behind
+when a process is killed, and they are closed on arrival, so that kept batches cost no descriptors."""
+import io
+import os
+import pickle
+import socket
+import struct
+import threading
+
+from taper import _C
+from taper._C import Tensor, UntypedStorage
+
+INLINE_BYTES = 1 << 15  # data up to this size goes through the socket
+_MOST_DESCRIPTORS = 64  # per message; further shared tensors are copied into one segment
+_HEADER = struct.Struct("<QQI")  # bytes of the pickles, bytes of data that follow them, descriptors
+_arriving = threading.local()  # the regions of the message that this thread is unpickling
+
+
+def _is_dense(tensor):
+    """Does each element have its own place, with no gaps between them?"""
+    place = 1
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size != 1:
+            if stride != place:
+                return False
+            place *= size
+    return True
+
+
+def _tensor(region, offset, dtype, shape, strides, requires_grad):
+    """Unpickles a tensor: it looks at where its data arrived."""
+    made = _C._functions["empty"]((0,), dtype=dtype).set_(_arriving.regions[region], offset // dtype.itemsize, shape, strides)
+    return made.requires_grad_() if requires_grad else made
+
+
+class _Packer(pickle.Pickler):
+    """Pickles a message without its data. Region 0 holds what is packed together; each further one is a shared storage of its own."""
+
+    def __init__(self, file):
+        super().__init__(file, 5, buffer_callback=self._put_aside)
+        self.packed, self.size = [], 0    # (offset, tensor or buffer), and the bytes they take
+        self.buffers, self.storages = [], []  # (offset, bytes) of each buffer; region 1, 2, ...
+
+    def _place(self, what, n):
+        at, self.size = self.size, self.size + -(-n // 64) * 64
+        self.packed.append((at, what))
+        return at
+
+    def _put_aside(self, buffer):
+        """Of an array's buffer: does it stay in the pickle?"""
+        try:
+            view = buffer.raw()
+        except BufferError:  # it has gaps
+            return True
+        self.buffers.append((self._place(view, view.nbytes), view.nbytes))
+        return False
+
+    def reducer_override(self, obj):
+        if type(obj) is not Tensor or obj.numel() == 0 or obj.device.type != "cpu" or not obj.is_leaf:
+            return NotImplemented
+        data, needs_grad = obj.detach(), obj.requires_grad
+        storage, n = data.untyped_storage(), data.numel() * data.itemsize
+        if storage._shared_fd() >= 0 and 2 * n > len(storage) and len(self.storages) < _MOST_DESCRIPTORS:
+            self.storages.append(storage)
+            place = len(self.storages), data.storage_offset() * data.itemsize
+        else:
+            if not _is_dense(data):
+                data = data.contiguous()
+            place = 0, self._place(data, n)
+        return _tensor, (*place, obj.dtype, tuple(obj.shape), data.stride(), needs_grad)
+
+    def packed_into(self, storage):
+        for at, what in self.packed:
+            if isinstance(what, Tensor):
+                _C._functions["empty"]((0,), dtype=what.dtype).set_(storage, at // what.itemsize, tuple(what.shape), what.stride()).copy_(what)
+            else:
+                _bytes_of(storage, at, what.nbytes)[:] = what
+        return storage
+
+
+def _memory(n):
+    """Where a message's data is packed: shared memory if it is large and there is any left."""
+    if n > INLINE_BYTES:
+        try:
+            return UntypedStorage._new_shared(n)
+        except RuntimeError:
+            pass
+    return UntypedStorage(n)
+
+
+def _bytes_of(storage, at, n):
+    """Some of a storage's bytes as a memoryview."""
+    return memoryview(_C._functions["empty"]((0,), dtype=_C.uint8).set_(storage, at, (n,), (1,)))
+
+
+class Channel:
+    """One end of a socket pair. send() and receive() block; EOFError: the other end is gone."""
+
+    def __init__(self, sock):
+        self.socket = sock
+
+    def fileno(self):
+        return self.socket.fileno()
+
+    def close(self):
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)  # other processes may hold copies of this end: the other one is to see it now
+        except OSError:
+            pass
+        self.socket.close()
+
+    def send(self, message):
+        file = io.BytesIO()
+        packer = _Packer(inner := io.BytesIO())
+        packer.dump(message)
+        pickle.dump((packer.size, [len(storage) for storage in packer.storages], packer.buffers), file)
+        file.write(inner.getbuffer())
+        shared, data = packer.storages, b""
+        if packer.size:
+            memory = packer.packed_into(_memory(packer.size))
+            if memory.is_shared():
+                shared = [memory, *shared]
+            else:
+                data = _bytes_of(memory, 0, packer.size)
+        header = _HEADER.pack(file.tell(), len(data), len(shared))
+        try:
+            if shared:
+                socket.send_fds(self.socket, [header], [storage._shared_fd() for storage in shared])
+            else:
+                self.socket.sendall(header)
+            self.socket.sendall(file.getbuffer())
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            raise EOFError from None
+
+    def receive(self):
+        header, descriptors = self._header()
+        try:
+            length, inline, count = _HEADER.unpack(header)
+            if count != len(descriptors):
+                raise OSError(f"{count} descriptors of shared memory were sent, {len(descriptors)} arrived: too many files are open in this process")
+            file = io.BytesIO(self._read(length))
+            size, sizes, buffers = pickle.load(file)
+            data = self._read(inline)
+            sizes = sizes if inline or not size else [size, *sizes]
+            regions = []
+            for n in sizes:
+                regions.append(UntypedStorage._from_shared(descriptors[0], n, False))
+                descriptors.pop(0)  # it is the storage's now
+            if inline or not size:
+                regions.insert(0, _C.frombuffer(data, dtype=_C.uint8).untyped_storage() if inline else None)
+        finally:
+            for fd in descriptors:
+                os.close(fd)
+        _arriving.regions = regions
+        try:
+            return pickle.load(file, buffers=[_bytes_of(regions[0], at, n) for at, n in buffers])
+        finally:
+            _arriving.regions = None
+
+    def _header(self):
+        header, descriptors = bytearray(), []
+        while len(header) < _HEADER.size:
+            try:
+                part, more, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(header), _MOST_DESCRIPTORS + 1)
+            except ConnectionResetError:
+                part, more = b"", []
+            descriptors += more
+            if not part:
+                raise EOFError
+            header += part
+        return header, descriptors
+
+    def _read(self, n):
+        data = bytearray(n)
+        view = memoryview(data)
+        while view:
+            try:
+                got = self.socket.recv_into(view)
+            except ConnectionResetError:
+                got = 0
+            if not got:
+                raise EOFError
+            view = view[got:]
+        return data
