@@ -15,13 +15,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <taper/events.h>
+#include <taper/taper.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/memory.h"
 #include "io/crc32c.h"
 #include "io/records.h"
 #include "io/wire.h"
+#include "tensor/tensor.h"
 
 static char folder[64];
 
@@ -271,6 +272,50 @@ static void failing_allocations_leave_whole_records(void **state) {
     }
 }
 
+/* Every kind of summary, one after the other; false at the first that could not be made. */
+static bool log_every_kind(tp_events *w, tp_tensor *x, tp_tensor *video) {
+    static const tp_setting choices[] = {{TP_SETTING_NUMBER, 0.1, NULL}, {TP_SETTING_NUMBER, 0.2, NULL}};
+    static const tp_hparam hparams[] = {
+        {"lr", {TP_SETTING_NUMBER, 0.1, NULL}, 2, choices}, {"optimiser", {TP_SETTING_TEXT, 0, "adam"}, 0, NULL}, {"amp", {TP_SETTING_BOOL, 1, NULL}, 0, NULL}};
+    static const char *const tags[] = {"a", "b", "c"};
+    static const tp_chart charts[] = {{"one", "lines", false, 2, tags}, {"one", "margin", true, 3, tags}, {"two", "x", false, 1, tags}};
+    const tp_graph_node nodes[] = {{"x", "Input", NULL, NULL, 0, NULL, 1, &(tp_ints){x->shape, x->ndim}}, {"net/y", "add", "cpu", "alpha=1", 1, tags, 0, NULL}};
+    tp_summary *graph = tp_graph_new();
+    if (!graph || !tp_graph_add(graph, &nodes[0]) || !tp_graph_add(graph, &nodes[1])) return tp_summary_free(graph), false;
+    tp_summary_histogram_options rule = {.size = sizeof rule, .rule = "stone"};
+    return tp_log_graph(w, graph) && tp_log_text(w, "text", "words", 1) && tp_log_tensor(w, "tensor", x, 1) && tp_log_histogram(w, "h", x, 1) &&
+           tp_events_log(w, tp_summary_histogram("rule", x, &rule), 1) && tp_log_image(w, "image", x, 1) && tp_log_video(w, "video", video, 4, 1) &&
+           tp_log_audio(w, "sound", tp_base(x) ? tp_base(x) : x, 8000, 1) && tp_log_pr_curve(w, "pr", x, x, 1) &&
+           tp_events_log(w, tp_summary_mesh("mesh", x, NULL, NULL, NULL), 1) && tp_log_hparams(w, 3, hparams, 1, tags) &&
+           tp_events_log(w, tp_summary_custom_scalars(3, charts), TP_NONE);
+}
+
+static void every_kind_survives_failing_allocations(void **state) {
+    (void)state;
+    tp_tensor *flat = tp_new(TP_INTS(3, 12), TP_FLOAT32), *video = tp_new(TP_INTS(1, 2, 3, 20, 20), TP_UINT8);
+    for (int64_t i = 0; i < flat->numel; i++) ((float *)flat->data)[i] = (float)i / 36;
+    for (int64_t i = 0; i < video->numel; i++) ((uint8_t *)video->data)[i] = (uint8_t)(i * 7919 >> 5); /* more than 256 colours */
+    tp_tensor *x = tp_own(tp_view(flat, TP_INTS(3, 4, 3)));
+    int64_t nth = 1, live = tpi_alloc_live();
+    for (bool ok = false; !ok; nth++) {
+        tp_events *w = tp_events_open(folder);
+        tpi_alloc_fail_at(nth, false);
+        ok = log_every_kind(w, x, video);
+        tpi_alloc_fail_at(0, false);
+        if (!ok) assert_int_equal(tp_error_code(), TP_ERR_MEMORY);
+        tp_error_clear();
+        assert_true(tp_events_flush(w));
+        int records = tally_file(tp_events_path(w)).records;
+        if (ok) assert_int_equal(records, 1 + 10 + 3 + 1);
+        assert_true(tp_events_close(w));
+        assert_int_equal(tpi_alloc_live(), live);
+        remove_folder(NULL);
+        assert_int_equal(mkdir(folder, 0777), 0);
+    }
+    assert_true(nth > 50);
+    tp_release(x), tp_release(flat), tp_release(video);
+}
+
 static void messages_read_as_written(void **state) {
     (void)state;
     tpi_wire w = {0};
@@ -309,6 +354,7 @@ int main(void) {
         WITH_FOLDER(a_full_disk_loses_nothing),
         WITH_FOLDER(bad_calls_say_what_is_wrong),
         WITH_FOLDER(failing_allocations_leave_whole_records),
+        WITH_FOLDER(every_kind_survives_failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

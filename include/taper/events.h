@@ -50,15 +50,100 @@ TP_API bool tp_records_flush(tp_records *r);
 TP_API bool tp_records_close(tp_records *r); /* frees r in any case; NULL is fine */
 
 /* ---- What is shown ------------------------------------------------------------------------------------------------------------- */
-typedef struct tp_scalar_options {
+typedef struct tp_summary_scalar_options {
     int64_t size;
     bool as_tensor; /* in the newer way, as a tensor of the plugin "scalars" */
     bool as_double; /* the same in double precision */
     const char *display_name, *description;
-} tp_scalar_options;
-TP_API tp_summary *tp_summary_scalar(const char *tag, double value, const tp_scalar_options *options);
+} tp_summary_scalar_options;
+TP_API tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options);
+
+TP_API tp_summary *tp_summary_text(const char *tag, const char *text); /* Markdown */
+TP_API tp_summary *tp_summary_tensor(const char *tag, const tp_tensor *t);
+
+typedef struct tp_summary_histogram_options {
+    int64_t size;
+    const char *rule;   /* how bins are chosen: "tensorflow" (or NULL), or one of NumPy's: "auto", "fd", "doane", "scott", ... */
+    int64_t bin_count;  /* not 0: so many equal ones instead */
+    tp_tensor *edges;   /* not NULL: these instead */
+    int64_t max_bins;   /* not 0: neighbours are joined until about so many are left */
+} tp_summary_histogram_options;
+TP_API tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *values, const tp_summary_histogram_options *options);
+/* One that was counted elsewhere: limits[i] is the upper edge of counts[i]. */
+TP_API tp_summary *tp_summary_histogram_raw(const char *tag, double min, double max, double num, double sum, double sum_squares,
+                                            tp_floats limits, tp_floats counts);
+
+/* How precision and recall of predictions (from 0 to 1) of labels (0 or 1) go with the threshold. thresholds: 0 is 127, which is the most;
+ * weights may be NULL. */
+TP_API tp_summary *tp_summary_pr_curve(const char *tag, const tp_tensor *labels, const tp_tensor *predictions, int64_t thresholds, const tp_tensor *weights);
+/* One that was counted elsewhere, (6, thresholds): true positives, false positives, true negatives, false negatives, precision, recall. */
+TP_API tp_summary *tp_summary_pr_curve_raw(const char *tag, const tp_tensor *rows);
+
+/* Points in space (batch, n, 3), with colours (batch, n, 3) from 0 to 255 and faces (batch, m, 3) of three points each, or NULL. config:
+ * JSON for the three.js scene, or NULL. */
+TP_API tp_summary *tp_summary_mesh(const char *tag, const tp_tensor *vertices, const tp_tensor *colors, const tp_tensor *faces, const char *config);
+
+/* Images: uint8 from 0 to 255, anything else from 0 to 1. The format's letters name the dims: CHW, HWC, HW, or with N for several, which
+ * are laid out in rows of eight. One channel is shown as gray; three are RGB, four RGB and alpha. */
+typedef struct tp_summary_image_options {
+    int64_t size;
+    const char *format;     /* NULL: "CHW" for three dims, "NCHW" for four, "HW" for two */
+    const tp_tensor *boxes; /* not NULL: (n, 4) of left, top, right, bottom in pixels, drawn in red */
+    double rescale;         /* not 0: the picture's size is multiplied */
+} tp_summary_image_options;
+TP_API tp_summary *tp_summary_image(const char *tag, const tp_tensor *image, const tp_summary_image_options *options);
+/* Moving pictures (batch, frames, channels, height, width), shown side by side as an animated GIF. fps: frames per second. */
+TP_API tp_summary *tp_summary_video(const char *tag, const tp_tensor *video, double fps);
+/* Sound (frames), or (channels, frames), from -1 to 1; beyond that it is cut. */
+TP_API tp_summary *tp_summary_audio(const char *tag, const tp_tensor *sound, int64_t sample_rate);
+
+/* ---- Hyperparameters -----------------------------------------------------------------------------------------------------------
+ * TensorBoard's page of a run's settings, with the metrics (tags of scalars) that they are judged by. */
+typedef enum tp_setting_kind { TP_SETTING_TEXT = 1, TP_SETTING_BOOL = 2, TP_SETTING_NUMBER = 3 } tp_setting_kind;
+typedef struct tp_setting {
+    tp_setting_kind kind;
+    double number; /* of numbers and truths */
+    const char *text;
+} tp_setting;
+typedef struct tp_hparam {
+    const char *name;
+    tp_setting value;
+    int64_t nchoices; /* the values it may have; 0: any */
+    const tp_setting *choices;
+} tp_hparam;
+typedef enum tp_hparams_part { TP_HPARAMS_EXPERIMENT = 0, TP_HPARAMS_START, TP_HPARAMS_END } tp_hparams_part;
+TP_API tp_summary *tp_summary_hparams(tp_hparams_part part, int64_t n, const tp_hparam *hparams, int64_t nmetrics, const char *const *metrics);
+TP_API bool tp_log_hparams(tp_events *w, int64_t n, const tp_hparam *hparams, int64_t nmetrics, const char *const *metrics); /* all three parts */
+
+/* ---- Custom scalars: which scalars share a chart, in which category. A margin chart has three tags: value, lower, upper. */
+typedef struct tp_chart {
+    const char *category, *title;
+    bool margin;
+    int64_t ntags;
+    const char *const *tags;
+} tp_chart;
+TP_API tp_summary *tp_summary_custom_scalars(int64_t n, const tp_chart *charts); /* charts of a category follow each other */
+
+/* ---- Graphs: nodes named by path ("net/conv1/weight"), each with the names of the nodes it reads ------------------------------------ */
+typedef struct tp_graph_node {
+    const char *name, *op, *device, *detail; /* all but the name may be NULL */
+    int64_t ninputs;
+    const char *const *inputs;
+    int64_t nshapes; /* of its results */
+    const tp_ints *shapes;
+} tp_graph_node;
+TP_API tp_summary *tp_graph_new(void);
+TP_API bool tp_graph_add(tp_summary *graph, const tp_graph_node *node);
+TP_API bool tp_log_graph(tp_events *w, tp_summary *graph); /* frees the graph */
 
 #define tp_log_scalar(w, tag, value, step) tp_events_log((w), tp_summary_scalar((tag), (value), NULL), (step))
+#define tp_log_text(w, tag, text, step) tp_events_log((w), tp_summary_text((tag), (text)), (step))
+#define tp_log_tensor(w, tag, t, step) tp_events_log((w), tp_summary_tensor((tag), (t)), (step))
+#define tp_log_histogram(w, tag, values, step) tp_events_log((w), tp_summary_histogram((tag), (values), NULL), (step))
+#define tp_log_pr_curve(w, tag, labels, predictions, step) tp_events_log((w), tp_summary_pr_curve((tag), (labels), (predictions), 0, NULL), (step))
+#define tp_log_image(w, tag, image, step) tp_events_log((w), tp_summary_image((tag), (image), NULL), (step))
+#define tp_log_video(w, tag, video, fps, step) tp_events_log((w), tp_summary_video((tag), (video), (fps)), (step))
+#define tp_log_audio(w, tag, sound, sample_rate, step) tp_events_log((w), tp_summary_audio((tag), (sound), (sample_rate)), (step))
 
 TP_END
 #endif

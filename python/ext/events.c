@@ -1,5 +1,4 @@
-/* Event and record files for torch.utils.tensorboard: _EventWriter and _RecordWriter write them, the _summary functions give the bytes of
- * what is shown (tensorflow.Summary). Files are written without the interpreter lock. */
+/* Event and record files for torch.utils.tensorboard: _EventWriter and _RecordWriter. Files are written without the interpreter lock. */
 #include "tpy.h"
 
 typedef struct { PyObject_HEAD tp_events *w; } event_writer;
@@ -138,7 +137,7 @@ static int add_type(PyObject *module, const char *name, PyType_Spec *spec) {
     return done;
 }
 
-static int add_types(PyObject *module) {
+int tpy_init_events(PyObject *module) {
     static PyMethodDef event_methods[] = {{"write", event_writer_write, METH_VARARGS, NULL}, {"flush", event_writer_flush, METH_NOARGS, NULL},
                                           {"purge", event_writer_purge, METH_O, NULL}, {"close", event_writer_close, METH_NOARGS, NULL}, {0}};
     static PyGetSetDef event_properties[] = {{"path", event_writer_path, NULL, "Of the file.", NULL}, {0}};
@@ -149,31 +148,6 @@ static int add_types(PyObject *module) {
                                            {"close", record_writer_close, METH_NOARGS, NULL}, {0}};
     static PyType_Slot record_slots[] = {{Py_tp_new, record_writer_new}, {Py_tp_dealloc, record_writer_dealloc}, {Py_tp_methods, record_methods}, {0, NULL}};
     static PyType_Spec record_spec = {"taper._C._RecordWriter", sizeof(record_writer), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, record_slots};
-    return add_type(module, "_EventWriter", &event_spec) < 0 ? -1 : add_type(module, "_RecordWriter", &record_spec);
-}
-
-/* ---- Summaries ---- */
-static PyObject *bytes_of(tp_summary *s) { /* takes s over */
-    if (!s) return tpy_raise();
-    size_t n;
-    const void *data = tp_summary_bytes(s, &n);
-    PyObject *bytes = PyBytes_FromStringAndSize(data, (Py_ssize_t)n);
-    tp_summary_free(s);
-    return bytes;
-}
-
-static PyObject *summary_scalar(PyObject *module, PyObject *args) {
-    (void)module;
-    const char *tag;
-    double value;
-    int as_tensor = 0, as_double = 0;
-    tp_scalar_options o = {.size = sizeof o};
-    if (!PyArg_ParseTuple(args, "sd|ppzz:scalar", &tag, &value, &as_tensor, &as_double, &o.display_name, &o.description)) return NULL;
-    o.as_tensor = as_tensor, o.as_double = as_double;
-    return bytes_of(tp_summary_scalar(tag, value, &o));
-}
-
-int tpy_init_events(PyObject *module) {
-    static PyMethodDef functions[] = {{"_summary_scalar", summary_scalar, METH_VARARGS, NULL}, {0}};
-    return PyModule_AddFunctions(module, functions) < 0 ? -1 : add_types(module);
+    if (add_type(module, "_EventWriter", &event_spec) < 0 || add_type(module, "_RecordWriter", &record_spec) < 0) return -1;
+    return tpy_init_summaries(module);
 }

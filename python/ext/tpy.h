@@ -150,6 +150,7 @@ int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, n
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */
 int tpy_init_events(PyObject *module);   /* events.c: event and record files */
+int tpy_init_summaries(PyObject *module); /* summaries.c: what is written into them */
 int tpy_init_clip(PyObject *module);     /* clip.c: norms of many gradients */
 int tpy_init_optim(PyObject *module);    /* optim.c: the table of optimisers, and their step */
 int tpy_init_place(PyObject *module);    /* place.c: default device, determinism, interop threads */

@@ -31,10 +31,13 @@ bool tpi_value_open(tp_summary *s, const char *tag, size_t *value) {
 }
 
 void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size_t bytes, const char *display_name, const char *description) {
-    size_t metadata = tpi_wire_open(w, 9), data = tpi_wire_open(w, 1);
-    tpi_wire_text(w, 1, plugin);
-    if (bytes) tpi_wire_bytes(w, 2, content, bytes);
-    tpi_wire_close(w, data);
+    size_t metadata = tpi_wire_open(w, 9);
+    if (plugin) {
+        size_t data = tpi_wire_open(w, 1);
+        tpi_wire_text(w, 1, plugin);
+        if (bytes) tpi_wire_bytes(w, 2, content, bytes);
+        tpi_wire_close(w, data);
+    }
     tpi_wire_text(w, 2, display_name);
     tpi_wire_text(w, 3, description);
     tpi_wire_close(w, metadata);
@@ -43,8 +46,8 @@ void tpi_value_plugin(tpi_wire *w, const char *plugin, const void *content, size
 /* ---- Scalars ------------------------------------------------------------------------------------------------------------------ */
 enum { DT_FLOAT = 1, DT_DOUBLE = 2 };
 
-tp_summary *tp_summary_scalar(const char *tag, double value, const tp_scalar_options *options) {
-    tp_scalar_options o = {0};
+tp_summary *tp_summary_scalar(const char *tag, double value, const tp_summary_scalar_options *options) {
+    tp_summary_scalar_options o = {0};
     if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
     tp_summary *s = tpi_summary_new();
     size_t opened;
@@ -60,7 +63,7 @@ tp_summary *tp_summary_scalar(const char *tag, double value, const tp_scalar_opt
     } else {
         tpi_wire_float(w, 2, (float)value);
         if ((o.display_name && *o.display_name) || (o.description && *o.description))
-            tpi_value_plugin(w, "scalars", NULL, 0, o.display_name, o.description);
+            tpi_value_plugin(w, NULL, NULL, 0, o.display_name, o.description);
     }
     tpi_wire_close(w, opened);
     return tpi_summary_done(s);

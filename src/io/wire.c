@@ -43,12 +43,12 @@ static size_t put_varint(unsigned char out[MAX_VARINT], uint64_t v) {
     return n;
 }
 
-static void varint(tpi_wire *w, uint64_t v) {
+void tpi_wire_varint(tpi_wire *w, uint64_t v) {
     unsigned char bytes[MAX_VARINT];
     tpi_wire_raw(w, bytes, put_varint(bytes, v));
 }
 
-static void head(tpi_wire *w, int field, int type) { varint(w, (uint64_t)field << 3 | (uint64_t)type); }
+static void head(tpi_wire *w, int field, int type) { tpi_wire_varint(w, (uint64_t)field << 3 | (uint64_t)type); }
 
 static void little(unsigned char *out, uint64_t bits, int bytes) {
     for (int i = 0; i < bytes; i++) out[i] = (unsigned char)(bits >> 8 * i);
@@ -66,7 +66,7 @@ static void little_float(unsigned char *out, float v) {
 
 void tpi_wire_int(tpi_wire *w, int field, int64_t v) {
     head(w, field, VARINT);
-    varint(w, (uint64_t)v);
+    tpi_wire_varint(w, (uint64_t)v);
 }
 void tpi_wire_double(tpi_wire *w, int field, double v) {
     unsigned char bytes[8];
@@ -82,7 +82,7 @@ void tpi_wire_float(tpi_wire *w, int field, float v) {
 }
 void tpi_wire_bytes(tpi_wire *w, int field, const void *data, size_t bytes) {
     head(w, field, BYTES);
-    varint(w, bytes);
+    tpi_wire_varint(w, bytes);
     tpi_wire_raw(w, data, bytes);
 }
 void tpi_wire_text(tpi_wire *w, int field, const char *text) {
@@ -90,13 +90,13 @@ void tpi_wire_text(tpi_wire *w, int field, const char *text) {
 }
 void tpi_wire_doubles(tpi_wire *w, int field, const double *v, size_t n) {
     head(w, field, BYTES);
-    varint(w, 8 * n);
+    tpi_wire_varint(w, 8 * n);
     unsigned char *out = tpi_wire_room(w, 8 * n);
     for (size_t i = 0; out && i < n; i++) little_double(out + 8 * i, v[i]);
 }
 void tpi_wire_floats(tpi_wire *w, int field, const float *v, size_t n) {
     head(w, field, BYTES);
-    varint(w, 4 * n);
+    tpi_wire_varint(w, 4 * n);
     unsigned char *out = tpi_wire_room(w, 4 * n);
     for (size_t i = 0; out && i < n; i++) little_float(out + 4 * i, v[i]);
 }

@@ -25,6 +25,7 @@ void tpi_wire_bytes(tpi_wire *w, int field, const void *data, size_t bytes);
 void tpi_wire_text(tpi_wire *w, int field, const char *text); /* NULL and "": nothing */
 void tpi_wire_doubles(tpi_wire *w, int field, const double *v, size_t n); /* packed */
 void tpi_wire_floats(tpi_wire *w, int field, const float *v, size_t n);
+void tpi_wire_varint(tpi_wire *w, uint64_t v); /* an element of a packed list of integers */
 
 /* A message inside of the message: open, write its fields, close with what open returned. */
 size_t tpi_wire_open(tpi_wire *w, int field);
