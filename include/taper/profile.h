@@ -24,14 +24,14 @@ typedef struct tp_event {
 
 typedef struct tp_event_input {
     int64_t dtype;      /* tp_dtype; TP_NO_DTYPE: not a tensor */
-    tp_ints shape;
-    int64_t count;      /* of a list: how many of the inputs that follow are its entries; -1: not a list */
+    tp_ints shape;      /* of a tensor; the numbers themselves if the argument is whole numbers */
+    int64_t count;      /* of a list: how many of the inputs that follow are its entries; -1: not a list; -2: whole numbers */
 } tp_event_input;
 
 typedef struct tp_profile_options {
     int64_t size;       /* sizeof(tp_profile_options) */
     bool shapes;        /* keep the inputs' shapes and dtypes */
-    void *(*note)(void *context); /* NULL, or called when an operator or range begins that is not inside another */
+    void *(*note)(void *context); /* NULL, or called when an event begins that is not inside an operator or a backward */
     void (*drop_note)(void *note);
     void *context;
 } tp_profile_options;

@@ -155,6 +155,7 @@ int tpy_init_clip(PyObject *module);     /* clip.c: norms of many gradients */
 int tpy_init_optim(PyObject *module);    /* optim.c: the table of optimisers, and their step */
 int tpy_init_place(PyObject *module);    /* place.c: default device, determinism, interop threads */
 int tpy_init_media(PyObject *module);    /* media.c: images and sounds in files */
+int tpy_init_profile(PyObject *module);  /* profile.c: what a thread ran */
 int tpy_init_amp(PyObject *module);      /* amp.c: autocast's settings, unscaling */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */
 

@@ -7,8 +7,9 @@ static TPI_THREAD_LOCAL const tpi_entry *straight_on; /* the entry whose next ca
 static void watch_inputs(int64_t event, const tpi_entry *entry, void *const *args) {
     for (int i = 0; entry->args[i]; i++) {
         char kind = entry->args[i];
-        const tp_tensor *t = kind == 't' ? *(tp_tensor **)args[i] : kind == 'o' ? ((tp_operand *)args[i])->tensor : NULL;
-        tpi_watch_input(event, t, kind == 'l' ? args[i] : NULL);
+        if (kind == 'i') tpi_watch_numbers(event, (tp_ints){args[i], 1});
+        else if (kind == 'n') tpi_watch_numbers(event, *(tp_ints *)args[i]);
+        else tpi_watch_input(event, kind == 't' ? *(tp_tensor **)args[i] : kind == 'o' ? ((tp_operand *)args[i])->tensor : NULL, kind == 'l' ? args[i] : NULL);
     }
 }
 

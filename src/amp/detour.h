@@ -22,7 +22,7 @@ typedef enum tpi_cast {
 
 typedef struct tpi_entry {
     const char *name; /* the operator's, with a trailing underscore for the in-place form */
-    const char *args; /* a letter per argument: t tensor, o operand, l list of tensors, - anything else */
+    const char *args; /* a letter per argument: t tensor, o operand, l list of tensors, i int64_t, n tp_ints, - anything else */
     tpi_cast cast;
 } tpi_entry;
 

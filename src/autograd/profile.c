@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include "tensor/storage.h"
 
+enum { RANGE_BITS = 31 }; /* of a range's handle: the event's number; above them the profile's */
+
 typedef struct record {
     tp_event event;
     int64_t inputs; /* where they begin among the numbers */
@@ -21,6 +23,7 @@ struct tp_profile {
     int64_t nnumbers, numbers_room;
     int64_t open; /* the innermost event that runs, -1: none */
     int64_t lost, thread;
+    int64_t serial; /* tells the ranges of this profile from those of earlier ones */
     bool shapes, running;
     char **names; /* of ranges: copies */
     int64_t nnames, names_room;
@@ -61,7 +64,7 @@ int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence) 
     if (!grow(&p->records, p->n, &p->room, sizeof *p->records)) return p->lost++, -1;
     record *r = &p->records[p->n];
     *r = (record){.event = {.name = name, .kind = kind, .parent = p->open, .sequence = sequence}, .inputs = p->nnumbers, .bytes_before = tpi_storage_balance};
-    if (p->note && p->open < 0) r->event.note = p->note(p->context);
+    if (p->note && (p->open < 0 || p->records[p->open].event.kind == TP_EVENT_RANGE)) r->event.note = p->note(p->context);
     p->open = p->n;
     r->event.start = now();
     return p->n++;
@@ -79,24 +82,32 @@ void tpi_watch_end(int64_t event) {
     }
 }
 
-static bool put_input(tp_profile *p, const tp_tensor *t, int64_t count) {
-    int64_t needed = 3 + (t ? t->ndim : 0);
-    while (p->nnumbers + needed > p->numbers_room)
-        if (!grow(&p->numbers, p->numbers_room, &p->numbers_room, sizeof *p->numbers)) return false;
+static void put_input(tp_profile *p, record *r, int64_t dtype, int64_t count, int64_t n, const int64_t *numbers) {
+    while (p->nnumbers + 3 + n > p->numbers_room)
+        if (!grow(&p->numbers, p->numbers_room, &p->numbers_room, sizeof *p->numbers)) return;
     int64_t *to = p->numbers + p->nnumbers;
-    to[0] = t ? t->dtype : TP_NO_DTYPE, to[1] = count, to[2] = t ? t->ndim : 0;
-    if (t) memcpy(to + 3, t->shape, t->ndim * sizeof *to);
-    p->nnumbers += needed;
-    return true;
+    to[0] = dtype, to[1] = count, to[2] = n;
+    if (n) memcpy(to + 3, numbers, (size_t)n * sizeof *to);
+    p->nnumbers += 3 + n;
+    r->event.ninputs++;
+}
+
+static record *wants_inputs(int64_t event) { return watching && watching->shapes && event >= 0 ? &watching->records[event] : NULL; }
+
+static void put_tensor(record *r, const tp_tensor *t, int64_t count) {
+    put_input(watching, r, t ? t->dtype : TP_NO_DTYPE, count, t ? t->ndim : 0, t ? t->shape : NULL);
 }
 
 void tpi_watch_input(int64_t event, const tp_tensor *t, const tp_tensors *list) {
-    tp_profile *p = watching;
-    if (!p || !p->shapes || event < 0) return;
-    record *r = &p->records[event];
-    if (put_input(p, t, list ? list->n : -1)) r->event.ninputs++;
-    for (int64_t i = 0; list && i < list->n; i++)
-        if (put_input(p, list->v[i], -1)) r->event.ninputs++;
+    record *r = wants_inputs(event);
+    if (!r) return;
+    put_tensor(r, t, list ? list->n : -1);
+    for (int64_t i = 0; list && i < list->n; i++) put_tensor(r, list->v[i], -1);
+}
+
+void tpi_watch_numbers(int64_t event, tp_ints numbers) {
+    record *r = wants_inputs(event);
+    if (r) put_input(watching, r, TP_NO_DTYPE, -2, numbers.v ? numbers.n : 0, numbers.v);
 }
 
 /* ---- What the user calls ---------------------------------------------------------------------------------------------------------------- */
@@ -107,6 +118,8 @@ tp_profile *tp_profile_start(const tp_profile_options *o) {
     if (watching) return tpi_fail(TP_ERR_RUNTIME, "Profiler is already enabled on this thread");
     tp_profile *p = tpi_new0(sizeof *p);
     if (!p) return NULL;
+    static atomic_int profiles;
+    p->serial = 1 + atomic_fetch_add(&profiles, 1);
     p->open = -1;
     p->thread = (int64_t)syscall(SYS_gettid);
     p->shapes = OPTION(o, shapes);
@@ -165,7 +178,10 @@ int64_t tp_range_begin(const char *name) {
     char *copy = grow(&p->names, p->nnames, &p->names_room, sizeof *p->names) ? tpi_strdup(name) : NULL;
     if (!copy) return forget_error(fine), p->lost++, -1;
     p->names[p->nnames++] = copy;
-    return tpi_watch_begin(copy, TP_EVENT_RANGE, -1);
+    int64_t event = tpi_watch_begin(copy, TP_EVENT_RANGE, -1);
+    return event < 0 ? -1 : p->serial << RANGE_BITS | event;
 }
 
-void tp_range_end(int64_t range) { tpi_watch_end(range); }
+void tp_range_end(int64_t range) {
+    if (range >= 0 && watching && range >> RANGE_BITS == watching->serial) tpi_watch_end(range & ((1LL << RANGE_BITS) - 1));
+}

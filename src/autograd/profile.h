@@ -14,5 +14,6 @@ int64_t tpi_watch_begin(const char *name, tp_event_kind kind, int64_t sequence);
 void tpi_watch_end(int64_t event);
 /* An input of the event just opened: a tensor, a list of them (t NULL, list not NULL), or neither, for what is no tensor. */
 void tpi_watch_input(int64_t event, const tp_tensor *t, const tp_tensors *list);
+void tpi_watch_numbers(int64_t event, tp_ints numbers);
 uint64_t tpi_next_sequence(void); /* of the thread's next node. node.c */
 #endif

@@ -585,7 +585,7 @@ static char *argument_letters(const op *o, bool inplace) {
     char *letters = need((size_t)o->nargs + 1);
     for (int i = 0; i < o->nargs; i++) {
         type t = o->args[i].type;
-        letters[i] = t == T_OPERAND && !(inplace && i == 0) ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : '-';
+        letters[i] = t == T_OPERAND && !(inplace && i == 0) ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : t == T_INT ? 'i' : t == T_INTS ? 'n' : '-';
     }
     return letters;
 }
@@ -601,7 +601,8 @@ static void write_detour(text *t, const op *o, const char *suffix, const char *f
     put(&copies, "%s", ""), put(&args, "%s", strcmp(suffix, "_out") ? "" : "out_, ");
     for (int i = 0; i < o->nargs; i++) {
         const char *name = o->args[i].name, *comma = i ? ", " : "";
-        if (letters[i] != '-') put(&copies, "        %s%s_ = %s;\n", letters[i] == 't' ? "tp_tensor *" : letters[i] == 'o' ? "tp_operand " : "tp_tensors ", name, name);
+        const char *c = letters[i] == 't' ? "tp_tensor *" : letters[i] == 'o' ? "tp_operand " : letters[i] == 'l' ? "tp_tensors " : letters[i] == 'i' ? "int64_t " : "tp_ints ";
+        if (letters[i] != '-') put(&copies, "        %s%s_ = %s;\n", c, name, name);
         put(&places, letters[i] == '-' ? "%sNULL" : "%s&%s_", comma, name);
         put(&args, letters[i] == '-' ? "%s%s" : "%s%s_", comma, name);
     }
