@@ -193,6 +193,7 @@ static tp_tensor *between(tp_scalar start, tp_scalar end, int64_t steps, double 
     double from = tp_scalar_to_double(start), to = tp_scalar_to_double(end);
     if (tpi_dtype_category[dtype] == TPI_CAT_INT) from = trunc(from), to = trunc(to);
     bool wide = dtype == TP_FLOAT64;
+    if (dtype == TP_FLOAT32) from = (float)from, to = (float)to; /* the ends are elements, so they are rounded before the rest is counted */
     double by = steps > 1 ? (wide ? (to - from) / (double)(steps - 1) : (double)((float)(to - from) / (float)(steps - 1))) : 0;
     progression p = {.dtype = wide ? TP_FLOAT64 : TP_FLOAT32, .n = steps, .from = from, .by = by, .to = steps > 1 ? to : from, .mirrored = true, .base = base};
     return make_terms(&p, dtype, device);
