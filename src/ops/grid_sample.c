@@ -52,6 +52,10 @@ static double inside(const job *j, double at, int64_t n, double *slope) {
 
 static double to_pixels(const job *j, double at, int64_t n, double *slope) {
     *slope = j->align ? (double)(n - 1) / 2 : (double)n / 2;
+    if (j->mode == NEAREST && j->dtype == TP_FLOAT32 && j->dims == 2) { /* halfway between two pixels the rounding decides: PyTorch's, in float */
+        float scaled = ((float)at + 1) * (float)*slope;
+        return j->align ? scaled : scaled - 0.5f;
+    }
     return j->align ? (at + 1) / 2 * (double)(n - 1) : ((at + 1) * (double)n - 1) / 2;
 }
 

@@ -276,14 +276,19 @@ def _assert_grid_transform_inputs(img, interpolation, modes, fill):
         raise ValueError(f"Interpolation mode '{interpolation}' is unsupported with Tensor input")
 
 
+def _mapped(x, y, matrix):
+    """The points (x, y, 1) times a matrix (3, 2), one product and sum after the other: a pixel between two is then torchvision's choice."""
+    x, y = x.view(1, 1, -1), y.view(1, -1, 1)
+    return torch.stack([x * matrix[0, k] + y * matrix[1, k] + matrix[2, k] for k in (0, 1)], dim=-1)
+
+
+def _centred(n, dtype):
+    return torch.linspace(-n * 0.5 + 0.5, n * 0.5 + 0.5 - 1, steps=n).to(dtype)
+
+
 def _gen_affine_grid(theta, w, h, ow, oh):
-    d = 0.5
-    base = torch.empty(1, oh, ow, 3, dtype=theta.dtype)
-    base[..., 0].copy_(torch.linspace(-ow * 0.5 + d, ow * 0.5 + d - 1, steps=ow))
-    base[..., 1].copy_(torch.linspace(-oh * 0.5 + d, oh * 0.5 + d - 1, steps=oh).unsqueeze(-1))
-    base[..., 2].fill_(1)
-    scaled = theta.transpose(1, 2) / torch.tensor([0.5 * w, 0.5 * h], dtype=theta.dtype)
-    return base.view(1, oh * ow, 3).bmm(scaled).view(1, oh, ow, 2)
+    scaled = theta[0].T / torch.tensor([0.5 * w, 0.5 * h], dtype=theta.dtype)
+    return _mapped(_centred(ow, theta.dtype), _centred(oh, theta.dtype), scaled)
 
 
 def _floating(img):
@@ -316,16 +321,10 @@ def rotate(img, matrix, interpolation="nearest", expand=False, fill=None):
 
 
 def _perspective_grid(coeffs, ow, oh, dtype):
-    numerator = torch.tensor([[[coeffs[0], coeffs[1], coeffs[2]], [coeffs[3], coeffs[4], coeffs[5]]]], dtype=dtype)
-    denominator = torch.tensor([[[coeffs[6], coeffs[7], 1.0], [coeffs[6], coeffs[7], 1.0]]], dtype=dtype)
-    d = 0.5
-    base = torch.empty(1, oh, ow, 3, dtype=dtype)
-    base[..., 0].copy_(torch.linspace(d, ow + d - 1.0, steps=ow))
-    base[..., 1].copy_(torch.linspace(d, oh + d - 1.0, steps=oh).unsqueeze(-1))
-    base[..., 2].fill_(1)
-    flat = base.view(1, oh * ow, 3)
-    over = flat.bmm(numerator.transpose(1, 2) / torch.tensor([0.5 * ow, 0.5 * oh], dtype=dtype))
-    return (over / flat.bmm(denominator.transpose(1, 2)) - 1.0).view(1, oh, ow, 2)
+    a, b, c, d, e, f, g, h = coeffs
+    x, y = (torch.linspace(0.5, n + 0.5 - 1.0, steps=n).to(dtype) for n in (ow, oh))
+    over = torch.tensor([[a, d], [b, e], [c, f]], dtype=dtype) / torch.tensor([0.5 * ow, 0.5 * oh], dtype=dtype)
+    return _mapped(x, y, over) / _mapped(x, y, torch.tensor([[g, g], [h, h], [1.0, 1.0]], dtype=dtype)) - 1.0
 
 
 def perspective(img, perspective_coeffs, interpolation="bilinear", fill=None):
