@@ -2,12 +2,14 @@
 #   TAPER_GENERATED        the folder (an include folder, with include/taper/ops.h in it)
 #   TAPER_GENERATED_GLUE   C files compiled once
 #   TAPER_GENERATED_ISA    C files compiled once per instruction set
+#   TAPER_GENERATED_MODULES  Python files of taper.nn.modules
 # One run of opgen writes every file but leaves those alone whose text did not change, and Ninja looks again after the run
 # (restat): a change to one stanza recompiles its family only.
 
 file(GLOB opgen_sources CONFIGURE_DEPENDS tools/opgen/*.c)
 file(GLOB operator_tables CONFIGURE_DEPENDS tables/operators/*.op)
 file(GLOB optimiser_tables CONFIGURE_DEPENDS tables/optimisers/*.opt)
+file(GLOB layer_tables CONFIGURE_DEPENDS tables/layers/*.layer)
 
 set(TAPER_OPGEN "" CACHE FILEPATH "An opgen that runs on this machine, when cross-compiling")
 if(TAPER_OPGEN)
@@ -20,9 +22,9 @@ else()
 endif()
 
 set(TAPER_GENERATED ${CMAKE_BINARY_DIR}/generated)
-set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c ${TAPER_GENERATED}/optimisers.c)
+set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c ${TAPER_GENERATED}/optimisers.c ${TAPER_GENERATED}/layers_glue.c ${TAPER_GENERATED}/layers.c)
 set(TAPER_GENERATED_ISA)
-set(generated_headers tpi_ops.h tpi_optimisers.h include/taper/ops.h include/taper/ops_options.h include/taper/optimisers.h)
+set(generated_headers tpi_ops.h tpi_optimisers.h tpi_layers.h include/taper/ops.h include/taper/ops_options.h include/taper/optimisers.h include/taper/layers.h)
 foreach(table ${operator_tables})
     get_filename_component(family ${table} NAME_WE)
     list(APPEND TAPER_GENERATED_GLUE ${TAPER_GENERATED}/${family}_glue.c)
@@ -33,16 +35,21 @@ foreach(table ${optimiser_tables})
     get_filename_component(family ${table} NAME_WE)
     list(APPEND TAPER_GENERATED_ISA ${TAPER_GENERATED}/${family}_updates.isa.c)
 endforeach()
+set(TAPER_GENERATED_MODULES ${TAPER_GENERATED}/modules/_files.py)
+foreach(table ${layer_tables})
+    get_filename_component(family ${table} NAME_WE)
+    list(APPEND TAPER_GENERATED_MODULES ${TAPER_GENERATED}/modules/${family}.py)
+endforeach()
 list(TRANSFORM generated_headers PREPEND ${TAPER_GENERATED}/)
 
 add_custom_command(
     OUTPUT ${TAPER_GENERATED}/opgen.stamp
     # Headers too: one that Ninja does not know to be generated would be seen as changed a build too late.
     BYPRODUCTS ${generated_headers} ${TAPER_GENERATED_GLUE} ${TAPER_GENERATED_ISA} ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/operators.md
-        ${TAPER_GENERATED}/optimisers.md
-    COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables} ${optimiser_tables}
+        ${TAPER_GENERATED}/optimisers.md ${TAPER_GENERATED}/layer_samples.c ${TAPER_GENERATED}/layer_samples.py ${TAPER_GENERATED}/layers.md ${TAPER_GENERATED_MODULES}
+    COMMAND opgen --out ${TAPER_GENERATED} ${operator_tables} ${optimiser_tables} ${layer_tables}
     COMMAND ${CMAKE_COMMAND} -E touch ${TAPER_GENERATED}/opgen.stamp
-    DEPENDS opgen ${operator_tables} ${optimiser_tables}
+    DEPENDS opgen ${operator_tables} ${optimiser_tables} ${layer_tables}
     COMMENT "Generating code from tables/"
     VERBATIM)
 add_custom_target(taper_generated DEPENDS ${TAPER_GENERATED}/opgen.stamp)

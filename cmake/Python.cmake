@@ -16,10 +16,18 @@ foreach(file ${package_files})
     file(CREATE_LINK ${CMAKE_SOURCE_DIR}/python/${file} ${TAPER_PYTHON_DIR}/${file} SYMBOLIC)
 endforeach()
 
+# So are the layers' classes, which opgen writes.
+foreach(file ${TAPER_GENERATED_MODULES})
+    get_filename_component(name ${file} NAME)
+    file(CREATE_LINK ${file} ${TAPER_PYTHON_DIR}/taper/nn/modules/${name} SYMBOLIC)
+endforeach()
+add_dependencies(python_extension taper_generated)
+
 # What goes into a wheel (component `python`): the extension and, beside it, the library as one file.
 if(SKBUILD)
     set_target_properties(taper PROPERTIES VERSION ${PROJECT_VERSION_MAJOR})
 endif()
 set_target_properties(python_extension PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS python_extension LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES ${TAPER_GENERATED_MODULES} DESTINATION taper/nn/modules COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS taper LIBRARY DESTINATION taper NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)

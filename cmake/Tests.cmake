@@ -6,7 +6,7 @@ pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 file(GLOB test_support CONFIGURE_DEPENDS tests/*.c)
 list(FILTER test_support EXCLUDE REGEX "_test\\.c$")
-add_library(taper_test_support STATIC EXCLUDE_FROM_ALL ${TAPER_GENERATED}/samples.c ${test_support})
+add_library(taper_test_support STATIC EXCLUDE_FROM_ALL ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/layer_samples.c ${test_support})
 target_link_libraries(taper_test_support PUBLIC taper_testable PkgConfig::CMOCKA)
 target_include_directories(taper_test_support PUBLIC tests)
 add_dependencies(taper_test_support taper_generated)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Includes point one way only: a room of src/ may include rooms before it in this order (rooms on one line are neighbours), never
-# one that comes after. Generated code ("tpi_ops.h") counts as part of ops. An include that points back is named by file and line.
+# one that comes after. Generated code ("tpi_ops.h", "tpi_layers.h") counts as part of ops and nn. An include that points back is named by file and line.
 set -eu
 source_dir=${TAPER_SOURCE_DIR:-$(cd "$(dirname "$0")/.." && pwd)}
 
@@ -14,7 +14,7 @@ check() { # a source tree; prints each offence, fails if there was any
         FNR == 1 && !(here in rank) { print FILENAME ": the room \"" here "\" is not in the order of rooms"; bad = 1 }
         match($0, /^[ \t]*#[ \t]*include[ \t]*"[^"]+"/) {
             path = substr($0, RSTART, RLENGTH); sub(/^[^"]*"/, "", path); sub(/"$/, "", path)
-            room = path ~ /\// ? substr(path, 1, index(path, "/") - 1) : path == "tpi_ops.h" ? "ops" : here
+            room = path ~ /\// ? substr(path, 1, index(path, "/") - 1) : path == "tpi_ops.h" ? "ops" : path == "tpi_layers.h" ? "nn" : here
             if (room == "..") why = "leaves its room by a relative path"
             else if (!(room in rank)) why = "is in no known room"
             else if (rank[room] > rank[here]) why = "points back: " here " comes before " room

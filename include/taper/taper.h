@@ -11,6 +11,7 @@
 #include <taper/events.h>
 #include <taper/image.h>
 #include <taper/io.h>
+#include <taper/nn.h>
 #include <taper/ops.h> /* generated from tables/ */
 #include <taper/optim.h>
 #include <taper/print.h>

@@ -74,7 +74,7 @@ static bool read_overload(overload *o, const tp_operator *op) {
         a->has_default = info->default_value != NULL;
         a->none_fits |= a->has_default && strcmp(info->default_value, "None") == 0;
         a->takes_rest = a->kind == TPY_INTS && !a->length && !a->has_default && one_of(info->name, rest) && i <= 1; /* not interpolate(x, 8, 2) */
-        a->keyword_only = one_of(info->name, keyword_only) && i != 1; /* alpha of celu and elu is none of those */
+        a->keyword_only = one_of(info->name, keyword_only) && i != 1 && strcmp(info->type, "float") != 0; /* alpha of celu, elu and local_response_norm is none of those */
         if (a->kind == TPY_DEVICE) o->factory = true;
         if (i && strcmp(info->name, "self") == 0) o->self = i;
     }

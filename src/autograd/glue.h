@@ -60,6 +60,30 @@ tp_ints tpi_sizes_along(tp_tensors list, int64_t dim);      /* owned array; v NU
 int64_t tpi_count_along(tp_ints shape, tp_ints dims);       /* elements along the dims; not given or empty: all */
 int64_t tpi_product(tp_ints v);
 
+/* ---- lists of ints in expressions; `room` is the caller's, for as many as the result has ---- */
+static inline tp_ints tpi_ints_expanded(int64_t *room, tp_ints v, int64_t n) { /* one number serves for all; a list of another length stays as it is */
+    if (v.n != 1) return v;
+    for (int64_t i = 0; i < n; i++) room[i] = v.v[0];
+    return tp_ints_view(room, n);
+}
+static inline tp_ints tpi_ints_joined(int64_t *room, tp_ints a, tp_ints b) { /* at most TP_MAX_DIMS in all */
+    int64_t n = 0;
+    for (int64_t i = 0; i < a.n && n < TP_MAX_DIMS; i++) room[n++] = a.v[i];
+    for (int64_t i = 0; i < b.n && n < TP_MAX_DIMS; i++) room[n++] = b.v[i];
+    return tp_ints_view(room, n);
+}
+static inline bool tpi_ints_all_are(tp_ints v, int64_t x) {
+    for (int64_t i = 0; i < v.n; i++)
+        if (v.v[i] != x) return false;
+    return true;
+}
+static inline bool tpi_ints_any(tp_ints v) { return !tpi_ints_all_are(v, 0); }
+static inline bool tpi_ints_positive(tp_ints v) {
+    for (int64_t i = 0; i < v.n; i++)
+        if (v.v[i] <= 0) return false;
+    return true;
+}
+
 /* ---- recording ---- */
 /* For an operator whose derivative is still to be written: gives its results a history that refuses to be walked, so that a gradient is
  * missed by an error and not in silence. */

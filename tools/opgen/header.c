@@ -1,7 +1,7 @@
 /* The public header, one part per family: typed functions with their docs, options as designated initialisers (C) or default member
  * values (C++), and the wrappers behind them, which hand results to the caller's scope. */
-#include "tensor.h"
 #include "header.h"
+#include "layer.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -25,6 +25,7 @@ static char *user_name(const op *o, form f) { return format("tp_%s%s", o->cname,
 static char *symbol(const op *o, form f) { return format("%s%s", user_name(o, f), needs_macro(o, f) ? "_with" : ""); }
 
 static char *result_type(const op *o, form f) {
+    if (o->module) return "tp_module *";
     if (f != FORM_PLAIN) return "tp_tensor *";
     if (o->plain) return !strcmp(o->plain_type, "bool") ? "bool " : !strcmp(o->plain_type, "int") ? "int64_t " : !strcmp(o->plain_type, "float") ? "double " : "tp_scalar ";
     if (o->nresults > 1) return format("tp_%s_result ", o->cname);
@@ -104,6 +105,10 @@ static void write_c_macro(text *t, const op *o, form f) {
     put(&defaults, ".size = (int64_t)sizeof(tp_%s_options)", o->cname);
     for (int i = 0; i < o->nargs; i++)
         if (o->args[i].fallback) put(&defaults, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
+    if (!n) { /* options alone, so that tp_nn_relu() will do */
+        put(t, "#define %s(...) TP_WITH_(tp_%s_options, %s(&tp_o_), %s, __VA_ARGS__)\n", name, o->cname, symbol(o, f), defaults.s);
+        return;
+    }
     char *inner = format("TPO_%s_", upper(name + 3));
     put(t, "#define %s(...) %s(__VA_ARGS__, )\n", name, inner);
     put(t, "#define %s(%s%s...) TP_WITH_(tp_%s_options, %s(%s%s&tp_o_), %s, __VA_ARGS__)\n", inner, required.s, n ? ", " : "", o->cname, symbol(o, f), passed.s, n ? ", " : "", defaults.s);
@@ -171,6 +176,28 @@ text write_family_header(const char *family) {
     return t;
 }
 
+/* The lists that stand as defaults of an operator's options, those that were not written before. */
+static void write_default_lists(text *t, const op *o) {
+    static char *seen[256];
+    static int nseen;
+    for (int a = 0; a < o->nargs; a++) {
+        const arg *x = &o->args[a];
+        if (!x->fallback || (x->type != T_INTS && x->type != T_INTS_OPT && x->type != T_BOOLS)) continue;
+        char *d = public_default(x);
+        if (strncmp(d, "tp_ints_view(tp_ints_", 21) || strstr(d, "empty")) continue;
+        char *name = copy_n(d + 13, strcspn(d + 13, ","));
+        bool known = false;
+        for (int k = 0; k < nseen; k++) known = known || !strcmp(seen[k], name);
+        if (known || nseen == 256) continue;
+        seen[nseen++] = name;
+        const expr *e = x->fallback;
+        int n = e->kind == E_LIST ? e->n : 1;
+        put(t, "static const int64_t %s[%d] = {", name, n);
+        for (int k = 0; k < n; k++) put(t, "%s%s", k ? ", " : "", print_expr(e->kind == E_LIST ? e->arg[k] : e));
+        put(t, "};\n");
+    }
+}
+
 /* What all families share: how options are passed, and the lists that stand as defaults. */
 text write_options_header(void) {
     text t = {0};
@@ -186,25 +213,9 @@ text write_options_header(void) {
             "        TP_QUIET_SIDE_EFFECTS_ \\\n"
             "        const type tp_o_ = {defaults, __VA_ARGS__}; \\\n        _Pragma(\"GCC diagnostic pop\") call; \\\n    })\n#endif\n\n");
     put(&t, "static inline tp_device tp_no_device(void) {\n    tp_device d;\n    d.type = 0, d.index = 0;\n    return d;\n}\nstatic const int64_t tp_ints_empty_[1] = {0};\n");
-    char *seen[256];
-    int nseen = 0;
     for (int i = 0; i < nops; i++)
-        for (int a = 0; a < ops[i]->nargs; a++) {
-            const arg *x = &ops[i]->args[a];
-            if (!x->fallback || (x->type != T_INTS && x->type != T_INTS_OPT && x->type != T_BOOLS) || ops[i]->internal) continue;
-            char *d = public_default(x);
-            if (strncmp(d, "tp_ints_view(tp_ints_", 21) || strstr(d, "empty")) continue;
-            char *name = copy_n(d + 13, strcspn(d + 13, ","));
-            bool known = false;
-            for (int k = 0; k < nseen; k++) known = known || !strcmp(seen[k], name);
-            if (known || nseen == 256) continue;
-            seen[nseen++] = name;
-            const expr *e = x->fallback;
-            int n = e->kind == E_LIST ? e->n : 1;
-            put(&t, "static const int64_t %s[%d] = {", name, n);
-            for (int k = 0; k < n; k++) put(&t, "%s%s", k ? ", " : "", print_expr(e->kind == E_LIST ? e->arg[k] : e));
-            put(&t, "};\n");
-        }
+        if (!ops[i]->internal) write_default_lists(&t, ops[i]);
+    for (int i = 0; i < nlayers; i++) write_default_lists(&t, &layers[i]->make);
     put(&t, "#endif\n");
     return t;
 }
@@ -212,27 +223,41 @@ text write_options_header(void) {
 text write_public_header(void) {
     text t = {0};
     put(&t, "/* All operators, by family. Written by opgen: do not edit. docs/operators.md lists them. */\n#ifndef TAPER_OPS_H\n#define TAPER_OPS_H\n");
-    const char *last = "";
     for (int i = 0; i < nops; i++) { /* families in the order they were given */
         bool first = true;
         for (int j = 0; j < i; j++) first = first && strcmp(ops[j]->family, ops[i]->family);
-        if (first) put(&t, "#include <taper/ops_%s.h>\n", ops[i]->family);
-        last = ops[i]->family;
+        if (first && !ops[i]->hidden) put(&t, "#include <taper/ops_%s.h>\n", ops[i]->family);
     }
-    (void)last;
     put(&t, "#endif\n");
     return t;
 }
 
+/* ---- layers' constructors, which take their arguments as operators do ---- */
+void write_constructor_header(text *t, const op *o) {
+    if (has_options(o)) write_options(t, o);
+    write_declaration(t, o, FORM_PLAIN);
+    text macro = {0};
+    write_c_macro(&macro, o, FORM_PLAIN);
+    if (macro.n) put(t, "#ifndef __cplusplus\n%s#endif\n", macro.s);
+}
+void write_constructor_cpp(text *t, const op *o) { write_cpp(t, o, FORM_PLAIN); }
+char *constructor_declaration(const op *o) { return declaration(o, FORM_PLAIN); }
+/* How a required argument or an option is called inside of the constructor. */
+char *constructor_argument(const arg *a) { return a->fallback ? format("o_.%s", member(a)) : a->name; }
+
 /* ---- the wrappers ---- */
+/* The options with what the caller gave: o_. */
+void write_taken_options(text *t, const op *o) {
+    if (!has_options(o)) return;
+    put(t, "    tp_%s_options o_ = {.size = 0", o->cname);
+    for (int i = 0; i < o->nargs; i++)
+        if (o->args[i].fallback) put(t, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
+    put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
+}
+
 static void write_wrapper(text *t, const op *o, form f) {
     put(t, "%s {\n", declaration(o, f));
-    if (has_options(o)) {
-        put(t, "    tp_%s_options o_ = {.size = 0", o->cname);
-        for (int i = 0; i < o->nargs; i++)
-            if (o->args[i].fallback) put(t, ", .%s = %s", member(&o->args[i]), public_default(&o->args[i]));
-        put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
-    }
+    write_taken_options(t, o);
     put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n", o->name);
     text args = {0};
     put(&args, "%s", "");

@@ -5,5 +5,11 @@
 text write_family_header(const char *family);
 text write_options_header(void);
 void write_wrappers(text *t, const char *family);
+/* Layers' constructors: their options, declaration and macro; the C++ face; what they begin with. */
+void write_constructor_header(text *t, const op *o);
+void write_constructor_cpp(text *t, const op *o);
+char *constructor_declaration(const op *o);
+char *constructor_argument(const arg *a);
+void write_taken_options(text *t, const op *o);
 void write_boxed(text *t, const char *family); /* registry.c */
 #endif

@@ -1,5 +1,6 @@
-/* opgen --out DIR TABLE...: compiles the tables into C, each by the ending of its name. See opgen.h for the parts. */
+/* opgen --out DIR TABLE...: compiles the tables into C, Python and docs, each by the ending of its name. See opgen.h for the parts. */
 #include "header.h"
+#include "layer.h"
 #include "optimiser.h"
 #include <errno.h>
 #include <stdio.h>
@@ -36,6 +37,32 @@ static void write_all_optimisers(const char *dir, int n, char **tables) {
     write_if_different(dir, "optimisers.md", &t);
 }
 
+static void write_layers(const char *dir, int ntables, char **tables) {
+    text t = write_glue("layers");
+    write_boxed(&t, "layers");
+    write_if_different(dir, "layers_glue.c", &t);
+    t = write_layer_source();
+    write_if_different(dir, "layers.c", &t);
+    t = write_layer_header();
+    write_if_different(dir, "include/taper/layers.h", &t);
+    t = write_layer_declarations();
+    write_if_different(dir, "tpi_layers.h", &t);
+    t = write_layer_docs();
+    write_if_different(dir, "layers.md", &t);
+    t = write_layer_samples_c();
+    write_if_different(dir, "layer_samples.c", &t);
+    t = write_layer_samples_python();
+    write_if_different(dir, "layer_samples.py", &t);
+    make_dir(format("%s/modules", dir));
+    t = write_layer_names();
+    write_if_different(dir, "modules/_files.py", &t);
+    for (int i = 0; i < ntables; i++) {
+        if (!ends_with(tables[i], ".layer")) continue;
+        t = write_layer_python(table_name(tables[i]));
+        write_if_different(dir, format("modules/%s.py", table_name(tables[i])), &t);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc < 4 || strcmp(argv[1], "--out")) {
         fprintf(stderr, "usage: opgen --out DIR TABLE...\n");
@@ -45,7 +72,9 @@ int main(int argc, char **argv) {
     for (int i = 3; i < argc; i++) {
         if (ends_with(argv[i], ".op")) read_table(argv[i]);
         if (ends_with(argv[i], ".opt")) read_optimisers(argv[i]);
+        if (ends_with(argv[i], ".layer")) read_layers(argv[i]);
     }
+    check_layers();
     check_operators();
     check_optimisers();
     make_dir(dir);
@@ -76,5 +105,6 @@ int main(int argc, char **argv) {
     t = write_docs();
     write_if_different(dir, "operators.md", &t);
     write_all_optimisers(dir, argc - 3, argv + 3);
+    write_layers(dir, argc - 3, argv + 3);
     return 0;
 }

@@ -158,6 +158,8 @@ typedef struct op {
     bool method, inplace, out, internal;
     const char *autocast; /* "LOWER", "FLOAT", "PROMOTE": what automatic mixed precision does to the arguments; NULL: nothing */
     char *batch;          /* how torch.vmap takes a batch through it; NULL: slice by slice */
+    bool module;          /* a layer's constructor: gives a tp_module */
+    bool hidden;          /* a layer's forward: called by its layer alone, not in the list of operators */
     char *names;          /* PyTorch's namespaces that hold it: "torch nn.functional" */
     int ngroups;
     group groups[4];
@@ -172,6 +174,8 @@ enum { RESULT_SAME, RESULT_BOOL, RESULT_REAL, RESULT_INT64, RESULT_TRUTH };
 extern op **ops;
 extern int nops;
 void read_table(const char *path);
+op *add_op(const char *signature, const char *family, place at);
+void parse_signature(op *o, const char *s);
 void check_operators(void); /* after all tables are read */
 void parse_batch(op *o, const char *s, place at);
 void derive_batch(void);    /* after all tables are read and sorted */

@@ -77,24 +77,28 @@ void write_boxed(text *t, const char *family) {
 text write_registry(void) {
     text t = {0};
     put(&t, "/* The list of operators, sorted by name. Written by opgen: do not edit. */\n#include <taper/call.h>\n#include \"ops/call.h\"\n\n");
+    int n = 0;
     for (int i = 0; i < nops; i++) put(&t, "extern const tp_operator tpi_operator_%s;\n", ops[i]->cname);
     put(&t, "\nconst tp_operator *const tpi_operators[] = {\n");
-    for (int i = 0; i < nops; i++) put(&t, "    &tpi_operator_%s,\n", ops[i]->cname);
-    put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", nops);
+    for (int i = 0; i < nops; i++)
+        if (!ops[i]->hidden) put(&t, "    &tpi_operator_%s,\n", ops[i]->cname), n++;
+    put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", n);
     return t;
 }
 
 /* ---- docs ---- */
 text write_docs(void) {
     text t = {0};
+    int shown = 0;
+    for (int i = 0; i < nops; i++) shown += !ops[i]->hidden;
     put(&t, "# Operators\n\n%d operators, written by opgen from tables/operators. Signatures are PyTorch's; in C an operator `name` is `tp_name`, with\n"
             "what has a default as designated initialisers: `tp_softmax(x, 1)`, `tp_sum(x, .dim = TP_INTS(0))`.\n"
-            "Forms: m method, i in place (`tp_name_`), o into a given tensor (`tp_name_out`). Derivative: yes, no, or todo.\n", nops);
+            "Forms: m method, i in place (`tp_name_`), o into a given tensor (`tp_name_out`). Derivative: yes, no, or todo.\n", shown);
     const char *family = NULL;
     for (int pass = 0; pass < nops; pass++) {
         bool first = true;
         for (int j = 0; j < pass; j++) first = first && strcmp(ops[j]->family, ops[pass]->family);
-        if (!first) continue;
+        if (!first || ops[pass]->hidden) continue;
         family = ops[pass]->family;
         put(&t, "\n## %s\n\n| operator | kind | forms | derivative | |\n|---|---|---|---|---|\n", family);
         for (int i = 0; i < nops; i++) {

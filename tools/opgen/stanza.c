@@ -131,7 +131,7 @@ static void parse_results(op *o, const char *s) {
     if (many && *s != ')') fail(o->at, "expected ')' after the results");
 }
 
-static void parse_signature(op *o, const char *s) {
+void parse_signature(op *o, const char *s) {
     o->signature = copy_n(s, strlen(s));
     const char *p = s = spaces(s);
     while (isalnum((unsigned char)*p) || *p == '_' || *p == '.') p++;
@@ -415,22 +415,24 @@ static void parse_line(op *o, const char *s, place at) {
                   "forms, names, autocast, batch, arg, cname, check, internal, sample or error", s);
 }
 
+op *add_op(const char *signature, const char *family, place at) {
+    op *o = need(sizeof *o);
+    o->at = at, o->kind = K_NONE, o->family = (char *)family, o->types = -1;
+    op **more = need(sizeof(op *) * (size_t)(nops + 1));
+    if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
+    ops = more;
+    ops[nops++] = o;
+    parse_signature(o, signature);
+    return o;
+}
+
 void read_table(const char *path) {
     int n;
     table_line *lines = read_lines(path, "op", &n);
     op *o = NULL;
     for (int i = 0; i < n; i++) {
-        if (!lines[i].head) {
-            parse_line(o, lines[i].text, lines[i].at);
-            continue;
-        }
-        o = need(sizeof *o);
-        o->at = lines[i].at, o->kind = K_NONE, o->family = table_name(path), o->types = -1;
-        op **more = need(sizeof(op *) * (size_t)(nops + 1));
-        if (nops) memcpy(more, ops, sizeof(op *) * (size_t)nops);
-        ops = more;
-        ops[nops++] = o;
-        parse_signature(o, lines[i].text);
+        if (lines[i].head) o = add_op(lines[i].text, table_name(path), lines[i].at);
+        else parse_line(o, lines[i].text, lines[i].at);
     }
 }
 

@@ -190,6 +190,8 @@ static char *to_type(tvalue v, const arg *a, const op *o, place at) {
     fail(at, "%s: the argument '%s' is a %s; what is given here is something else", o->name, a->name, a->type_text);
 }
 
+char *argument_text(tensor_scope *s, const expr *e, const arg *a, const op *o) { return to_type(tensor_expr(s, e), a, o, e->at); }
+
 static void drop(tensor_scope *s, tvalue v) {
     if (v.temp >= 0) put(s->code, "%stpi_drop(&t[%d]);\n", s->indent, v.temp);
 }
@@ -361,6 +363,29 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         *r = plain(V_INT, format("((%s) / (%s))", tensor_expr(s, e->arg[0]).c, tensor_expr(s, e->arg[1]).c));
         return true;
     }
+    if (!strcmp(f, "tuple") && e->n == 2 && e->arg[1]->kind == E_INT) { /* one number serves for all */
+        tvalue v = tensor_expr(s, e->arg[0]);
+        char *list = v.kind == V_INTS ? v.c : v.kind == V_INT ? format("(tp_ints){(const int64_t[]){%s}, 1}", v.c) : NULL;
+        if (!list) fail(e->at, "tuple(list, n) takes ints");
+        *r = plain(V_INTS, format("tpi_ints_expanded((int64_t[%s]){0}, %s, %s)", e->arg[1]->name, list, e->arg[1]->name));
+        return true;
+    }
+    if (!strcmp(f, "any") && e->n == 1) { /* is one of the ints not zero? */
+        tvalue v = tensor_expr(s, e->arg[0]);
+        if (v.kind == V_INTS) return *r = plain(V_BOOL, format("tpi_ints_any(%s)", v.c)), true;
+    }
+    if (!strcmp(f, "all_are") && e->n == 2) {
+        tvalue v = tensor_expr(s, e->arg[0]);
+        return *r = plain(V_BOOL, format("tpi_ints_all_are(%s, %s)", v.c, tensor_expr(s, e->arg[1]).c)), true;
+    }
+    if (!strcmp(f, "all_of") && e->n == 1) { /* are all ints above zero? */
+        return *r = plain(V_BOOL, format("tpi_ints_positive(%s)", tensor_expr(s, e->arg[0]).c)), true;
+    }
+    if (!strcmp(f, "fan_in") && e->n == 1) return *r = plain(V_INT, format("tpi_fan_in(%s)", tensor_expr(s, e->arg[0]).c)), true;
+    if (!strcmp(f, "sqrt") && e->n == 1) { /* of a number */
+        tvalue v = tensor_expr(s, e->arg[0]);
+        if (numberish(v)) return *r = plain(V_FLOAT, format("sqrt(%s)", as_double(v, e->at))), true;
+    }
     if (!strcmp(f, "real_dtype") && e->n == 1) {
         *r = plain(V_DTYPE, format("tpi_dtype_to_real(%s)", tensor_expr(s, e->arg[0]).c));
         return true;
@@ -379,6 +404,7 @@ static tvalue scalar_binary(tensor_scope *s, const expr *e, tvalue a, tvalue b) 
     if (a.kind == V_NONE || b.kind == V_NONE) fail(e->at, "use given() or defined() to ask for None");
     if (a.kind == V_DTYPE && b.kind == V_DTYPE && compares) return plain(V_BOOL, format("(%s %s %s)", a.c, o, b.c));
     if (!strcmp(o, "&&") || !strcmp(o, "||")) return plain(V_BOOL, format("(%s %s %s)", as_bool(a, e->at), o, as_bool(b, e->at)));
+    if (a.kind == V_INTS && b.kind == V_INTS && o[0] == '+') return plain(V_INTS, format("tpi_ints_joined((int64_t[TP_MAX_DIMS]){0}, %s, %s)", a.c, b.c));
     if (!numberish(a) || !numberish(b)) fail(e->at, "'%s' between things that are neither tensors nor numbers", o);
     if (compares) return plain(V_BOOL, format("(%s %s %s)", as_double(a, e->at), o, as_double(b, e->at)));
     if (a.kind == V_SCALAR || b.kind == V_SCALAR) {

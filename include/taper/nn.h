@@ -1,0 +1,124 @@
+/* Modules: networks and their layers, with parameters, buffers and children under PyTorch's names.
+ *
+ *     tp_module *net = tp_nn_sequential(tp_nn_linear(784, 128), tp_nn_relu(), tp_nn_linear(128, 10));
+ *     TP_SCOPE {
+ *         tp_tensor *loss = tp_cross_entropy(tp_forward(net, images), labels);
+ *         tp_backward(loss);
+ *     }
+ *     tp_module_release(net);
+ *
+ * The layers themselves are in layers.h, which this header includes: opgen writes it from tables/layers. A function that makes a module hands
+ * the caller one reference; scopes own tensors only. A module that is given to another one (as a child) belongs to it from then on, so that
+ * nested constructors need no names; on failure what was given is released. */
+#ifndef TAPER_NN_H
+#define TAPER_NN_H
+#include <taper/autograd.h>
+#include <taper/call.h>
+
+TP_BEGIN
+
+typedef struct tp_module tp_module;
+TP_API tp_module *tp_module_retain(tp_module *m);
+TP_API void tp_module_release(tp_module *m); /* NULL is fine */
+
+/* ---- Calling ----------------------------------------------------------------------------------------------------------
+ * tp_forward(m, x) for one tensor as result; further inputs follow: tp_forward(loss, output, target), up to eight. What may be left out is
+ * given as tp_value_none(). Results go to the innermost scope, as an operator's do. */
+TP_API tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args);
+/* The same with several results: an LSTM gives its output, h_n and c_n. A result that is None has kind TP_K_NONE. */
+TP_API bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
+static inline tp_value tp_value_none(void) { tp_value v = {TP_K_NONE, NULL, {NULL}}; return v; }
+#ifndef __cplusplus
+#define tp_forward(m, ...) tp_forward_one(m, TP_COUNT_(__VA_ARGS__), (const tp_value[]){TP_BOX_(__VA_ARGS__)})
+#endif
+
+/* ---- One's own modules ----------------------------------------------------------------------------------------------------
+ *     static tp_tensor *forward(tp_module *self, tp_tensor *x) {
+ *         return tp_add(x, tp_forward(tp_module_child(self, "inner"), x));
+ *     }
+ *     tp_module *block = tp_module_new("Block", forward);
+ *     tp_module_add(block, "inner", tp_nn_linear(8, 8));
+ * forward runs in a scope of its own: nothing to release. */
+TP_API tp_module *tp_module_new(const char *name, tp_tensor *(*forward)(tp_module *self, tp_tensor *input));
+typedef bool (*tp_forward_function)(tp_module *self, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
+TP_API tp_module *tp_module_new_values(const char *name, tp_forward_function forward); /* any inputs, any results */
+/* Takes the child over, NULL included: then it fails with the error that left it NULL. A name that is taken is given anew. */
+TP_API bool tp_module_add(tp_module *m, const char *name, tp_module *child);
+/* Hold a reference of their own. A parameter requires a gradient from then on. NULL keeps the name with nothing under it. */
+TP_API bool tp_module_add_parameter(tp_module *m, const char *name, tp_tensor *parameter);
+TP_API bool tp_module_add_buffer(tp_module *m, const char *name, tp_tensor *buffer, bool persistent);
+/* What the caller's forward needs besides; `release` (may be NULL) is called with it at the module's end. */
+TP_API void tp_module_set_context(tp_module *m, void *context, void (*release)(void *context));
+TP_API void *tp_module_context(const tp_module *m);
+
+/* Modules called one after the other, under the names "0", "1", ... */
+TP_API tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules); /* takes them over */
+#ifndef __cplusplus
+#define tp_nn_sequential(...) tp_nn_sequential_of((int64_t)(sizeof((tp_module *[]){__VA_ARGS__}) / sizeof(tp_module *)), (tp_module *[]){__VA_ARGS__})
+#endif
+
+/* ---- Looking --------------------------------------------------------------------------------------------------------------
+ * Paths are dotted, as in state_dict: "features.0.weight". What comes back is borrowed; NULL and an error if it is not there. */
+TP_API const char *tp_module_name(const tp_module *m); /* "Linear" */
+TP_API tp_module *tp_module_child(tp_module *m, const char *path);
+TP_API int64_t tp_module_child_count(const tp_module *m);
+TP_API tp_module *tp_module_child_at(const tp_module *m, int64_t i, const char **name); /* name may be NULL */
+TP_API tp_tensor *tp_module_tensor(tp_module *m, const char *path); /* a parameter or buffer */
+TP_API tp_value tp_module_attribute(tp_module *m, const char *name); /* a layer's option, as PyTorch names it */
+
+/* Named tensors in PyTorch's order. The arrays belong to the caller (tp_state_free); names and tensors live as long as they do. */
+typedef struct tp_state {
+    const char **names;
+    tp_tensor **tensors;
+    int64_t n; /* -1: failed */
+} tp_state;
+TP_API tp_state tp_module_parameters(tp_module *m); /* each tensor once, under its first name */
+TP_API tp_state tp_module_buffers(tp_module *m);
+TP_API tp_state tp_module_state(tp_module *m);      /* state_dict: parameters and persistent buffers, shared ones under every name */
+TP_API void tp_state_free(tp_state named);
+
+/* Copies tensors into the parameters and buffers of the same names. Names that are missing or not known, and shapes that differ, are an error
+ * that lists them all, and nothing is changed; with strict false, names may be missing or unknown. */
+TP_API bool tp_module_load(tp_module *m, int64_t n, const char *const *names, tp_tensor *const *tensors, bool strict);
+
+/* The text that PyTorch prints, like snprintf: the length it needs; -1 and an error on failure. */
+TP_API int64_t tp_module_format(tp_module *m, char *out, size_t room);
+TP_API bool tp_module_print(tp_module *m); /* to stdout, with a newline */
+
+/* ---- The whole tree ---------------------------------------------------------------------------------------------------------- */
+TP_API void tp_module_train(tp_module *m, bool on); /* false: evaluation */
+TP_API bool tp_module_is_training(const tp_module *m);
+TP_API bool tp_module_zero_grad(tp_module *m);
+TP_API bool tp_module_requires_grad(tp_module *m, bool on);
+TP_API bool tp_module_to(tp_module *m, tp_dtype dtype); /* floating parameters and buffers, in place */
+TP_API bool tp_module_reset(tp_module *m);          /* draws a layer's parameters anew, and those of its children */
+
+/* ---- How parameters begin: PyTorch's nn.init, from the default generator, without a tape ------------------------------------------ */
+TP_API bool tp_init_constant(tp_tensor *t, double value);
+TP_API bool tp_init_zeros(tp_tensor *t);
+TP_API bool tp_init_ones(tp_tensor *t);
+TP_API bool tp_init_zero_row(tp_tensor *t, int64_t row); /* row TP_NONE: none */
+TP_API bool tp_init_uniform(tp_tensor *t, double low, double high);
+TP_API bool tp_init_normal(tp_tensor *t, double mean, double std);
+TP_API bool tp_init_xavier_uniform(tp_tensor *t, double gain);
+TP_API bool tp_init_xavier_normal(tp_tensor *t, double gain);
+TP_API bool tp_init_kaiming_uniform(tp_tensor *t, double negative_slope); /* fan_in, leaky_relu's gain */
+TP_API bool tp_init_kaiming_normal(tp_tensor *t, double negative_slope);
+
+TP_END
+
+#ifdef __cplusplus
+static inline tp_value tp_forward_box_(tp_tensor *t) { return tp_value_tensor(t); }
+static inline tp_value tp_forward_box_(tp_value v) { return v; }
+template <class... T> static inline tp_tensor *tp_forward(tp_module *m, T... inputs) {
+    const tp_value args[] = {tp_forward_box_(inputs)...};
+    return tp_forward_one(m, (int64_t)sizeof...(inputs), args);
+}
+template <class... T> static inline tp_module *tp_nn_sequential(T... modules) {
+    tp_module *const all[] = {modules...};
+    return tp_nn_sequential_of((int64_t)sizeof...(modules), all);
+}
+#endif
+
+#include <taper/layers.h> /* generated from tables/layers */
+#endif
