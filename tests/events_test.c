@@ -316,6 +316,88 @@ static void every_kind_survives_failing_allocations(void **state) {
     tp_release(x), tp_release(flat), tp_release(video);
 }
 
+/* ---- Reading back ---- */
+typedef struct seen {
+    int points, purges;
+    tp_point last;
+    char tag[32];
+} seen;
+
+static void see(const tp_point *point, void *context) {
+    seen *s = context;
+    if (!point->tag) {
+        s->purges++;
+        return;
+    }
+    s->points++;
+    s->last = *point;
+    snprintf(s->tag, sizeof s->tag, "%.*s", (int)point->tag_bytes, point->tag);
+}
+
+static size_t bytes_of_file(const char *path, char *out, size_t room) {
+    FILE *file = fopen(path, "rb");
+    size_t n = fread(out, 1, room, file);
+    fclose(file);
+    return n;
+}
+static void write_file(const char *path, const char *data, size_t n) {
+    FILE *file = fopen(path, "wb");
+    assert_int_equal(fwrite(data, 1, n, file), n);
+    fclose(file);
+}
+
+static void a_growing_file_is_read_record_by_record(void **state) {
+    (void)state;
+    tp_events *w = tp_events_open(folder);
+    char path[512], grows[600], data[4096];
+    snprintf(path, sizeof path, "%s", tp_events_path(w));
+    snprintf(grows, sizeof grows, "%s/grows", folder);
+    tp_events_log(w, tp_summary_scalar("plain", 1.5, NULL), 1);
+    tp_events_log(w, tp_summary_scalar("float", 2.5, &(tp_summary_scalar_options){.size = sizeof(tp_summary_scalar_options), .as_tensor = true}), 2);
+    tp_log_text(w, "text", "no scalar", 2);
+    tp_events_purge(w, 2);
+    tp_events_log_at(w, tp_summary_scalar("double", 3.5, &(tp_summary_scalar_options){.size = sizeof(tp_summary_scalar_options), .as_tensor = true, .as_double = true}), 3, 99);
+    assert_true(tp_events_close(w));
+    size_t n = bytes_of_file(path, data, sizeof data);
+    write_file(grows, data, 0);
+    tp_event_file *f = tp_event_file_open(grows);
+    seen s = {0};
+    for (size_t i = 0; i <= n; i++) { /* a byte more at each look */
+        write_file(grows, data, i);
+        assert_true(tp_event_file_points(f, see, &s));
+    }
+    assert_int_equal(s.points, 3);
+    assert_int_equal(s.purges, 1);
+    assert_string_equal(s.tag, "double");
+    assert_true(s.last.value == 3.5 && s.last.step == 3 && s.last.wall_time == 99);
+    assert_int_equal(tp_event_file_damaged(f), 0);
+    tp_event_file_close(f);
+}
+
+/* A flipped byte anywhere: no crash, no wrong value, and it is counted. */
+static void damaged_records_are_skipped(void **state) {
+    (void)state;
+    tp_events *w = tp_events_open(folder);
+    char path[512], data[4096];
+    snprintf(path, sizeof path, "%s", tp_events_path(w));
+    for (int i = 0; i < 4; i++) tp_log_scalar(w, "x", 7, i);
+    assert_true(tp_events_close(w));
+    size_t n = bytes_of_file(path, data, sizeof data);
+    for (size_t i = 0; i < n; i++) {
+        data[i] ^= 0x10;
+        write_file(path, data, n);
+        data[i] ^= 0x10;
+        tp_event_file *f = tp_event_file_open(path);
+        seen s = {0};
+        assert_true(tp_event_file_points(f, see, &s));
+        assert_int_equal(tp_event_file_damaged(f), 1);
+        assert_true(s.points <= 4 && (!s.points || s.last.value == 7));
+        tp_event_file_close(f);
+    }
+    assert_null(tp_event_file_open("/dev/null/x"));
+    assert_error(TP_ERR_IO, "could not open");
+}
+
 static void messages_read_as_written(void **state) {
     (void)state;
     tpi_wire w = {0};
@@ -355,6 +437,8 @@ int main(void) {
         WITH_FOLDER(bad_calls_say_what_is_wrong),
         WITH_FOLDER(failing_allocations_leave_whole_records),
         WITH_FOLDER(every_kind_survives_failing_allocations),
+        WITH_FOLDER(a_growing_file_is_read_record_by_record),
+        WITH_FOLDER(damaged_records_are_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

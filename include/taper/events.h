@@ -145,5 +145,20 @@ TP_API bool tp_log_graph(tp_events *w, tp_summary *graph); /* frees the graph */
 #define tp_log_video(w, tag, video, fps, step) tp_events_log((w), tp_summary_video((tag), (video), (fps)), (step))
 #define tp_log_audio(w, tag, sound, sample_rate, step) tp_events_log((w), tp_summary_audio((tag), (sound), (sample_rate)), (step))
 
+/* ---- Reading scalars back, also from a file that is being written ---------------------------------------------------------------- */
+typedef struct tp_event_file tp_event_file;
+typedef struct tp_point {
+    const char *tag; /* tag_bytes long, for the time of the call; NULL: the run goes on from `step`, what is there or later is void */
+    size_t tag_bytes;
+    int64_t step;
+    double wall_time, value;
+} tp_point;
+typedef void (*tp_point_fn)(const tp_point *point, void *context);
+TP_API tp_event_file *tp_event_file_open(const char *path);
+/* Calls fn for each scalar since the last call. Bytes that are no whole record yet wait for the next one. */
+TP_API bool tp_event_file_points(tp_event_file *f, tp_point_fn fn, void *context);
+TP_API int64_t tp_event_file_damaged(const tp_event_file *f); /* records with wrong checksums so far */
+TP_API void tp_event_file_close(tp_event_file *f); /* NULL is fine */
+
 TP_END
 #endif

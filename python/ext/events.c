@@ -1,4 +1,4 @@
-/* Event and record files for torch.utils.tensorboard: _EventWriter and _RecordWriter. Files are written without the interpreter lock. */
+/* Event and record files for torch.utils.tensorboard and `taper watch`: _EventWriter, _RecordWriter and _EventReader. Files are written without the interpreter lock. */
 #include "tpy.h"
 
 typedef struct { PyObject_HEAD tp_events *w; } event_writer;
@@ -130,6 +130,48 @@ static PyObject *record_writer_flush(PyObject *o, PyObject *unused) {
     return tpy_none_or_raise(ok);
 }
 
+/* ---- Reading ---- */
+typedef struct { PyObject_HEAD tp_event_file *f; } event_reader;
+
+static PyObject *event_reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"path", NULL};
+    PyObject *path = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&:_EventReader", names, PyUnicode_FSConverter, &path)) return NULL;
+    event_reader *self = (event_reader *)type->tp_alloc(type, 0);
+    if (self) self->f = tp_event_file_open(PyBytes_AS_STRING(path));
+    Py_DECREF(path);
+    if (!self || self->f) return (PyObject *)self;
+    Py_DECREF(self);
+    return tpy_raise();
+}
+static void event_reader_dealloc(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    tp_event_file_close(((event_reader *)o)->f);
+    type->tp_free(o);
+    Py_DECREF(type);
+}
+static void add_point(const tp_point *point, void *list) {
+    if (PyErr_Occurred()) return;
+    PyObject *tag = point->tag ? PyUnicode_DecodeUTF8(point->tag, (Py_ssize_t)point->tag_bytes, "replace") : Py_NewRef(Py_None);
+    PyObject *item = tag ? Py_BuildValue("(NLdd)", tag, (long long)point->step, point->wall_time, point->value) : NULL;
+    if (item) PyList_Append(list, item);
+    Py_XDECREF(item);
+}
+/* read(): the scalars since the last call as (tag, step, time, value); tag None: what is at this step or later is void */
+static PyObject *event_reader_read(PyObject *o, PyObject *unused) {
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    if (!list) return NULL;
+    bool ok = tp_event_file_points(((event_reader *)o)->f, add_point, list);
+    if (ok && !PyErr_Occurred()) return list;
+    Py_DECREF(list);
+    return PyErr_Occurred() ? NULL : tpy_raise();
+}
+static PyObject *event_reader_damaged(PyObject *o, void *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(tp_event_file_damaged(((event_reader *)o)->f));
+}
+
 static int add_type(PyObject *module, const char *name, PyType_Spec *spec) {
     PyObject *type = PyType_FromSpec(spec);
     int done = type ? PyModule_AddObjectRef(module, name, type) : -1;
@@ -148,6 +190,12 @@ int tpy_init_events(PyObject *module) {
                                            {"close", record_writer_close, METH_NOARGS, NULL}, {0}};
     static PyType_Slot record_slots[] = {{Py_tp_new, record_writer_new}, {Py_tp_dealloc, record_writer_dealloc}, {Py_tp_methods, record_methods}, {0, NULL}};
     static PyType_Spec record_spec = {"taper._C._RecordWriter", sizeof(record_writer), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, record_slots};
+    static PyMethodDef reader_methods[] = {{"read", event_reader_read, METH_NOARGS, NULL}, {0}};
+    static PyGetSetDef reader_properties[] = {{"damaged", event_reader_damaged, NULL, "Records with wrong checksums so far.", NULL}, {0}};
+    static PyType_Slot reader_slots[] = {{Py_tp_new, event_reader_new}, {Py_tp_dealloc, event_reader_dealloc}, {Py_tp_methods, reader_methods},
+                                         {Py_tp_getset, reader_properties}, {0, NULL}};
+    static PyType_Spec reader_spec = {"taper._C._EventReader", sizeof(event_reader), 0, Py_TPFLAGS_DEFAULT, reader_slots};
+    if (add_type(module, "_EventReader", &reader_spec) < 0) return -1;
     if (add_type(module, "_EventWriter", &event_spec) < 0 || add_type(module, "_RecordWriter", &record_spec) < 0) return -1;
     return tpy_init_summaries(module);
 }
