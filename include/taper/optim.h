@@ -49,11 +49,64 @@ TP_API const tp_optimiser_kind *tp_optimiser_kind_at(int64_t i);
 /* The number of the first check that these values fail; -1: none. */
 TP_API int64_t tp_optimiser_check(const tp_optimiser_kind *kind, const double *values);
 
-/* One step for one group, for who keeps state himself: parameters without gradient (NULL) are left out. states: nstates entries per
+/* One step, for who keeps parameters and state himself. Parameters without gradient (NULL) are left out. states: nstates entries per
  * parameter; one that is NULL is made where the optimiser needs it, and is the caller's. On failure nothing is changed or made. */
-TP_API bool tp_optimiser_update(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states);
-/* Makes the state alone. */
-TP_API bool tp_optimiser_start(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor **states);
+typedef struct tp_update_group {
+    const double *values;            /* nvalues options */
+    int64_t n;
+    tp_tensor *const *params, *const *grads;
+    tp_tensor **states;
+} tp_update_group;
+TP_API bool tp_optimiser_update(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups);
+/* Makes the state alone, whatever the gradients (grads may be NULL). */
+TP_API bool tp_optimiser_start(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups);
+
+/* ---- Optimisers ---------------------------------------------------------------------------------------------------------
+ * tp_adam(params, ...) and its kin (taper/optimisers.h) make one; so does tp_optimiser_new by kind. It holds its parameters and their state. */
+typedef struct tp_optimiser tp_optimiser;
+TP_API tp_optimiser *tp_optimiser_new(const tp_optimiser_kind *kind, tp_tensors params, const double *values); /* values NULL: the defaults */
+TP_API void tp_optimiser_free(tp_optimiser *o); /* NULL is fine */
+TP_API const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o);
+
+/* Updates the parameters that have a gradient. On failure nothing is changed. */
+TP_API bool tp_step(tp_optimiser *o);
+/* The same for optimisers that compute the loss several times in a step (LBFGS): closure clears the gradients, computes the loss, calls
+ * backward and gives the loss; NULL or an error left stops the step. loss gets the first one; it may be NULL. */
+typedef tp_tensor *(*tp_closure_fn)(void *context);
+TP_API bool tp_step_with(tp_optimiser *o, tp_closure_fn closure, void *context, double *loss);
+TP_API bool tp_optimiser_zero_grad(tp_optimiser *o); /* forgets the gradients */
+
+/* Groups: parameters with options of their own. The first is number 0; a new one begins with the options that the optimiser was made with. */
+TP_API int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params); /* its number; -1 on failure */
+TP_API int64_t tp_optimiser_groups(const tp_optimiser *o);
+TP_API tp_tensors tp_optimiser_params(const tp_optimiser *o, int64_t group); /* borrowed */
+/* Options by their values' names ("lr", "beta1"); group -1 sets all groups. */
+TP_API double tp_optimiser_option(const tp_optimiser *o, int64_t group, const char *name); /* NaN and an error if there is none */
+TP_API bool tp_optimiser_set_option(tp_optimiser *o, int64_t group, const char *name, double value);
+
+/* State by name, for checkpoints. param counts through all groups. Setting copies: the value must have the state's shape. */
+TP_API tp_tensor *tp_optimiser_state(const tp_optimiser *o, int64_t param, const char *name); /* borrowed; NULL, no error, while there is none */
+TP_API bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp_tensor *value);
+
+/* ---- L-BFGS for who keeps its memory himself --------------------------------------------------------------------------------
+ * Vectors hold all parameters end to end, complex numbers as two reals. */
+typedef struct tp_lbfgs tp_lbfgs;
+typedef struct tp_lbfgs_state {
+    int64_t size;                         /* sizeof(tp_lbfgs_state) */
+    int64_t func_evals, n_iter;           /* closures called and directions taken so far */
+    double t, h_diag, prev_loss;          /* the last step's length, the scale of the first direction, the last loss */
+    tp_tensor *d, *prev_flat_grad;        /* the last direction and gradient; NULL at the start */
+    int64_t n;                            /* remembered steps, the oldest first: */
+    tp_tensor *const *old_dirs, *const *old_stps; /* changes of the gradient and of the parameters */
+    const double *ro;                     /* 1 over their products */
+} tp_lbfgs_state;
+TP_API tp_lbfgs *tp_lbfgs_new(void);
+TP_API void tp_lbfgs_free(tp_lbfgs *memory);  /* NULL is fine */
+TP_API void tp_lbfgs_get(const tp_lbfgs *memory, tp_lbfgs_state *state);       /* everything in it is borrowed */
+TP_API bool tp_lbfgs_set(tp_lbfgs *memory, const tp_lbfgs_state *state);       /* takes references of its own */
+/* closure computes loss and gradients anew; false stops the step, which then leaves parameters and memory as they were. */
+typedef bool (*tp_loss_fn)(void *context, double *loss);
+TP_API bool tp_lbfgs_step(tp_lbfgs *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss);
 
 TP_END
 #include <taper/optimisers.h> /* generated: tp_adam and its kin */

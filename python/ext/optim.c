@@ -9,6 +9,7 @@ typedef struct optimiser {
     PyObject **option, **state;
 } optimiser;
 static PyObject *word_params;
+enum { VALUES = 64 }; /* of a group, at most */
 static const char capsule_name[] = "taper optimiser";
 
 static optimiser *optimiser_of(PyObject *capsule) { return PyCapsule_GetPointer(capsule, capsule_name); }
@@ -87,16 +88,21 @@ static int read_values(const optimiser *o, PyObject *group, double *values) {
 }
 
 /* ---- A group's tensors ---- */
-typedef struct gathered {
+typedef struct gathered { /* what the tensors are is held while other threads run: a gradient may be replaced meanwhile */
     Py_ssize_t n;
     int64_t elements;
     PyObject *params;     /* a sequence, owned */
     PyObject **dicts;     /* each parameter's state, borrowed, or NULL */
-    tp_tensor **param, **grad, **state, **before;
+    tp_tensor **param, **grad, **before, **state; /* state: as before, and what the step makes */
     void *memory;
 } gathered;
 
-static void drop(gathered *g) {
+static void drop(gathered *g, int64_t nstates) {
+    for (Py_ssize_t i = 0; g->memory && i < g->n; i++) {
+        tp_release(g->param[i]);
+        tp_release(g->grad[i]);
+        for (int64_t k = 0; k < nstates; k++) tp_release(g->before[i * nstates + k]);
+    }
     PyMem_Free(g->memory);
     Py_XDECREF(g->params);
 }
@@ -122,7 +128,7 @@ static int find_state(const optimiser *o, PyObject *dict, tp_tensor **out) {
             Py_DECREF(made); /* the dict holds it */
             s = made;
         }
-        out[k] = tpy_unwrap(s);
+        out[k] = tp_retain(tpy_unwrap(s));
     }
     return 0;
 }
@@ -138,15 +144,15 @@ static int gather(const optimiser *o, PyObject *group, PyObject *state, gathered
     for (Py_ssize_t i = 0; i < g->n; i++) {
         PyObject *p = PySequence_Fast_GET_ITEM(g->params, i);
         if (!tpy_is_tensor(p)) return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s", Py_TYPE(p)->tp_name), -1;
-        g->param[i] = tpy_unwrap(p);
-        g->grad[i] = tp_grad(g->param[i]);
+        g->param[i] = tp_retain(tpy_unwrap(p));
+        g->grad[i] = tp_retain(tp_grad(g->param[i]));
         if (!g->grad[i] && !all) continue;
         g->elements += tp_numel(g->param[i]);
         g->dicts[i] = nstates ? PyDict_GetItemWithError(state, p) : NULL;
         if (!g->dicts[i] && PyErr_Occurred()) return -1;
-        if (g->dicts[i] && find_state(o, g->dicts[i], g->state + i * nstates) < 0) return -1;
+        if (g->dicts[i] && find_state(o, g->dicts[i], g->before + i * nstates) < 0) return -1;
     }
-    memcpy(g->before, g->state, (size_t)(g->n * nstates) * sizeof *g->state);
+    memcpy(g->state, g->before, (size_t)(g->n * nstates) * sizeof *g->state);
     return 0;
 }
 
@@ -170,20 +176,22 @@ static int keep_made(const optimiser *o, PyObject *state, gathered *g) {
     return bad;
 }
 
-static int step_group(const optimiser *o, PyObject *group, PyObject *state, bool start) {
-    if (!PyDict_Check(group)) return PyErr_SetString(PyExc_TypeError, "param_groups must be a list of dicts"), -1;
-    double values[64];
-    if (read_values(o, group, values) < 0) return -1;
-    gathered g = {0};
-    int bad = gather(o, group, state, &g, start);
-    if (!bad) {
-        bool ok;
-        if (start) ok = tp_optimiser_start(o->kind, values, g.n, g.param, g.state);
-        else TPY_HEAVY(g.elements, ok = tp_optimiser_update(o->kind, values, g.n, g.param, g.grad, g.state));
-        if (ok) bad = keep_made(o, state, &g);
-        else tpy_raise(), bad = -1;
+/* Reads the groups, steps them at once, and keeps what was made. */
+static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bool start, gathered *g, tp_update_group *u, double *values) {
+    const Py_ssize_t n = PyList_GET_SIZE(groups);
+    int64_t elements = 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *group = PyList_GET_ITEM(groups, i);
+        if (!PyDict_Check(group)) return PyErr_SetString(PyExc_TypeError, "param_groups must be a list of dicts"), -1;
+        if (read_values(o, group, values + i * VALUES) < 0 || gather(o, group, state, &g[i], start) < 0) return -1;
+        u[i] = (tp_update_group){values + i * VALUES, g[i].n, g[i].param, g[i].grad, g[i].state};
+        elements += g[i].elements;
     }
-    drop(&g);
+    bool ok;
+    TPY_HEAVY(elements, ok = start ? tp_optimiser_start(o->kind, n, u) : tp_optimiser_update(o->kind, n, u));
+    if (!ok) return tpy_raise(), -1;
+    int bad = 0;
+    for (Py_ssize_t i = 0; i < n; i++) bad |= keep_made(o, state, &g[i]);
     return bad;
 }
 
@@ -193,16 +201,140 @@ static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssiz
     optimiser *o = n >= 3 ? optimiser_of(args[0]) : NULL;
     if (!o) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected an optimiser, param_groups and state");
     if (!PyList_Check(args[1]) || !PyDict_Check(args[2])) return PyErr_Format(PyExc_TypeError, "param_groups must be a list and state a dict");
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(args[1]); i++)
-        if (step_group(o, PyList_GET_ITEM(args[1], i), args[2], n > 3 && args[3] == Py_True) < 0) return NULL;
+    const size_t groups = (size_t)PyList_GET_SIZE(args[1]), bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
+    gathered *g = PyMem_Calloc(groups + 1, bytes);
+    if (!g) return PyErr_NoMemory();
+    tp_update_group *u = (tp_update_group *)(g + groups);
+    int bad = step_groups(o, args[1], args[2], n > 3 && args[3] == Py_True, g, u, (double *)(u + groups));
+    for (size_t i = 0; i < groups; i++) drop(&g[i], o->kind->nstates);
+    PyMem_Free(g);
+    if (bad) return NULL;
     Py_RETURN_NONE;
+}
+
+/* ---- L-BFGS: its memory is the dict of the first parameter, under PyTorch's names ---- */
+typedef struct closure {
+    PyObject *function, *first; /* first: what the first call gave, owned */
+} closure;
+static bool call_closure(void *context, double *loss) {
+    closure *c = context;
+    PyObject *result = PyObject_CallNoArgs(c->function);
+    if (!result || read_number(result, loss) < 0) return Py_XDECREF(result), false;
+    if (c->first) Py_DECREF(result);
+    else c->first = result;
+    return true;
+}
+
+static int get_number(PyObject *dict, const char *name, double *out) {
+    PyObject *o = PyDict_GetItemString(dict, name);
+    return o ? read_number(o, out) : 0;
+}
+static int get_tensor(PyObject *o, tp_tensor **out) {
+    if (!o || o == Py_None) return 0;
+    if (!tpy_is_tensor(o)) return PyErr_SetString(PyExc_TypeError, "LBFGS: its state holds something that should be a tensor"), -1;
+    *out = tpy_unwrap(o);
+    return 0;
+}
+
+/* Fills the memory from the dict's lists, n long; `room` is for 2 n tensors and n numbers. */
+static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *room) {
+    tp_tensor **dirs = room, **steps = dirs + n;
+    double *ro = (double *)(steps + n);
+    PyObject *d = PyDict_GetItemString(dict, "old_dirs"), *t = PyDict_GetItemString(dict, "old_stps"), *r = PyDict_GetItemString(dict, "ro");
+    if (!d || !t || !r || !PyList_Check(t) || !PyList_Check(r) || PyList_GET_SIZE(t) != n || PyList_GET_SIZE(r) != n)
+        return PyErr_SetString(PyExc_ValueError, "LBFGS: old_dirs, old_stps and ro in its state must be lists of one length"), -1;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (get_tensor(PyList_GET_ITEM(d, i), &dirs[i]) < 0 || get_tensor(PyList_GET_ITEM(t, i), &steps[i]) < 0 || read_number(PyList_GET_ITEM(r, i), &ro[i]) < 0) return -1;
+    s->n = n, s->old_dirs = dirs, s->old_stps = steps, s->ro = ro;
+    return 0;
+}
+
+static int load_memory(PyObject *dict, tp_lbfgs *memory) {
+    tp_lbfgs_state s;
+    tp_lbfgs_get(memory, &s);
+    double evals = 0, iterations = 0;
+    if (get_number(dict, "func_evals", &evals) < 0 || get_number(dict, "n_iter", &iterations) < 0 || get_number(dict, "t", &s.t) < 0 || get_number(dict, "H_diag", &s.h_diag) < 0 ||
+        get_number(dict, "prev_loss", &s.prev_loss) < 0 || get_tensor(PyDict_GetItemString(dict, "d"), &s.d) < 0 || get_tensor(PyDict_GetItemString(dict, "prev_flat_grad"), &s.prev_flat_grad) < 0) return -1;
+    s.func_evals = (int64_t)evals, s.n_iter = (int64_t)iterations;
+    PyObject *dirs = PyDict_GetItemString(dict, "old_dirs");
+    Py_ssize_t n = dirs && PyList_Check(dirs) ? PyList_GET_SIZE(dirs) : 0;
+    void *room = PyMem_Calloc((size_t)n + 1, 2 * sizeof(tp_tensor *) + sizeof(double));
+    if (!room) return PyErr_NoMemory(), -1;
+    int bad = n ? load_lists(dict, n, &s, room) : 0;
+    if (!bad && !tp_lbfgs_set(memory, &s)) tpy_raise(), bad = -1;
+    PyMem_Free(room);
+    return bad;
+}
+
+static int put_new(PyObject *dict, const char *name, PyObject *value) { /* takes value over */
+    int bad = value ? PyDict_SetItemString(dict, name, value) : -1;
+    Py_XDECREF(value);
+    return bad;
+}
+static PyObject *tensor_list(int64_t n, tp_tensor *const *v) {
+    PyObject *list = PyList_New(n);
+    for (int64_t i = 0; list && i < n; i++) {
+        PyObject *t = tpy_wrap(tp_retain(v[i]));
+        if (t) PyList_SET_ITEM(list, i, t);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+static PyObject *number_list(int64_t n, const double *v) {
+    PyObject *list = PyList_New(n);
+    for (int64_t i = 0; list && i < n; i++) {
+        PyObject *x = PyFloat_FromDouble(v[i]);
+        if (x) PyList_SET_ITEM(list, i, x);
+        else Py_CLEAR(list);
+    }
+    return list;
+}
+
+static int store_memory(PyObject *dict, const tp_lbfgs *memory) {
+    tp_lbfgs_state s;
+    tp_lbfgs_get(memory, &s);
+    int bad = put_new(dict, "func_evals", PyLong_FromLongLong(s.func_evals)) | put_new(dict, "n_iter", PyLong_FromLongLong(s.n_iter));
+    if (bad || !s.d) return bad;
+    return put_new(dict, "d", tpy_wrap(tp_retain(s.d))) | put_new(dict, "t", PyFloat_FromDouble(s.t)) | put_new(dict, "old_dirs", tensor_list(s.n, s.old_dirs)) |
+           put_new(dict, "old_stps", tensor_list(s.n, s.old_stps)) | put_new(dict, "ro", number_list(s.n, s.ro)) | put_new(dict, "H_diag", PyFloat_FromDouble(s.h_diag)) |
+           put_new(dict, "prev_flat_grad", tpy_wrap(tp_retain(s.prev_flat_grad))) | put_new(dict, "prev_loss", PyFloat_FromDouble(s.prev_loss));
+}
+
+static int lbfgs_run(const optimiser *o, PyObject *group, PyObject *dict, closure *c, tp_lbfgs *memory) {
+    double values[VALUES], loss;
+    if (!memory) return tpy_raise(), -1;
+    if (read_values(o, group, values) < 0 || load_memory(dict, memory) < 0) return -1;
+    gathered g = {0};
+    int bad = gather(o, group, dict, &g, true);
+    if (!bad && !tp_lbfgs_step(memory, values, (tp_tensors){g.param, g.n}, call_closure, c, &loss)) {
+        if (!PyErr_Occurred()) tpy_raise();
+        bad = -1;
+    }
+    drop(&g, 0);
+    return bad ? bad : store_memory(dict, memory);
+}
+
+/* _lbfgs_step(optimiser, group, state of the first parameter, closure): what the closure gave first. */
+static PyObject *lbfgs_step(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *capsule, *group, *dict;
+    closure c = {NULL, NULL};
+    if (!PyArg_ParseTuple(args, "OO!O!O", &capsule, &PyDict_Type, &group, &PyDict_Type, &dict, &c.function)) return NULL;
+    optimiser *o = optimiser_of(capsule);
+    if (!o) return NULL;
+    tp_lbfgs *memory = tp_lbfgs_new();
+    int bad = lbfgs_run(o, group, dict, &c, memory);
+    tp_lbfgs_free(memory);
+    if (!bad) return c.first;
+    Py_XDECREF(c.first);
+    return NULL;
 }
 
 /* _optimiser_check(optimiser, defaults): None, or the message of the first check that fails, to be formatted, and the values for it. */
 static PyObject *optimiser_check(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *capsule, *defaults;
-    double values[64];
+    double values[VALUES];
     if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyDict_Type, &defaults)) return NULL;
     optimiser *o = optimiser_of(capsule);
     if (!o || read_values(o, defaults, values) < 0) return NULL;
@@ -271,6 +403,7 @@ static PyObject *optimiser_named(PyObject *module, PyObject *name) {
 }
 
 static PyMethodDef functions[] = {{"_optimiser", optimiser_named, METH_O, NULL}, {"_optimiser_check", optimiser_check, METH_VARARGS, NULL},
+    {"_lbfgs_step", lbfgs_step, METH_VARARGS, NULL},
     {"_optimiser_step", (PyCFunction)(void (*)(void))optimiser_step, METH_FASTCALL, NULL}, {0}};
 
 int tpy_init_optim(PyObject *module) {

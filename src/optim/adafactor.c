@@ -41,4 +41,4 @@ static bool new_values(const double *o, tp_tensor *param, tp_tensor *grad, tp_te
     return tp_ok();
 }
 
-bool tpi_adafactor_update(const tpi_update *u) { return tpi_update_by_values(u, new_values); }
+bool tpi_adafactor_update(int64_t n, const tpi_entry *entries) { return tpi_update_by_values(n, entries, 4, new_values); }

@@ -1,36 +1,30 @@
 /* Steps of optimisers whose updates are made of operators: see native.h. */
 #include "optim/native.h"
-#include <string.h>
 
-static bool compute(const tpi_update *u, tpi_new_values_fn fn, tp_tensor **out) {
-    const int64_t width = 1 + u->nstates;
-    for (int64_t i = 0; i < u->n; i++) {
-        if (!u->grads[i]) continue;
+static bool compute(int64_t n, const tpi_entry *entries, int64_t width, tpi_new_values_fn fn, tp_tensor **out) {
+    for (int64_t i = 0; i < n; i++) {
         bool ok = false;
-        TP_NO_GRAD TP_SCOPE ok = fn(u->option, u->params[i], u->grads[i], u->states + i * u->nstates, out + i * width);
+        TP_NO_GRAD TP_SCOPE ok = fn(entries[i].option, entries[i].param, entries[i].grad, entries[i].state, out + i * width);
         if (!ok) return false;
     }
     return true;
 }
 
 /* Copies between tensors of one shape; nothing is allocated, so nothing fails half way. */
-static void commit(const tpi_update *u, tp_tensor *const *out) {
-    const int64_t width = 1 + u->nstates;
-    for (int64_t i = 0; i < u->n; i++)
-        for (int64_t k = 0; k < width; k++) {
-            tp_tensor *to = k ? u->states[i * u->nstates + k - 1] : u->params[i];
-            if (out[i * width + k]) tpi_copy_data(to, out[i * width + k]);
-        }
+static void commit(int64_t n, const tpi_entry *entries, int64_t width, tp_tensor *const *out) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < width; k++)
+            if (out[i * width + k]) tpi_copy_data(k ? entries[i].state[k - 1] : entries[i].param, out[i * width + k]);
 }
 
-bool tpi_update_by_values(const tpi_update *u, tpi_new_values_fn fn) {
-    const int64_t n = u->n * (1 + u->nstates);
-    size_t bytes = (size_t)n * sizeof(tp_tensor *);
+bool tpi_update_by_values(int64_t n, const tpi_entry *entries, int64_t nstates, tpi_new_values_fn fn) {
+    const int64_t width = 1 + nstates;
+    size_t bytes = (size_t)(n * width) * sizeof(tp_tensor *);
     tp_tensor **out = tpi_new0(bytes);
     if (!out) return false;
-    bool ok = compute(u, fn, out);
-    if (ok) commit(u, out);
-    for (int64_t i = 0; i < n; i++) tpi_release(out[i]);
+    bool ok = compute(n, entries, width, fn, out);
+    if (ok) commit(n, entries, width, out);
+    for (int64_t i = 0; i < n * width; i++) tpi_release(out[i]);
     tpi_delete(out, bytes);
     return ok;
 }

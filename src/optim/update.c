@@ -1,4 +1,4 @@
-/* One step of one group. All parameters are laid end to end and cut into chunks of a fixed number of elements, which the threads take; a
+/* One step. The parameters of all groups are laid end to end and cut into chunks of a fixed number of elements, which the threads take; a
  * chunk goes through its parameters block by block. Parameter, gradient and state that lie in memory alike and hold the compute type are
  * used where they are; others are gathered and converted. Half and bfloat16 compute in float, complex numbers as pairs of reals.
  *
@@ -15,6 +15,7 @@ enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 16384 };
 
 typedef struct item { /* one parameter's part */
     int64_t from;             /* where it begins when all are laid end to end */
+    const double *option;
     int64_t numel;            /* in reals */
     tp_dtype real;            /* the parameter's dtype, or that of its parts */
     bool first, in_place;     /* in_place: the kernel works on the tensors' own memory */
@@ -26,7 +27,6 @@ typedef struct item { /* one parameter's part */
 } item;
 
 typedef struct job {
-    const double *option;
     int nargs;
     int64_t n, total;
     item *items;
@@ -41,7 +41,7 @@ static void run_in_place(const job *j, const item *it, int64_t at, int64_t n) {
     int64_t size = tpi_dtype_bytes[it->real];
     char *arg[MAX_ARGS];
     for (int k = 0; k < j->nargs; k++) arg[k] = it->data[k] ? it->data[k] + at * size : NULL;
-    it->fn(n, arg, j->option, it->scalar, it->first);
+    it->fn(n, arg, it->option, it->scalar, it->first);
 }
 
 /* Blocks through scratch memory. A plan's operands are the kept arguments in order. */
@@ -59,7 +59,7 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
             else TPI_ISA_PICK(tpi_convert_run)(m, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k], block[k], compute);
             operand++;
         }
-        it->fn(m, arg, j->option, it->scalar, it->first);
+        it->fn(m, arg, it->option, it->scalar, it->first);
         for (int k = 0, operand = 0; k < j->nargs; k++) {
             if (!arg[k]) continue;
             const tpi_plan *p = it->plan;
@@ -105,7 +105,7 @@ static bool check_param(const tp_tensor *p, const tp_tensor *g) {
 
 static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name, int shape) {
     if (shape == TPI_STATE_SCALAR)
-        return (s->numel == 1 && !tp_dtype_is_complex(s->dtype)) || tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number, got shape %s", name, tpi_shape_text(tpi_shape(s)));
+        return (s->numel == 1 && !tp_dtype_is_complex(s->dtype) && tpi_device(s).type == TP_CPU) || tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name, tpi_shape_text(tpi_shape(s)));
     if (shape != TPI_STATE_LIKE) return true;
     if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(s).type != TP_CPU)
         return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name, tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(s)));
@@ -160,24 +160,26 @@ static bool place(item *it, int nargs, tp_tensor *const *arg) {
 }
 
 /* The scalars of one parameter from its scalar state, which is left alone. */
-static void compute_scalars(const tp_optimiser_kind *kind, const double *values, tp_tensor *const *states, double *state, double *out) {
+static void compute_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, double *state, double *out) {
     bool wide = true;
     int n = 0;
     for (int64_t k = 0; k < kind->nstates; k++) {
         if (kind->ops->slots[k].shape != TPI_STATE_SCALAR) continue;
-        state[n++] = tp_scalar_to_double(tpi_load_scalar(states[k]->data, states[k]->dtype));
-        wide = wide && states[k]->dtype == TP_FLOAT64;
+        state[n++] = tp_scalar_to_double(tpi_load_scalar(e->state[k]->data, e->state[k]->dtype));
+        wide = wide && e->state[k]->dtype == TP_FLOAT64;
     }
-    if (kind->ops->scalars) kind->ops->scalars(values, state, out, wide);
+    if (kind->ops->scalars) kind->ops->scalars(e->option, state, out, wide);
 }
 
-static void store_scalars(const tp_optimiser_kind *kind, const double *values, tp_tensor *const *states) {
+/* After the update: scalar state moves on, and the tape learns of the writes. */
+static void finish(const tp_optimiser_kind *kind, const tpi_entry *e) {
     double state[TPI_MAX_SLOTS], out[TPI_MAX_SCALARS];
-    compute_scalars(kind, values, states, state, out);
+    compute_scalars(kind, e, state, out);
+    tpi_touch(e->param);
     for (int64_t k = 0, n = 0; k < kind->nstates; k++) {
-        if (kind->ops->slots[k].shape != TPI_STATE_SCALAR) continue;
-        tpi_store_scalar(states[k]->data, states[k]->dtype, tp_float(state[n++]));
-        tpi_touch(states[k]);
+        if (!e->state[k]) continue;
+        if (kind->ops->slots[k].shape == TPI_STATE_SCALAR) tpi_store_scalar(e->state[k]->data, e->state[k]->dtype, tp_float(state[n++]));
+        tpi_touch(e->state[k]);
     }
 }
 
@@ -205,107 +207,68 @@ static tp_tensor *make_state(int shape, double start, tp_tensor *p) {
     return NULL;
 }
 
-/* Makes the state that is missing. made[i]: state of parameter i that is not scalar was missing. false: nothing was made. */
-static bool make_states(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states, bool *first) {
-    const tpi_update_ops *ops = kind->ops;
-    unsigned flags = ops->flags(values);
-    double start[TPI_MAX_SLOTS];
-    ops->starts(values, start);
-    int64_t all = n * kind->nstates, nmade = 0;
-    for (int64_t i = 0; i < n; i++) {
-        first[i] = false;
-        if (grads && !grads[i]) continue;
-        for (int64_t k = 0; k < kind->nstates; k++) {
-            tp_tensor **s = &states[i * kind->nstates + k];
-            if (*s || !needs(&ops->slots[k], flags, params[i])) continue;
-            first[i] = first[i] || ops->slots[k].shape != TPI_STATE_SCALAR;
-            nmade++;
-        }
-    }
-    if (!nmade) return true;
-    tp_tensor ***made = tpi_malloc((size_t)nmade * sizeof *made);
-    if (!made) return false;
-    nmade = 0;
-    bool ok = true;
-    for (int64_t at = 0; at < all && ok; at++) {
-        int64_t i = at / kind->nstates, k = at % kind->nstates;
-        if ((grads && !grads[i]) || states[at] || !needs(&ops->slots[k], flags, params[i])) continue;
-        states[at] = make_state(ops->slots[k].shape, start[k], params[i]);
-        ok = states[at] != NULL;
-        if (ok) made[nmade++] = &states[at];
-    }
-    for (int64_t i = 0; i < nmade && !ok; i++) {
-        tpi_release(*made[i]);
-        *made[i] = NULL;
-    }
-    tpi_mfree(made);
-    return ok;
+static void drop_made(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < kind->nstates; k++)
+            if (entries[i].made >> k & 1) {
+                tpi_release(entries[i].state[k]);
+                entries[i].state[k] = NULL;
+            }
 }
 
-static void drop_states(int64_t n, tp_tensor **states, tp_tensor *const *before) {
-    for (int64_t i = 0; i < n; i++)
-        if (states[i] != before[i]) {
-            tpi_release(states[i]);
-            states[i] = NULL;
-        }
+/* Makes the state that an entry lacks. */
+static bool complete(const tp_optimiser_kind *kind, tpi_entry *e) {
+    const tpi_update_ops *ops = kind->ops;
+    const unsigned flags = ops->flags(e->option);
+    double start[TPI_MAX_SLOTS];
+    ops->starts(e->option, start);
+    for (int64_t k = 0; k < kind->nstates; k++) {
+        if (e->state[k] || !needs(&ops->slots[k], flags, e->param)) continue;
+        if (!(e->state[k] = make_state(ops->slots[k].shape, start[k], e->param))) return false;
+        e->made |= (uint8_t)(1 << k);
+        e->first = e->first || ops->slots[k].shape != TPI_STATE_SCALAR;
+    }
+    return true;
 }
 
 /* ---- A step ------------------------------------------------------------------------------------------------------------------- */
 
-static bool check_all(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states) {
-    unsigned flags = kind->ops->flags(values);
-    for (int64_t i = 0; i < n; i++) {
-        if (!params[i]) return tpi_refuse(TP_ERR_VALUE, "parameter %lld is NULL", (long long)i);
-        if (grads && !grads[i]) continue;
-        if (!check_param(params[i], grads ? grads[i] : NULL)) return false;
-        for (int64_t k = 0; k < kind->nstates; k++) {
-            tp_tensor *s = states[i * kind->nstates + k];
-            if (s && needs(&kind->ops->slots[k], flags, params[i]) && !check_state(params[i], s, kind->states[k], kind->ops->slots[k].shape)) return false;
-        }
+static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
+    if (!check_param(e->param, e->grad)) return false;
+    const unsigned flags = kind->ops->flags(e->option);
+    for (int64_t k = 0; k < kind->nstates; k++) {
+        if (e->state[k] && needs(&kind->ops->slots[k], flags, e->param) && !check_state(e->param, e->state[k], kind->states[k], kind->ops->slots[k].shape)) return false;
     }
     return true;
 }
 
 /* What each parameter's update needs to run. */
-static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states, const bool *first) {
+static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
     const tpi_update_ops *ops = kind->ops;
-    unsigned flags = ops->flags(j->option);
     for (int64_t i = 0; i < n; i++) {
-        if (!grads[i]) continue;
+        const tpi_entry *e = &entries[i];
         item *it = &j->items[j->n++];
-        tp_tensor *const *state = states + i * kind->nstates;
-        tp_tensor *arg[MAX_ARGS] = {params[i], grads[i]};
+        const unsigned flags = ops->flags(e->option);
+        tp_tensor *arg[MAX_ARGS] = {e->param, e->grad};
         int nargs = 2;
         for (int64_t k = 0; k < kind->nstates; k++)
-            if (ops->slots[k].shape != TPI_STATE_SCALAR) arg[nargs++] = needs(&ops->slots[k], flags, params[i]) ? state[k] : NULL;
-        it->plan = NULL, it->from = j->total, it->first = first[i];
+            if (ops->slots[k].shape != TPI_STATE_SCALAR) arg[nargs++] = needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL;
+        it->plan = NULL, it->from = j->total, it->option = e->option, it->first = e->first;
         if (!place(it, nargs, arg)) return false;
         it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
         j->nargs = nargs;
         j->total += it->numel;
-        double unused[TPI_MAX_SLOTS];
-        compute_scalars(kind, j->option, state, unused, it->scalar);
+        double state[TPI_MAX_SLOTS];
+        compute_scalars(kind, e, state, it->scalar);
     }
     return true;
 }
 
-static void touch_all(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states) {
-    for (int64_t i = 0; i < n; i++) {
-        if (!grads[i]) continue;
-        tpi_touch(params[i]);
-        store_scalars(kind, values, states + i * kind->nstates);
-        for (int64_t k = 0; k < kind->nstates; k++) {
-            tp_tensor *s = states[i * kind->nstates + k];
-            if (s && kind->ops->slots[k].shape != TPI_STATE_SCALAR) tpi_touch(s);
-        }
-    }
-}
-
-static bool run_kernels(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor *const *states, const bool *first) {
+static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
     size_t bytes = (size_t)n * sizeof(item);
-    job j = {.option = values, .items = tpi_alloc(bytes)};
+    job j = {.items = tpi_alloc(bytes)};
     if (!j.items) return false;
-    bool ok = prepare(&j, kind, n, params, grads, states, first);
+    bool ok = prepare(&j, kind, n, entries);
     if (ok) tpi_parallel_for(tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
     for (int64_t i = 0; i < j.n; i++)
         if (j.items[i].plan) tpi_delete(j.items[i].plan, sizeof(tpi_plan));
@@ -313,33 +276,45 @@ static bool run_kernels(const tp_optimiser_kind *kind, const double *values, int
     return ok;
 }
 
-static bool update(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states, bool *first, tp_tensor **before) {
-    if (!check_all(kind, values, n, params, grads, states)) return false;
-    memcpy(before, states, (size_t)(n * kind->nstates) * sizeof *before);
-    if (!make_states(kind, values, n, params, grads, states, first)) return false;
-    const tpi_update u = {values, n, kind->nstates, params, grads, states};
-    bool ok = kind->ops->native ? kind->ops->native(&u) : run_kernels(kind, values, n, params, grads, states, first);
-    if (ok) touch_all(kind, values, n, params, grads, states);
-    else drop_states(n * kind->nstates, states, before);
+static bool step(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries, bool start) {
+    bool ok = true;
+    for (int64_t i = 0; i < n && ok; i++) ok = check_entry(kind, &entries[i]);
+    for (int64_t i = 0; i < n && ok; i++) ok = complete(kind, &entries[i]);
+    if (ok && !start) ok = kind->ops->native ? kind->ops->native(n, entries) : run_kernels(kind, n, entries);
+    if (!ok) drop_made(kind, n, entries);
+    for (int64_t i = 0; i < n && ok && !start; i++) finish(kind, &entries[i]);
     return ok;
 }
 
-bool tp_optimiser_update(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor *const *grads, tp_tensor **states) {
-    if (!n) return true;
+static bool step_groups(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups, bool start) {
+    int64_t most = 0, n = 0;
+    for (int64_t g = 0; g < ngroups; g++) most += groups[g].n;
+    size_t bytes = (size_t)most * sizeof(tpi_entry);
+    tpi_entry *entries = tpi_alloc(bytes);
+    if (!entries) return false;
+    bool ok = true;
+    for (int64_t g = 0; g < ngroups; g++)
+        for (int64_t i = 0; i < groups[g].n && ok; i++) {
+            const tp_update_group *from = &groups[g];
+            ok = from->params[i] || tpi_refuse(TP_ERR_VALUE, "parameter %lld of group %lld is NULL", (long long)i, (long long)g);
+            if (!start && !from->grads[i]) continue;
+            entries[n++] = (tpi_entry){from->values, from->params[i], start ? NULL : from->grads[i], from->states + i * kind->nstates, 0, false};
+        }
+    ok = ok && step(kind, n, entries, start);
+    tpi_free(entries, bytes);
+    return ok;
+}
+
+bool tp_optimiser_update(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups) {
     const char *outer = tpi_op_enter(kind->name);
-    size_t bytes = (size_t)n * (sizeof(bool) + (size_t)(kind->nstates + 1) * sizeof(tp_tensor *));
-    tp_tensor **before = tpi_alloc(bytes);
-    bool ok = before && update(kind, values, n, params, grads, states, (bool *)(before + n * kind->nstates), before);
-    if (before) tpi_free(before, bytes);
+    bool ok = step_groups(kind, ngroups, groups, false);
     tpi_op_leave(outer);
     return ok;
 }
 
-bool tp_optimiser_start(const tp_optimiser_kind *kind, const double *values, int64_t n, tp_tensor *const *params, tp_tensor **states) {
+bool tp_optimiser_start(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups) {
     const char *outer = tpi_op_enter(kind->name);
-    bool *first = tpi_malloc((size_t)n + 1);
-    bool ok = first && check_all(kind, values, n, params, NULL, states) && make_states(kind, values, n, params, NULL, states, first);
-    tpi_mfree(first);
+    bool ok = step_groups(kind, ngroups, groups, true);
     tpi_op_leave(outer);
     return ok;
 }

@@ -16,23 +16,24 @@ typedef struct tpi_slot {
     int8_t flag;  /* needed where this flag is set; -1: always */
 } tpi_slot;
 
-/* A group's step, as natives get it. States are all there. */
-typedef struct tpi_update {
-    const double *option;
-    int64_t n, nstates;
-    tp_tensor *const *params, *const *grads; /* a gradient may be NULL: leave that parameter out */
-    tp_tensor *const *states;
-} tpi_update;
+/* One parameter's part of a step. */
+typedef struct tpi_entry {
+    const double *option;   /* its group's */
+    tp_tensor *param, *grad; /* grad: NULL when state is made alone */
+    tp_tensor **state;      /* one per slot; NULL where none is needed */
+    uint8_t made;           /* a bit per slot: made in this step */
+    bool first;             /* state that is not scalar was made */
+} tpi_entry;
 
 typedef struct tpi_update_ops {
     const tpi_slot *slots;
     void (*starts)(const double *option, double *start);                       /* the state's first values */
     void (*scalars)(const double *option, double *state, double *out, bool wide); /* NULL: there are none */
-    unsigned (*flags)(const double *option);
+    unsigned (*flags)(const double *option);   /* a bit per flag */
     int (*check)(const double *option);
     int nscalars;
     const tpi_update_fn *fn[TPI_ISAS]; /* [2 * flags + is double]; NULL for natives */
-    bool (*native)(const tpi_update *u); /* changes nothing when it fails */
+    bool (*native)(int64_t n, const tpi_entry *entries); /* changes nothing when it fails */
 } tpi_update_ops;
 extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends with NULL */
 
@@ -45,6 +46,6 @@ extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends 
 /* A scalar state's value as its tensor holds it: float32, or float64 if that is the default dtype. */
 static inline double tpi_scalar_state(double v, bool wide) { return wide ? v : (double)(float)v; }
 
-bool tpi_adafactor_update(const tpi_update *u);
-bool tpi_muon_update(const tpi_update *u);
+bool tpi_adafactor_update(int64_t n, const tpi_entry *entries);
+bool tpi_muon_update(int64_t n, const tpi_entry *entries);
 #endif

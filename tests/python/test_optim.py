@@ -18,6 +18,15 @@ with gzip.open(trajectories.RECORDED) as file:
     RECORDED = json.load(file)
 ALL = [(name, i) for name, cases in RECORDED.items() for i in range(len(cases))]
 TABLE = [name for name in RECORDED]
+LBFGS_FIGURES = [  # options; loss, x, evaluations and iterations after one step and after two
+    ({}, [(122.2, [94.2831255657, -36.763390798], 20, 20), (8088606154.994384, [-0.142551014838, 0.020418795201], 40, 40)]),
+    ({"lr": 0.1}, [(122.2, [-0.963467774888, 0.915179762721], 20, 20), (16.219827420309, [-0.385697612313, 0.140623712204], 40, 40)]),
+    ({"line_search_fn": "strong_wolfe"}, [(122.2, [0.246284872987, 0.043295235525], 23, 20), (0.616217244056, [1.00784980939, 1.0161851261], 47, 40)]),
+    ({"line_search_fn": "strong_wolfe", "max_iter": 5, "history_size": 3}, [(122.2, [-0.965919195875, 0.936798484337], 6, 5), (15.691017344835, [-0.731958994475, 0.530811151176], 12, 10)]),
+    ({"max_iter": 4, "history_size": 2, "lr": 0.01}, [(122.2, [-1.1898208638, 1.00466120033], 4, 4), (118.388949652023, [-1.18446296796, 1.00997018613], 8, 8)]),
+    ({"maximize": True, "line_search_fn": "strong_wolfe"}, [(-122.2, [0.246284872987, 0.043295235525], 23, 20), (-0.616217244056, [1.00784980939, 1.0161851261], 47, 40)]),
+    ({"lr": 0.5, "max_eval": 7, "line_search_fn": "strong_wolfe"}, [(122.2, [-0.999108721752, 0.977346953196], 7, 5), (13.313102029086, [-0.64478059421, 0.397053810496], 14, 11)]),
+]
 LIMIT = {"Muon": 2e-2}  # it rounds to bfloat16 on the way
 
 
@@ -316,6 +325,77 @@ def test_a_users_own_optimiser():
     assert entries["count"] == 1 and entries["average"].tolist() == [1, -3] and other.param_groups[0]["lr"] == 0.25
     with pytest.raises(NotImplementedError):
         torch.optim.Optimizer([leaf(1)], {"lr": 1}).step()
+
+
+# ---- L-BFGS ----
+def minimise(options, steps, optimiser=None):
+    """Rosenbrock's valley beside a quartic; PyTorch's figures are in the tests."""
+    x = torch.tensor([-1.2, 1.0], dtype=torch.float64, requires_grad=True)
+    z = torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([x, z], **options)
+    sign = -1 if options.get("maximize") else 1
+
+    def closure():
+        optimiser.zero_grad()
+        quartic = ((z - torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)) ** 4).sum()
+        loss = sign * ((1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2 + quartic)
+        loss.backward()
+        return loss
+    for _ in range(steps):
+        loss = optimiser.step(closure)
+    return x, z, loss, optimiser.state[x], closure
+
+
+@pytest.mark.parametrize("options,figures", LBFGS_FIGURES)
+def test_lbfgs_goes_pytorchs_way(options, figures):
+    for steps, (loss, x, evaluations, iterations) in zip((1, 2), figures):
+        got, _, first, state, _ = minimise(options, steps)
+        assert (state["func_evals"], state["n_iter"]) == (evaluations, iterations)
+        near(got.tolist(), x, 1e-7)
+        assert first.item() == pytest.approx(loss, rel=1e-6)
+
+
+def test_lbfgs_finds_the_minimum_and_keeps_its_state():
+    x, z, _, state, closure = minimise({"line_search_fn": "strong_wolfe"}, 8)
+    near(x.tolist(), [1, 1], 1e-5)
+    assert list(state) == ["func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss"]
+    optimiser = torch.optim.LBFGS([x, z], max_iter=2)
+    optimiser.step(closure)
+    saved = copy.deepcopy([x.detach(), z.detach(), optimiser.state_dict()])
+    optimiser.step(closure)
+    wanted = x.tolist()
+    other = torch.optim.LBFGS([x, z], max_iter=2)
+    with torch.no_grad():
+        x.copy_(saved[0])
+        z.copy_(saved[1])
+    other.load_state_dict(saved[2])
+    other.step(closure)
+    assert x.tolist() == wanted
+
+
+def test_lbfgs_errors():
+    p = leaf(2)
+    with pytest.raises(ValueError, match="LBFGS doesn't support per-parameter options"):
+        torch.optim.LBFGS([{"params": [p]}, {"params": [leaf(1)]}])
+    with pytest.raises(TypeError, match="closure"):
+        torch.optim.LBFGS([p]).step()
+    with pytest.raises(RuntimeError, match="only 'strong_wolfe' is supported"):
+        torch.optim.LBFGS([p], line_search_fn="x").step(lambda: (p * p).sum())
+    assert torch.optim.LBFGS([p], max_iter=8).defaults["max_eval"] == 10
+    before, calls = p.tolist(), []
+    optimiser = torch.optim.LBFGS([p])
+
+    def closure():
+        optimiser.zero_grad()
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyError("third")
+        loss = (p ** 4).sum()
+        loss.backward()
+        return loss
+    with pytest.raises(KeyError, match="third"):
+        optimiser.step(closure)
+    assert p.tolist() == before and "d" not in optimiser.state[p]
 
 
 # ---- State ----

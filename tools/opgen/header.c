@@ -206,7 +206,7 @@ text write_options_header(void) {
             " *   C++: tp_sum(x, {.dim = TP_INTS(0), .keepdim = true})\n"
             " * An options struct begins with its size, so that a program built against this version runs on later ones. */\n");
     put(&t, "#ifndef TAPER_OPS_OPTIONS_H\n#define TAPER_OPS_OPTIONS_H\n#include <taper/random.h>\n#include <taper/tensor.h>\n\n");
-    put(&t, "#ifdef __cplusplus\n#define TP_MEMBER(value) = value\n#else\n#define TP_MEMBER(value)\n"
+    put(&t, "#ifdef __cplusplus\n#define TP_MEMBER(...) = __VA_ARGS__\n#else\n#define TP_MEMBER(...)\n"
             "#ifdef __clang__\n#define TP_QUIET_SIDE_EFFECTS_\n#else\n#define TP_QUIET_SIDE_EFFECTS_ _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init-side-effects\\\"\")\n#endif\n"
             "#define TP_WITH_(type, call, defaults, ...) \\\n"
             "    __extension__({ \\\n        _Pragma(\"GCC diagnostic push\") _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init\\\"\") \\\n"

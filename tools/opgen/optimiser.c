@@ -99,7 +99,8 @@ static void parse_flag(optimiser *o, const char *s, place at) {
     if (o->nflags == 4) fail(at, "more than 4 flags");
     char *name = word(&s);
     o->flag[o->nflags] = name;
-    o->flag_value[o->nflags++] = parse_expr(takes(&s, '=') ? s : name, at);
+    const char *condition = o->flag_text[o->nflags] = takes(&s, '=') ? copy_n(s, strlen(s)) : name;
+    o->flag_value[o->nflags++] = parse_expr(condition, at);
 }
 
 /* NAME[: SHAPE] = START [when FLAG] */
@@ -136,6 +137,7 @@ static void inherit(optimiser *o, const char *s, place at) {
     memcpy(o->checks, from->checks, sizeof o->checks);
     memcpy(o->flag, from->flag, sizeof o->flag);
     memcpy(o->flag_value, from->flag_value, sizeof o->flag_value);
+    memcpy(o->flag_text, from->flag_text, sizeof o->flag_text);
     memcpy(o->slots, from->slots, sizeof o->slots);
     o->scalar = from->scalar, o->update = from->update, o->native = from->native;
 }
@@ -152,10 +154,11 @@ static void parse_optimiser_line(optimiser *o, const char *s, place at) {
     else if (!strcmp(key, "flag")) parse_flag(o, s, at);
     else if (!strcmp(key, "early")) o->early = true;
     else if (!strcmp(key, "state")) parse_state(o, s, at);
-    else if (!strcmp(key, "scalar")) o->scalar = parse_lines(s, at);
-    else if (!strcmp(key, "update")) o->update = parse_lines(s, at);
+    else if (!strcmp(key, "scalar")) o->scalar = parse_lines(s, at), o->scalar_text = copy_n(s, strlen(s));
+    else if (!strcmp(key, "update")) o->update = parse_lines(s, at), o->update_text = copy_n(s, strlen(s));
     else if (!strcmp(key, "native")) o->native = word(&s);
-    else fail(at, "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, early, state, scalar, update or native", key);
+    else if (!strcmp(key, "closure")) o->closure = true;
+    else fail(at, "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, early, state, scalar, update, native or closure", key);
 }
 
 void read_optimisers(const char *path) {
@@ -196,7 +199,7 @@ void check_optimisers(void) {
         const optimiser *o = optimisers[i];
         if (o->like) check_like(o);
         if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
-        if (!o->update == !o->native) fail(o->at, "%s: expected one of update and native", o->name);
+        if ((o->update != NULL) + (o->native != NULL) + o->closure != 1) fail(o->at, "%s: expected one of update, native and closure", o->name);
         for (int k = 0; o->native && k < o->nslots; k++)
             if (o->slots[k].flag >= 0) fail(o->at, "%s: state of a native update is always kept", o->name);
         for (int k = 0; o->update && k < o->nslots; k++)

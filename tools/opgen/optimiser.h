@@ -39,11 +39,14 @@ typedef struct optimiser {
     int nflags;
     char *flag[4];
     expr *flag_value[4];
+    char *flag_text[4];
     int nslots;
     slot slots[8];
     bool early;             /* state is made with the optimiser, not by its first step */
     block *scalar, *update;
+    char *scalar_text, *update_text; /* as written */
     char *native;
+    bool closure;           /* its step computes the loss itself, and keeps no state per parameter */
 } optimiser;
 extern optimiser **optimisers;
 extern int noptimisers;
@@ -55,5 +58,6 @@ text write_updates(const char *family);
 text write_optimisers(void);
 text write_optimisers_internal(void);
 text write_optimisers_header(void);
+void write_constructor_code(text *t, const optimiser *o);
 text write_optimisers_docs(void);
 #endif

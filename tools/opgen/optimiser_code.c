@@ -246,8 +246,11 @@ text write_optimisers(void) {
     text t = {0};
     put(&t, "/* The table of optimisers, from tables/optimisers. Written by opgen: do not edit. */\n"
             "#pragma GCC diagnostic ignored \"-Wunused-variable\" /* options that an expression does not read */\n"
-            "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"optim/update.h\"\n\n");
-    for (int i = 0; i < noptimisers; i++) write_optimiser(&t, optimisers[i]);
+            "#include \"device/cpu/element.h\"\n#include \"device/cpu/isa.h\"\n#include \"autograd/glue.h\"\n#include \"optim/optimiser.h\"\n\n");
+    for (int i = 0; i < noptimisers; i++) {
+        write_optimiser(&t, optimisers[i]);
+        write_constructor_code(&t, optimisers[i]);
+    }
     put(&t, "const tp_optimiser_kind *const tpi_optimiser_kinds[] = {");
     for (int i = 0; i < noptimisers; i++) put(&t, "&kind_%s, ", optimisers[i]->cname);
     put(&t, "NULL};\n");
@@ -260,7 +263,7 @@ text write_optimisers_internal(void) {
     put(&t, "/* Where native updates find their options and state. Written by opgen: do not edit. */\n#ifndef TPI_OPTIMISERS_H\n#define TPI_OPTIMISERS_H\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
-        if (!o->native) continue;
+        if (o->update) continue;
         put(&t, "enum { /* %s */\n", o->name);
         for (int k = 0; k < o->noptions; k++)
             for (int v = 0; v < o->options[k].count; v++) put(&t, "    %s_%s = %d,\n", upper(o->name), upper(o->options[k].part[v]), o->options[k].at + v);
