@@ -49,7 +49,7 @@ bench: configure
 
 # The reference pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
 docs:
-	@test -n "$$CI" || for page in operators layers; do cmp -s $(BUILD)/generated/$$page.md docs/$$page.md || cp $(BUILD)/generated/$$page.md docs/$$page.md; done
+	@test -n "$$CI" || for page in operators layers optimisers; do cmp -s $(BUILD)/generated/$$page.md docs/$$page.md || cp $(BUILD)/generated/$$page.md docs/$$page.md; done
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:

@@ -194,10 +194,18 @@ static void check_like(const optimiser *o) {
     if (o->nvalues != o->like->nvalues) fail(o->at, "%s: expected the options of %s", o->name, o->like->name);
 }
 
+/* Vector functions may differ in the last bit from scalar ones, and then an element's value would depend on where it stands. */
+static void check_exact(const optimiser *o, const expr *e) {
+    const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
+    if (f && f < find_function("floor", 1) && strcmp(e->name, "sqrt")) fail(e->at, "%s: '%s' is not exact; an update may use sqrt, abs, max and the like", o->name, e->name);
+    for (int i = 0; i < e->n; i++) check_exact(o, e->arg[i]);
+}
+
 void check_optimisers(void) {
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
         if (o->like) check_like(o);
+        for (int k = 0; o->update && k < o->update->n; k++) check_exact(o, o->update->value[k]);
         if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
         if ((o->update != NULL) + (o->native != NULL) + o->closure != 1) fail(o->at, "%s: expected one of update, native and closure", o->name);
         for (int k = 0; o->native && k < o->nslots; k++)
