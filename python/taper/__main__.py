@@ -4,6 +4,7 @@ import sys
 USAGE = """usage: taper COMMAND
 
   run script.py [arguments]   run a script that says `import torch`, unchanged; also -m module, -c command, - (standard input)
+  train EXAMPLE               train a shipped example: digits, shakespeare
   watch [RUN...]              draw the curves of TensorBoard logs in the terminal; taper watch --help
   names [pattern]             what is covered of PyTorch's names: taper names, taper names torch.linalg, taper names softmax
   info                        the version, the processor, devices, libraries and Python
@@ -18,6 +19,9 @@ def main(arguments=None):
     if command == "run":
         from taper._run import run
         return run(arguments[1:])
+    if command == "train":
+        from taper._train import train
+        return train(arguments[1:])
     if command == "watch":
         from taper._watch import watch
         return watch(arguments[1:])
