@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
         make_parameters(trained);
         train(trained, images, labels, argc > 3 ? atoi(argv[3]) : 6);
         make_parameters(loaded);
-        if (!tp_save_arrays(weights, PARAMS, names, trained) || !tp_load_arrays(weights, PARAMS, names, loaded)) stop(weights);
+        if (!tp_save(weights, PARAMS, names, trained) || !tp_load(weights, PARAMS, names, loaded)) stop(weights);
         TP_NO_GRAD {
             tp_tensor *said = tp_argmax(network(loaded, test_images), .dim = 1), *right = tp_sum(tp_eq(said, test_labels));
             if (!tp_ok()) stop("testing");

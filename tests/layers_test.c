@@ -89,7 +89,7 @@ static void test_samples(void **state) {
     for (int i = 0; i < layer_sample_count; i++)
         if (!only || !strcmp(only, layer_samples[i].layer)) run(&layer_samples[i]);
     const char *file = getenv("TAPER_LAYER_RESULTS");
-    if (file && !tp_save_arrays(file, count, (const char *const *)names, tensors)) fail_msg("%s", tp_error());
+    if (file && !tp_save(file, count, (const char *const *)names, tensors)) fail_msg("%s", tp_error());
     for (int64_t i = 0; i < count; i++) free(names[i]), tp_release(tensors[i]);
     count = 0;
 }

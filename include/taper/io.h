@@ -6,20 +6,21 @@
 
 TP_BEGIN
 
-/* ---- NumPy's .npz -------------------------------------------------------------------------------------------------- */
-/* Writes the named tensors to `path` (np.load reads it). The old file stays until the new one is complete on disk. */
-TP_API bool tp_save_arrays(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);
+/* ---- Named tensors ---------------------------------------------------------------------------------------------------------- */
+/* Writes the named tensors to `path`; its ending says how: .safetensors, .npz, and PyTorch's format for any other (a dict of them, which torch.load
+ * reads; tensors that share memory will again). The old file stays until the new one is complete on disk. */
+TP_API bool tp_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);
+/* Copies each named tensor of the file, of any format, into the tensor given: shapes must agree. Nothing is changed if anything fails. */
+TP_API bool tp_load(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);
 
-/* An opened array file. Names and order are as written. */
-typedef struct tp_array_file tp_array_file;
-TP_API tp_array_file *tp_open_arrays(const char *path); /* checks the file's structure */
-TP_API int64_t tp_array_count(const tp_array_file *file);
-TP_API const char *tp_array_name(const tp_array_file *file, int64_t i);
-TP_API tp_tensor *tp_read_array(tp_array_file *file, const char *name); /* checks its checksum */
-TP_API void tp_close_arrays(tp_array_file *file);
-
-/* Copies each named array of the file into the tensor of the same name: shapes must agree. Nothing is changed if anything fails. */
-TP_API bool tp_load_arrays(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);
+typedef enum tp_file_kind {
+    TP_FILE_UNKNOWN = 0,
+    TP_FILE_PT,          /* PyTorch's: a zip archive with a pickle */
+    TP_FILE_PT_OLD,      /* the one before that: read, not written */
+    TP_FILE_SAFETENSORS,
+    TP_FILE_NPZ,         /* NumPy's: a zip archive of arrays */
+    TP_FILE_NPY          /* NumPy's: one array */
+} tp_file_kind;
 
 /* ---- Checkpoints as trees of values ----------------------------------------------------------------------------------------
  * A .pt holds one value, usually a dict: {"model": {"fc.weight": a tensor, ...}, "optimizer": {...}, "epoch": 3}.
@@ -65,7 +66,8 @@ typedef struct tp_file_options {
     int64_t memory_bytes;
 } tp_file_options;
 
-/* Opens a .pt (zip or the format before it). options may be NULL. With memory, path is what messages call it. */
+/* Opens a file of any of the formats; what it holds says which. A .pt may be any value, .safetensors and .npz are dicts of tensors, a .npy is a tensor.
+ * options may be NULL. With memory, path is what messages call it. */
 TP_API tp_file *tp_open_file(const char *path, const tp_file_options *options);
 TP_API void tp_close_file(tp_file *file); /* tensors that were taken from it live on; NULL is fine */
 TP_API const tp_saved *tp_file_value(tp_file *file);
@@ -80,6 +82,8 @@ TP_API bool tp_saved_has(const tp_saved *v, const char *key);
 TP_API tp_scalar tp_saved_number(const tp_saved *v);
 TP_API const char *tp_saved_text(const tp_saved *v);               /* of texts, bytes, dtypes, devices, globals; ends with 0 */
 TP_API tp_tensor *tp_saved_tensor(const tp_saved *v);              /* reads it; tensors that shared memory when saved share it again */
+/* tp_load from a dict in a file: tp_saved_load(tp_saved_get(value, "model"), n, names, tensors). */
+TP_API bool tp_saved_load(const tp_saved *dict, int64_t n, const char *const *names, tp_tensor *const *tensors);
 
 /* The rest is for language bindings, which make objects of their own from what a file holds. */
 typedef enum tp_saved_part {
@@ -108,11 +112,31 @@ TP_API bool tp_saved_describe(const tp_saved *v, tp_saved_about *about); /* fals
 TP_API tp_storage *tp_saved_storage(const tp_saved *v); /* reads it, once; a reference for the caller */
 
 /* The parts of the file itself. */
-TP_API bool tp_file_is_zip(const tp_file *file);
+TP_API tp_file_kind tp_file_kind_of(const tp_file *file);
 TP_API bool tp_file_pickle(tp_file *file, const void **data, int64_t *bytes); /* of a zip file: the pickle, while the file is open */
 TP_API tp_storage *tp_file_storage(tp_file *file, const char *key, int64_t bytes, tp_dtype dtype); /* by name, for those who read the pickle */
 TP_API int64_t tp_file_global_count(tp_file *file); /* classes and functions that the pickle names beyond those of values */
 TP_API const char *tp_file_global_at(tp_file *file, int64_t i);
+
+/* ---- Checkpoints of one's own -----------------------------------------------------------------------------------------------
+ *     tp_file *file = tp_new_file();
+ *     tp_saved *model = tp_put_dict(file, NULL, "model");
+ *     tp_put_tensor(file, model, "fc.weight", weight);
+ *     tp_put_number(file, NULL, "epoch", tp_int(3));
+ *     bool saved = tp_save_file(file, "last.pt");          // one check is enough: what could not be put in fails here
+ *     tp_close_file(file);
+ *
+ * `into` is a dict or a list of the file, NULL for the dict that the file is. A key counts in a dict only; in a list what is put goes to the end. */
+TP_API tp_file *tp_new_file(void);
+TP_API bool tp_put_tensor(tp_file *file, tp_saved *into, const char *key, tp_tensor *t); /* no copy: its memory is read when the file is saved */
+TP_API bool tp_put_number(tp_file *file, tp_saved *into, const char *key, tp_scalar number);
+TP_API bool tp_put_text(tp_file *file, tp_saved *into, const char *key, const char *text);
+TP_API bool tp_put_none(tp_file *file, tp_saved *into, const char *key);
+TP_API tp_saved *tp_put_dict(tp_file *file, tp_saved *into, const char *key);
+TP_API tp_saved *tp_put_dict_int(tp_file *file, tp_saved *into, int64_t key); /* for dicts by number, as those of optimisers' states */
+TP_API tp_saved *tp_put_list(tp_file *file, tp_saved *into, const char *key);
+/* Writes what a file holds, new or read (values alone: no objects of classes that were let through), in PyTorch's format. */
+TP_API bool tp_save_file(tp_file *file, const char *path);
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------------------- */
 /* A function that takes a file's bytes, one after the other; false stops with an error. */

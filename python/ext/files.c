@@ -132,7 +132,7 @@ static PyObject *make_dict(maker *m, const tp_saved *v) {
     PyObject *type = about.class_name ? find(m, about.class_name) : Py_NewRef(&PyDict_Type), *dict = type ? PyObject_CallNoArgs(type) : NULL;
     Py_XDECREF(type);
     if (!remember(m, v, dict)) return NULL;
-    const tp_saved *state = tp_saved_part_of(v, TP_PART_STATE);
+    const tp_saved *state = about.class_name ? tp_saved_part_of(v, TP_PART_STATE) : NULL;
     PyObject *attributes = NULL;
     bool ok = fill_dict(m, dict, v) == 0 && (!state || ((attributes = make(m, state)) && set_attributes(dict, attributes) == 0));
     Py_XDECREF(attributes);
@@ -315,9 +315,11 @@ static void file_dealloc(PyObject *o) {
     Py_DECREF(type);
 }
 
-static PyObject *file_is_zip(PyObject *o, void *unused) {
+static PyObject *file_format(PyObject *o, void *unused) {
+    static const char *const names[] = {[TP_FILE_UNKNOWN] = "", [TP_FILE_PT] = "pt", [TP_FILE_PT_OLD] = "old pt", [TP_FILE_SAFETENSORS] = "safetensors",
+                                        [TP_FILE_NPZ] = "npz", [TP_FILE_NPY] = "npy"};
     (void)unused;
-    return PyBool_FromLong(tp_file_is_zip(((tpy_file *)o)->file));
+    return PyUnicode_FromString(names[tp_file_kind_of(((tpy_file *)o)->file)]);
 }
 
 static PyObject *file_pickle(PyObject *o, PyObject *unused) {
@@ -374,7 +376,7 @@ static PyMethodDef file_methods[] = {
     {"value", file_value, METH_VARARGS, "value(find, restore): what the file holds; nothing that it names is called, but for what was allowed."},
     {"globals", file_globals, METH_NOARGS, "The classes and functions that the pickle names beyond those of plain values and tensors."},
     {0}};
-static PyGetSetDef file_properties[] = {{"is_zip", file_is_zip, NULL, NULL, NULL}, {0}};
+static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz or npy.", NULL}, {0}};
 static PyType_Slot file_slots[] = {{Py_tp_new, file_new}, {Py_tp_dealloc, file_dealloc}, {Py_tp_methods, file_methods}, {Py_tp_getset, file_properties},
                                    {Py_tp_doc, "An opened checkpoint."}, {0, NULL}};
 static PyType_Spec file_spec = {"taper._C._File", sizeof(tpy_file), 0, Py_TPFLAGS_DEFAULT, file_slots};

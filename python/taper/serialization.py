@@ -402,6 +402,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     allowed = dict(map(_full_name, _safe_globals)) if weights_only else {}
     with _source(f) as (path, memory):
         file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(allowed))
+        if file.format not in ("pt", "old pt"):
+            raise RuntimeError(f"'{path}' is not a file of PyTorch's but {file.format}: taper.io.load reads it")
         if not weights_only:
             return _load_anything(file, path, memory, restore, pickle_module or pickle, pickle_load_args)
         try:
@@ -425,7 +427,7 @@ def _unpickler(pickle_module, persistent_load):
 def _load_anything(file, path, memory, restore, pickle_module, arguments):
     """By Python's unpickler."""
     import io
-    if not file.is_zip:
+    if file.format == "old pt":
         if memory is None:
             with open(path, "rb") as opened:
                 return _load_legacy(opened, restore, pickle_module, arguments)

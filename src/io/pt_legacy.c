@@ -2,7 +2,7 @@
  * machine, the value, the keys of its storages), then for each storage the number of its elements and their bytes. It has no checksums. */
 #include "base/error.h"
 #include "base/memory.h"
-#include "io/pt.h"
+#include "io/checkpoint.h"
 #include "io/zip_format.h"
 
 /* How every such file begins: protocol 2 or later, and the magic number as a ten-byte integer. */
@@ -22,7 +22,7 @@ static void *refuse(const tp_file *f, const char *what) { return tpi_fail(TP_ERR
 
 /* The five pickles in the window; *used: their bytes. */
 static tp_saved *read_pickles(tp_file *f, const unsigned char *window, size_t bytes, size_t *used, tp_saved **keys, bool *cut) {
-    tpi_pickle p = tpi_pt_pickle(f);
+    tpi_pickle p = tpi_file_pickle(f);
     tp_saved *parts[5] = {0};
     *used = 0;
     for (int i = 0; i < 5; i++) {
@@ -43,7 +43,7 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
     if (keys->kind != TP_SAVED_LIST) return refuse(f, "its list of storages is none");
     for (int64_t i = 0; i < keys->n; i++) {
         const tp_saved *key = keys->as.items.v[i];
-        tpi_store *s = key->kind == TP_SAVED_TEXT ? tpi_pt_store(f, key->as.text) : NULL;
+        tpi_store *s = key->kind == TP_SAVED_TEXT ? tpi_file_store(f, key->as.text) : NULL;
         unsigned char count[8];
         if (!s) return refuse(f, "it lists a storage that nothing looks at");
         if (!tpi_source_read(&f->source, at, count, sizeof count)) return false;
@@ -54,6 +54,7 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
             }
         if (get64(count) != (uint64_t)s->numel) return refuse(f, "a storage has another size than its pickle says");
         s->at = at + 8;
+        s->swapped = f->swapped;
         if ((uint64_t)s->bytes > f->source.bytes - s->at) return refuse(f, "a storage reaches beyond its end");
         at = s->at + (uint64_t)s->bytes;
     }

@@ -20,7 +20,11 @@ typedef struct tpi_store { /* memory that tensors of a file share, named by its 
     tp_dtype dtype;      /* TP_NO_DTYPE: one that Taper lacks, or bytes */
     bool untyped;        /* counted in bytes */
     int64_t numel, bytes;
-    uint64_t at;         /* in a file of the old format: where its bytes start */
+    const struct tpi_zip_member *member; /* that holds its bytes; NULL: the file itself does */
+    uint64_t at;         /* where they start in that */
+    bool swapped;        /* its numbers are in the other byte order */
+    bool has_crc;        /* the file says its checksum elsewhere than in a zip archive's directory */
+    uint32_t crc;
     tp_storage *storage; /* once it was read */
     tp_file *file;
 } tpi_store;

@@ -204,3 +204,35 @@ def test_a_flipped_byte_is_reported_with_the_name_of_its_tensor(tmp_path):
     with pytest.raises(RuntimeError, match=r"tensor 'model\.fc\.bias': .*checksum"):
         torch.load(path)
     torch.load(path, mmap=True)
+
+
+MALICIOUS = pathlib.Path(__file__).parent.parent / "malicious"
+
+
+def test_hostile_files_are_refused_and_nothing_is_executed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = (MALICIOUS / "expected.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 140
+    for line in lines:
+        name, words = line.split("\t")
+        if not name.endswith(".pt"):
+            continue
+        with pytest.raises((pickle.UnpicklingError, RuntimeError, NotImplementedError)) as caught:
+            torch.load(MALICIOUS / name, weights_only=True)
+        assert words in str(caught.value), name
+        with pytest.raises((pickle.UnpicklingError, RuntimeError, NotImplementedError, EOFError)):
+            torch.load(io.BytesIO((MALICIOUS / name).read_bytes()))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_safe_global_is_called_with_care(tmp_path):
+    """Letting a class through lets nothing else through: neither what it holds, nor calls of what it makes."""
+    path = tmp_path / "x.pt"
+
+    class Call:
+        def __reduce__(self):
+            return os.system, ("touch CANARY",)
+
+    torch.save(Point(1, [Call()]), path)
+    with torch.serialization.safe_globals([Point]), pytest.raises(pickle.UnpicklingError, match="posix.system was not"):
+        torch.load(path)
