@@ -265,10 +265,10 @@ tp_tensor *tpi_compose_pinv_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *
 
 tp_tensor *tpi_compose_norm_except_dim(tp_tensor *v, int64_t power, int64_t dim) {
     if (dim == -1) return tpo_norm(v, tp_int(power), tp_no_ints(), false, TP_NO_DTYPE);
-    if (v->ndim == 0 || (dim != 0 && dim != v->ndim - 1))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected -1, 0 or the last of %d dimensions, got %lld", v->ndim, (long long)dim);
+    int kept = TPI_DIM(v, dim);
+    if (kept < 0) return NULL;
     int64_t others[TP_MAX_DIMS], n = 0;
     for (int d = 0; d < v->ndim; d++)
-        if (d != dim) others[n++] = d;
+        if (d != kept) others[n++] = d;
     return n ? tpo_norm(v, tp_int(power), tp_ints_view(others, n), true, TP_NO_DTYPE) : tpo_abs(v);
 }
