@@ -90,7 +90,7 @@ TP_API bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *n
 
 /* ---- L-BFGS for who keeps its memory himself --------------------------------------------------------------------------------
  * Vectors hold all parameters end to end, complex numbers as two reals. */
-typedef struct tp_lbfgs tp_lbfgs;
+typedef struct tp_lbfgs_memory tp_lbfgs_memory;
 typedef struct tp_lbfgs_state {
     int64_t size;                         /* sizeof(tp_lbfgs_state) */
     int64_t func_evals, n_iter;           /* closures called and directions taken so far */
@@ -100,13 +100,13 @@ typedef struct tp_lbfgs_state {
     tp_tensor *const *old_dirs, *const *old_stps; /* changes of the gradient and of the parameters */
     const double *ro;                     /* 1 over their products */
 } tp_lbfgs_state;
-TP_API tp_lbfgs *tp_lbfgs_new(void);
-TP_API void tp_lbfgs_free(tp_lbfgs *memory);  /* NULL is fine */
-TP_API void tp_lbfgs_get(const tp_lbfgs *memory, tp_lbfgs_state *state);       /* everything in it is borrowed */
-TP_API bool tp_lbfgs_set(tp_lbfgs *memory, const tp_lbfgs_state *state);       /* takes references of its own */
+TP_API tp_lbfgs_memory *tp_lbfgs_new(void);
+TP_API void tp_lbfgs_free(tp_lbfgs_memory *memory);  /* NULL is fine */
+TP_API void tp_lbfgs_get(const tp_lbfgs_memory *memory, tp_lbfgs_state *state);       /* everything in it is borrowed */
+TP_API bool tp_lbfgs_set(tp_lbfgs_memory *memory, const tp_lbfgs_state *state);       /* takes references of its own */
 /* closure computes loss and gradients anew; false stops the step, which then leaves parameters and memory as they were. */
 typedef bool (*tp_loss_fn)(void *context, double *loss);
-TP_API bool tp_lbfgs_step(tp_lbfgs *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss);
+TP_API bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss);
 
 TP_END
 #include <taper/optimisers.h> /* generated: tp_adam and its kin */

@@ -249,7 +249,7 @@ static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *roo
     return 0;
 }
 
-static int load_memory(PyObject *dict, tp_lbfgs *memory) {
+static int load_memory(PyObject *dict, tp_lbfgs_memory *memory) {
     tp_lbfgs_state s;
     tp_lbfgs_get(memory, &s);
     double evals = 0, iterations = 0;
@@ -290,7 +290,7 @@ static PyObject *number_list(int64_t n, const double *v) {
     return list;
 }
 
-static int store_memory(PyObject *dict, const tp_lbfgs *memory) {
+static int store_memory(PyObject *dict, const tp_lbfgs_memory *memory) {
     tp_lbfgs_state s;
     tp_lbfgs_get(memory, &s);
     int bad = put_new(dict, "func_evals", PyLong_FromLongLong(s.func_evals)) | put_new(dict, "n_iter", PyLong_FromLongLong(s.n_iter));
@@ -300,7 +300,7 @@ static int store_memory(PyObject *dict, const tp_lbfgs *memory) {
            put_new(dict, "prev_flat_grad", tpy_wrap(tp_retain(s.prev_flat_grad))) | put_new(dict, "prev_loss", PyFloat_FromDouble(s.prev_loss));
 }
 
-static int lbfgs_run(const optimiser *o, PyObject *group, PyObject *dict, closure *c, tp_lbfgs *memory) {
+static int lbfgs_run(const optimiser *o, PyObject *group, PyObject *dict, closure *c, tp_lbfgs_memory *memory) {
     double values[VALUES], loss;
     if (!memory) return tpy_raise(), -1;
     if (read_values(o, group, values) < 0 || load_memory(dict, memory) < 0) return -1;
@@ -322,7 +322,7 @@ static PyObject *lbfgs_step(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO!O!O", &capsule, &PyDict_Type, &group, &PyDict_Type, &dict, &c.function)) return NULL;
     optimiser *o = optimiser_of(capsule);
     if (!o) return NULL;
-    tp_lbfgs *memory = tp_lbfgs_new();
+    tp_lbfgs_memory *memory = tp_lbfgs_new();
     int bad = lbfgs_run(o, group, dict, &c, memory);
     tp_lbfgs_free(memory);
     if (!bad) return c.first;

@@ -8,7 +8,7 @@
 #include <taper/autograd.h>
 #include <taper/ops.h>
 
-struct tp_lbfgs {
+struct tp_lbfgs_memory {
     tp_lbfgs_state s;                  /* n, old_dirs and the others point at what follows */
     int64_t room;
     tp_tensor **dirs, **steps;
@@ -16,13 +16,13 @@ struct tp_lbfgs {
 };
 
 /* ---- The memory ---- */
-tp_lbfgs *tp_lbfgs_new(void) {
-    tp_lbfgs *m = tpi_new0(sizeof *m);
+tp_lbfgs_memory *tp_lbfgs_new(void) {
+    tp_lbfgs_memory *m = tpi_new0(sizeof *m);
     if (m) m->s.size = (int64_t)sizeof m->s, m->s.h_diag = 1;
     return m;
 }
 
-static void clear(tp_lbfgs *m) {
+static void clear(tp_lbfgs_memory *m) {
     for (int64_t i = 0; i < m->s.n; i++) {
         tpi_release(m->dirs[i]);
         tpi_release(m->steps[i]);
@@ -33,17 +33,17 @@ static void clear(tp_lbfgs *m) {
     tpi_mfree(m->steps);
     tpi_mfree(m->ro);
 }
-void tp_lbfgs_free(tp_lbfgs *m) {
+void tp_lbfgs_free(tp_lbfgs_memory *m) {
     if (!m) return;
     clear(m);
     tpi_delete(m, sizeof *m);
 }
-void tp_lbfgs_get(const tp_lbfgs *m, tp_lbfgs_state *state) {
+void tp_lbfgs_get(const tp_lbfgs_memory *m, tp_lbfgs_state *state) {
     *state = m->s;
     state->old_dirs = m->dirs, state->old_stps = m->steps, state->ro = m->ro;
 }
 
-static bool make_room(tp_lbfgs *m, int64_t n) {
+static bool make_room(tp_lbfgs_memory *m, int64_t n) {
     if (n <= m->room) return true;
     const int64_t room = n < 8 ? 8 : 2 * n;
     tp_tensor **dirs = tpi_realloc(m->dirs, (size_t)room * sizeof *dirs);
@@ -56,7 +56,7 @@ static bool make_room(tp_lbfgs *m, int64_t n) {
 }
 
 /* A copy that holds references of its own. */
-static bool copy_state(tp_lbfgs *m, const tp_lbfgs_state *from) {
+static bool copy_state(tp_lbfgs_memory *m, const tp_lbfgs_state *from) {
     memset(m, 0, sizeof *m);
     if (!make_room(m, from->n + 1)) return clear(m), false;
     m->s = *from;
@@ -69,15 +69,15 @@ static bool copy_state(tp_lbfgs *m, const tp_lbfgs_state *from) {
     }
     return true;
 }
-bool tp_lbfgs_set(tp_lbfgs *m, const tp_lbfgs_state *state) {
-    tp_lbfgs made;
+bool tp_lbfgs_set(tp_lbfgs_memory *m, const tp_lbfgs_state *state) {
+    tp_lbfgs_memory made;
     if (!copy_state(&made, state)) return false;
     clear(m);
     *m = made;
     return true;
 }
 
-static bool remember(tp_lbfgs *m, tp_tensor *dir, tp_tensor *step, double ro, int64_t most) {
+static bool remember(tp_lbfgs_memory *m, tp_tensor *dir, tp_tensor *step, double ro, int64_t most) {
     if (!make_room(m, m->s.n + 1)) return false;
     m->dirs[m->s.n] = tpi_retain(dir), m->steps[m->s.n] = tpi_retain(step), m->ro[m->s.n] = ro;
     m->s.n++;
@@ -171,7 +171,7 @@ bool tpi_evaluate_at(tpi_problem *p, tp_tensor *direction, double t, tpi_point *
 /* ---- A step ---- */
 
 /* The next direction into m->s.d, by the two-loop recursion over what is remembered. */
-static bool find_direction(tp_lbfgs *m, const double *o, tp_tensor *grad) {
+static bool find_direction(tp_lbfgs_memory *m, const double *o, tp_tensor *grad) {
     tp_lbfgs_state *s = &m->s;
     TP_SCOPE {
         if (s->n_iter == 1) {
@@ -217,7 +217,7 @@ typedef struct progress {
 } progress;
 
 /* Moves along the direction; the loss and gradient there, unless nobody needs them any more. */
-static bool advance(tp_lbfgs *m, const double *o, tpi_problem *p, progress *now, double slope, bool last) {
+static bool advance(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progress *now, double slope, bool last) {
     tp_lbfgs_state *s = &m->s;
     bool ok = true;
     p->evaluations = 0;
@@ -238,7 +238,7 @@ static bool advance(tp_lbfgs *m, const double *o, tpi_problem *p, progress *now,
 static bool is_optimal(const double *o, tp_tensor *grad) { return tpi_vector_max(grad) <= o[LBFGS_TOLERANCE_GRAD]; }
 
 /* One direction and the way along it. */
-static bool iterate(tp_lbfgs *m, const double *o, tpi_problem *p, progress *now, bool last) {
+static bool iterate(tp_lbfgs_memory *m, const double *o, tpi_problem *p, progress *now, bool last) {
     tp_lbfgs_state *s = &m->s;
     s->n_iter++;
     if (s->n_iter == 1) s->h_diag = 1;
@@ -260,7 +260,7 @@ static bool iterate(tp_lbfgs *m, const double *o, tpi_problem *p, progress *now,
     return tp_ok();
 }
 
-static bool run(tp_lbfgs *m, const double *o, tpi_problem *p, double *loss) {
+static bool run(tp_lbfgs_memory *m, const double *o, tpi_problem *p, double *loss) {
     progress now = {.evaluations = 1};
     bool ok = evaluate(p, &now.loss, &now.grad);
     m->s.func_evals++;
@@ -285,12 +285,12 @@ static void drop_copies(tp_tensors params, tp_tensor **copies) {
     tpi_mfree(copies);
 }
 
-bool tp_lbfgs_step(tp_lbfgs *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss) {
+bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss) {
     const char *outer = tpi_op_enter("LBFGS");
     tpi_problem p = {params, copies_of(params), closure, context, values[LBFGS_MAXIMIZE] != 0 ? -1 : 1, 0};
     tpi_problem back = {.params = params, .start = copies_of(params)};
     tp_lbfgs_state now;
-    tp_lbfgs next = {0};
+    tp_lbfgs_memory next = {0};
     tp_lbfgs_get(memory, &now);
     bool ok = p.start && back.start && copy_state(&next, &now);
     TP_NO_GRAD {

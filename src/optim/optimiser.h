@@ -15,7 +15,7 @@ struct tp_optimiser {
     int64_t ngroups;
     tpi_group *groups;
     tp_update_group *update;     /* room for a step */
-    tp_lbfgs *lbfgs;             /* its memory, for that kind alone */
+    tp_lbfgs_memory *lbfgs;             /* its memory, for that kind alone */
 };
 
 /* What tp_adam and its kin call: values in the table's order. */
