@@ -1,5 +1,6 @@
 /* Writing files so that nothing is lost: the new file grows beside the old one, is synced, renamed over it, and the folder is synced. Where the
  * system can, the growing file has no name at all, so that a writer that is killed leaves nothing behind. */
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "io/out.h"
 #include "base/error.h"
 #include "base/memory.h"

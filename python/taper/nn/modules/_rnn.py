@@ -60,6 +60,15 @@ class RNNBase(Module):
         flat = self._flat_weights
         return [flat[i:i + per] for i in range(0, len(flat), per)]
 
+    def __getstate__(self):
+        """With the two lists that PyTorch's layers keep, so that PyTorch can load a whole layer."""
+        per = len(self.all_weights[0])
+        names = [self._flat_weights_names[i:i + per] for i in range(0, len(self._flat_weights_names), per)]
+        return {**self.__dict__, "_all_weights": names, "_flat_weights": self._flat_weights}
+
+    def __setstate__(self, state):
+        super().__setstate__({name: value for name, value in state.items() if name not in ("_all_weights", "_flat_weights", "_flat_weight_refs")})
+
     def flatten_parameters(self):
         """Parameters may lie anywhere in memory."""
 
