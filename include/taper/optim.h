@@ -100,8 +100,8 @@ typedef struct tp_lbfgs_state {
     tp_tensor *const *old_dirs, *const *old_stps; /* changes of the gradient and of the parameters */
     const double *ro;                     /* 1 over their products */
 } tp_lbfgs_state;
-TP_API tp_lbfgs_memory *tp_lbfgs_new(void);
-TP_API void tp_lbfgs_free(tp_lbfgs_memory *memory);  /* NULL is fine */
+TP_API tp_lbfgs_memory *tp_lbfgs_memory_new(void);
+TP_API void tp_lbfgs_memory_free(tp_lbfgs_memory *memory);  /* NULL is fine */
 TP_API void tp_lbfgs_get(const tp_lbfgs_memory *memory, tp_lbfgs_state *state);       /* everything in it is borrowed */
 TP_API bool tp_lbfgs_set(tp_lbfgs_memory *memory, const tp_lbfgs_state *state);       /* takes references of its own */
 /* closure computes loss and gradients anew; false stops the step, which then leaves parameters and memory as they were. */

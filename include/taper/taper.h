@@ -18,5 +18,6 @@
 #include <taper/profile.h>
 #include <taper/random.h>
 #include <taper/share.h>
+#include <taper/schedule.h>
 #include <taper/tensor.h>
 #endif

@@ -322,9 +322,9 @@ static PyObject *lbfgs_step(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO!O!O", &capsule, &PyDict_Type, &group, &PyDict_Type, &dict, &c.function)) return NULL;
     optimiser *o = optimiser_of(capsule);
     if (!o) return NULL;
-    tp_lbfgs_memory *memory = tp_lbfgs_new();
+    tp_lbfgs_memory *memory = tp_lbfgs_memory_new();
     int bad = lbfgs_run(o, group, dict, &c, memory);
-    tp_lbfgs_free(memory);
+    tp_lbfgs_memory_free(memory);
     if (!bad) return c.first;
     Py_XDECREF(c.first);
     return NULL;

@@ -16,7 +16,7 @@ struct tp_lbfgs_memory {
 };
 
 /* ---- The memory ---- */
-tp_lbfgs_memory *tp_lbfgs_new(void) {
+tp_lbfgs_memory *tp_lbfgs_memory_new(void) {
     tp_lbfgs_memory *m = tpi_new0(sizeof *m);
     if (m) m->s.size = (int64_t)sizeof m->s, m->s.h_diag = 1;
     return m;
@@ -33,7 +33,7 @@ static void clear(tp_lbfgs_memory *m) {
     tpi_mfree(m->steps);
     tpi_mfree(m->ro);
 }
-void tp_lbfgs_free(tp_lbfgs_memory *m) {
+void tp_lbfgs_memory_free(tp_lbfgs_memory *m) {
     if (!m) return;
     clear(m);
     tpi_delete(m, sizeof *m);

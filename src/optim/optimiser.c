@@ -40,7 +40,7 @@ static bool fill_group(const tp_optimiser *o, tpi_group *g, tp_tensors params) {
     if (!g->values || !g->params || !g->grads || !g->states) return false;
     memcpy(g->values, o->defaults, (size_t)o->kind->nvalues * sizeof(double));
     memset(g->states, 0, n * nstates * pointer);
-    g->n = params.n;
+    g->n = params.n, g->initial_lr = NAN;
     for (int64_t i = 0; i < params.n; i++) g->params[i] = tpi_retain(params.v[i]);
     return true;
 }
@@ -105,7 +105,7 @@ static tp_optimiser *make(const tp_optimiser_kind *kind, tp_tensors params, cons
     o->defaults = tpi_malloc(((size_t)kind->nvalues + 1) * sizeof(double));
     bool ok = o->defaults != NULL;
     if (ok) memcpy(o->defaults, values, (size_t)kind->nvalues * sizeof(double));
-    if (ok && !kind->ops->fn[0] && !kind->ops->native) ok = (o->lbfgs = tp_lbfgs_new()) != NULL;
+    if (ok && !kind->ops->fn[0] && !kind->ops->native) ok = (o->lbfgs = tp_lbfgs_memory_new()) != NULL;
     if (ok && add_group(o, params)) return o;
     tp_optimiser_free(o);
     return NULL;
@@ -142,7 +142,7 @@ double tpi_option_choice(const char *kind, const char *option, const char *given
 void tp_optimiser_free(tp_optimiser *o) {
     if (!o) return;
     for (int64_t g = 0; g < o->ngroups; g++) free_group(o->kind, &o->groups[g]);
-    tp_lbfgs_free(o->lbfgs);
+    tp_lbfgs_memory_free(o->lbfgs);
     tpi_mfree(o->groups);
     tpi_mfree(o->update);
     tpi_mfree(o->defaults);

@@ -5,6 +5,7 @@
 
 typedef struct tpi_group {
     double *values;
+    double initial_lr;                     /* where schedules began; NaN before the first */
     int64_t n;
     tp_tensor **params, **grads, **states; /* params and states are owned; grads is room for a step */
 } tpi_group;
