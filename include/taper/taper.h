@@ -8,6 +8,7 @@
 #include <taper/binding.h>
 #include <taper/call.h>
 #include <taper/clip.h>
+#include <taper/data.h>
 #include <taper/events.h>
 #include <taper/image.h>
 #include <taper/io.h>

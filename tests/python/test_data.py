@@ -2,6 +2,7 @@
 programs/data_orders.py."""
 import copy
 import itertools
+import os
 import pickle
 import random
 import subprocess
@@ -10,6 +11,7 @@ import warnings
 
 import pytest
 import taper as torch
+from taper.utils.data import native
 from taper.utils.data import (BatchSampler, ConcatDataset, DataLoader, Dataset, DistributedSampler, IterableDataset, RandomSampler, Sampler,
                               SequentialSampler, StackDataset, Subset, SubsetRandomSampler, TensorDataset, WeightedRandomSampler,
                               default_collate, get_worker_info, random_split)
@@ -366,3 +368,74 @@ def test_a_sequential_loader_asks_for_one_seed():
     torch.manual_seed(0)
     torch.empty((), dtype=torch.int64).random_()
     assert after == torch.rand(1)
+
+
+# ---- Datasets that are read in C ----
+EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "data")
+
+
+def digits():
+    return native.mnist(os.path.join(EXAMPLES, "test-images.idx.gz"), os.path.join(EXAMPLES, "test-labels.idx.gz"))
+
+
+def same(a, b):
+    return len(a) == len(b) and all(len(x) == len(y) and all(torch.equal(u, v) for u, v in zip(x, y)) for x, y in zip(a, b))
+
+
+def test_files_of_digits():
+    data, pixels = digits(), native.read_idx(os.path.join(EXAMPLES, "test-images.idx.gz"))
+    image, label = data[-1]
+    assert len(data) == 2000 and image.shape == (1, 28, 28) and label.dtype == torch.int64 and label.dim() == 0
+    assert torch.equal(image[0], pixels[-1].float() / 255)
+    scaled = data.normalise(0.1307, [0.3081])
+    assert torch.equal(scaled[5][0], (data[5][0] - 0.1307) / 0.3081) and torch.equal(pickle.loads(pickle.dumps(scaled))[5][0], scaled[5][0])
+    with pytest.raises(IndexError):
+        data[2000]
+    with pytest.raises(OSError, match="nowhere: cannot be opened"):
+        native.read_idx("nowhere")
+
+
+def test_files_of_tensors(tmp_path):
+    x, y = torch.randn(20, 3), torch.arange(20)
+    torch.save({"x": x, "y": y}, tmp_path / "data.pt")
+    data = native.tensors(tmp_path / "data.pt", "x", "y")
+    (a, b), (c, d) = DataLoader(data, batch_size=10, worker_threads=2)
+    assert torch.equal(torch.cat([a, c]), x) and torch.equal(torch.cat([b, d]), y)
+
+
+@pytest.mark.parametrize("make", [digits, lambda: TensorDataset(torch.randn(150, 3), torch.arange(150)),
+                                  lambda: Subset(TensorDataset(torch.randn(150, 3)), list(range(149, -50, -2)))])
+def test_threads_give_the_same_batches(make):
+    runs, data = [], make()
+    for options in ({"collate_fn": lambda batch: default_collate(batch)}, {}, {"worker_threads": 1}, {"worker_threads": 3, "prefetch_factor": 4}):
+        torch.manual_seed(8)
+        loader = DataLoader(data, batch_size=16, shuffle=True, **options)
+        runs.append((list(loader), list(loader), torch.rand(1)))
+    for first, second, after in runs[1:]:
+        assert same(first, runs[0][0]) and same(second, runs[0][1]) and after == runs[0][2]
+
+
+def test_threads_and_states():
+    data = TensorDataset(torch.arange(30))
+    torch.manual_seed(2)
+    loader = DataLoader(data, batch_size=4, shuffle=True, worker_threads=2)
+    expected = list(loader), list(loader)
+    torch.manual_seed(2)
+    seen = list(itertools.islice(loader, 3))
+    again = DataLoader(data, batch_size=4, shuffle=True, worker_threads=1)
+    again.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
+    assert same(seen + list(again), expected[0]) and same(list(again), expected[1])
+
+
+def test_what_threads_do_not_read():
+    for data, options in ((range(3), {}), (TensorDataset(torch.ones(3, requires_grad=True)), {}), (TensorDataset(torch.ones(3)), {"batch_size": None}),
+                          (TensorDataset(torch.ones(3)), {"collate_fn": list})):
+        with pytest.raises(ValueError, match="worker_threads needs a dataset that Taper reads in C"):
+            iter(DataLoader(data, worker_threads=1, **options))
+    with pytest.raises(ValueError, match="worker_threads option should be non-negative"):
+        DataLoader(range(3), worker_threads=1, num_workers=1)
+    batches = iter(DataLoader(TensorDataset(torch.arange(3)), batch_sampler=[[0], [-1], [7], [1]], worker_threads=1))
+    assert lists(next(batches)) == [[0]] and lists(next(batches)) == [[2]]
+    with pytest.raises(IndexError, match="index 7 is out of range for a dataset of 3 items"):
+        next(batches)
+    assert lists(next(batches)) == [[1]]

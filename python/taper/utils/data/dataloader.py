@@ -40,17 +40,21 @@ class DataLoader:
     """Iterates over batches of a dataset; PyTorch's arguments and PyTorch's order.
 
     state_dict() tells where the loader stands, also in the middle of an epoch, and load_state_dict() goes there: the next loop gives the rest
-    of that epoch. The generator that the order comes from is part of it: the loader's own if it has one, else the default one."""
+    of that epoch. The generator that the order comes from is part of it: the loader's own if it has one, else the default one.
+
+    worker_threads=N has threads read datasets that Taper reads in C (native.py), with the same batches."""
 
     __class_getitem__ = classmethod(GenericAlias)
     __initialized = False
 
     def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False,
                  drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None,
-                 persistent_workers=False, pin_memory_device="", in_order=True):
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+                 persistent_workers=False, pin_memory_device="", in_order=True, worker_threads=0):
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_threads)
         self.dataset, self.num_workers = dataset, num_workers
-        self.prefetch_factor = 2 if num_workers > 0 and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor, self.worker_threads = prefetch_factor, worker_threads
+        if num_workers + worker_threads > 0 and prefetch_factor is None:
+            self.prefetch_factor = 2
         self.pin_memory, self.pin_memory_device, self.timeout, self.worker_init_fn = pin_memory, pin_memory_device, timeout, worker_init_fn
         self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
         self._dataset_kind = _DatasetKind.Iterable if isinstance(dataset, IterableDataset) else _DatasetKind.Map
@@ -132,6 +136,9 @@ class DataLoader:
                           "potential slowness/freeze if necessary.", stacklevel=3)
 
     def _get_iterator(self):
+        if self.worker_threads:
+            from taper.utils.data._threads import _ThreadedDataLoaderIter
+            return _ThreadedDataLoaderIter(self)
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
         self.check_worker_number_rationality()
@@ -187,12 +194,15 @@ class DataLoader:
         return [(name, part) for name, part in parts if can_tell(part)]
 
 
-def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
+def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_threads):
     if num_workers < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
-    if num_workers == 0 and prefetch_factor is not None:
+    if worker_threads < 0 or worker_threads and num_workers:
+        raise ValueError("worker_threads option should be non-negative, and positive only where num_workers is 0, but got "
+                         f"worker_threads={worker_threads} and num_workers={num_workers}")
+    if num_workers == 0 and worker_threads == 0 and prefetch_factor is not None:
         raise ValueError("prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable multiprocessing, "
                          "otherwise set prefetch_factor to None.")
     if prefetch_factor is not None and prefetch_factor < 0:

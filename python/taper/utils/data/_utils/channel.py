@@ -10,8 +10,8 @@ import threading
 
 from taper import _C
 from taper._C import Tensor, UntypedStorage
+from taper.utils.data._utils.collate import INLINE_BYTES
 
-INLINE_BYTES = 1 << 15  # data up to this size goes through the socket
 _MOST_DESCRIPTORS = 64  # per message; further shared tensors are copied into one segment
 _HEADER = struct.Struct("<QQI")  # bytes of the pickles, bytes of data that follow them, descriptors
 _arriving = threading.local()  # the regions of the message that this thread is unpickling

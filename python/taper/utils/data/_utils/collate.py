@@ -4,8 +4,9 @@ from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 
 from taper import _C
-from taper._C import Tensor
+from taper._C import Tensor, UntypedStorage
 
+INLINE_BYTES = 1 << 15  # what workers send through their socket; larger data goes through shared memory
 default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 
 
@@ -79,8 +80,24 @@ def collate(batch, *, collate_fn_map=None):
     raise TypeError(default_collate_err_msg_format.format(type(first)))
 
 
+def _shared_batch(batch):
+    """In a worker: room in shared memory for large tensors in a batch, so that they need not be copied there; None elsewhere."""
+    from taper.utils.data._utils import worker
+    first = batch[0]
+    size = len(batch) * first.numel() * first.itemsize
+    if worker.get_worker_info() is None or size <= INLINE_BYTES:
+        return None
+    if not all(type(t) is Tensor and t.dtype == first.dtype and t.shape == first.shape and not t.requires_grad for t in batch):
+        return None
+    try:
+        memory = UntypedStorage._new_shared(size)
+    except RuntimeError:  # there is no room: it goes another way
+        return None
+    return _C._functions["empty"]((0,), dtype=first.dtype).set_(memory).reshape(len(batch), *first.shape)
+
+
 def collate_tensor_fn(batch, *, collate_fn_map=None):
-    return _C._functions["stack"](batch, 0)
+    return _C._functions["stack"](batch, 0, out=_shared_batch(batch))
 
 
 def collate_numpy_array_fn(batch, *, collate_fn_map=None):

@@ -1,14 +1,11 @@
 """What a loader's worker process does: reads batches by the indices it is sent and sends them back, in that order, until the other end of
 its channel is gone. With each batch it tells what changed in its state, so that the loader can say where it stands at any time."""
 import os
-import pickle
-import random
 import sys
 
 from taper import _C
 from taper._utils import ExceptionWrapper
 from taper.utils.data._resume import dataset_state, numbers_state, same_numbers, set_numbers_state, tell_dataset, tell_iterator
-from taper.utils.data._utils.channel import Channel
 
 
 class WorkerInfo:
@@ -52,6 +49,7 @@ class Work:
 
 def _prepare(work, worker_id):
     """Signals, threads and seeds, as PyTorch's workers have them."""
+    import random
     import signal
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process gets it too, and ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -84,6 +82,7 @@ def _read_tasks(channel, tasks, parent):
 
 def _failure(where):
     """The exception at hand, such that it can be sent: of a type that the other side knows."""
+    import pickle
     wrapper = ExceptionWrapper(where=where)
     try:
         pickle.dumps(wrapper)
@@ -181,6 +180,7 @@ def worker_main(work, sock, others, worker_id, parent, saved):
     _prepare(work, worker_id)
     from queue import SimpleQueue
     from threading import Thread
+    from taper.utils.data._utils.channel import Channel
     channel, tasks = Channel(sock), SimpleQueue()
     Thread(target=_read_tasks, args=(channel, tasks, parent), daemon=True).start()
     try:
