@@ -26,7 +26,7 @@ configure: setup
 
 demo: configure
 	@$(NINJA) --target digits
-	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.npz
+	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.pt
 
 test: setup-test configure
 	@tools/venv.sh $(BUILD)

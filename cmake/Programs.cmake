@@ -2,7 +2,7 @@
 
 function(taper_program target name folder source)
     add_executable(${target} ${source})
-    target_link_libraries(${target} PRIVATE taper taper_warnings ZLIB::ZLIB m)
+    target_link_libraries(${target} PRIVATE taper taper_warnings m)
     add_dependencies(${target} taper_generated)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder} OUTPUT_NAME ${name})
     if(TAPER_SANITIZE)

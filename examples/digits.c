@@ -1,89 +1,78 @@
 /* Taper's main job in one page: trains a small convolutional network on handwritten digits, tests it, saves its weights, loads them
  * into a fresh network and shows twelve test digits with that network's answers.
- *     digits [DATA [WEIGHTS [EPOCHS [IMAGES]]]]     defaults: examples/data digits.npz 6 12000 */
-#include <math.h>
+ *     digits [DATA [WEIGHTS [EPOCHS [IMAGES]]]]     defaults: examples/data digits.pt 6, all of them */
 #include <stdio.h>
 #include <stdlib.h>
 #include <taper/taper.h>
 #include <unistd.h>
-#include <zlib.h>
 
-enum { BATCH = 50, PARAMS = 6, SHOWN = 12, BAR = 20 };
-static const char *const names[PARAMS] = {"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "linear.weight", "linear.bias"};
+enum { BATCH = 50, SHOWN = 12, BAR = 20 };
 
 static void stop(const char *what) {
-    fprintf(stderr, "digits: %s: %s\n", what, tp_error() ? tp_error() : "cannot be read");
+    fprintf(stderr, "digits: %s: %s\n", what, tp_error() ? tp_error() : "cannot be done");
     exit(1);
 }
 
-/* An idx file (MNIST's format) as a uint8 tensor: four bytes with the number of dimensions last, their sizes, the data. */
-static tp_tensor *read_idx(const char *folder, const char *set, const char *kind) {
-    char path[4096];
-    unsigned char head[4], size[4][4];
-    int64_t shape[4];
-    snprintf(path, sizeof path, "%s/%s-%s.idx.gz", folder, set, kind);
-    gzFile in = gzopen(path, "rb");
-    if (!in || gzread(in, head, 4) != 4 || head[3] > 4 || gzread(in, size, 4u * head[3]) != 4 * head[3]) stop(path);
-    for (int d = 0; d < head[3]; d++) shape[d] = size[d][0] << 24 | size[d][1] << 16 | size[d][2] << 8 | size[d][3];
-    tp_tensor *t = tp_new(tp_ints_view(shape, head[3]), TP_UINT8);
-    if (!t || gzread(in, tp_data(t), (unsigned)tp_numel(t)) != tp_numel(t)) stop(path);
-    gzclose(in);
-    return t;
-}
-
-/* Images (N, 1, 28, 28) in [0, 1] and labels (N), at most `most` of them. */
-static void load(const char *folder, const char *set, int64_t most, tp_tensor **images, tp_tensor **labels) {
-    tp_tensor *pixels = read_idx(folder, set, "images"), *digits = read_idx(folder, set, "labels");
-    int64_t n = tp_numel(digits) < most ? tp_numel(digits) : most;
-    *images = tp_div(tp_unsqueeze(tp_narrow(pixels, 0, 0, n), 1), 255);
-    *labels = tp_to(tp_narrow(digits, 0, 0, n), .dtype = TP_INT64);
-}
-
-static void make_parameters(tp_tensor **p) { /* weights by He's rule, zero biases */
-    const tp_ints shapes[PARAMS] = {TP_INTS(8, 1, 3, 3), TP_INTS(8), TP_INTS(16, 8, 3, 3), TP_INTS(16), TP_INTS(10, 784), TP_INTS(10)};
-    const double fan_in[PARAMS] = {9, 0, 72, 0, 784, 0};
-    for (int i = 0; i < PARAMS; i++) {
-        p[i] = fan_in[i] ? tp_mul(tp_randn(shapes[i]), sqrt(2 / fan_in[i])) : tp_zeros(shapes[i]);
-        if (!tp_set_requires_grad(p[i], true)) stop("parameters");
+/* Images (1, 28, 28) in [0, 1] and labels, from files in MNIST's format; at most `most` of them. */
+static tp_dataset *digits(const char *folder, const char *set, int64_t most) {
+    char images[4096], labels[4096];
+    snprintf(images, sizeof images, "%s/%s-images.idx.gz", folder, set);
+    snprintf(labels, sizeof labels, "%s/%s-labels.idx.gz", folder, set);
+    tp_dataset *all = tp_dataset_mnist(images, labels), *some = NULL;
+    if (!all) stop(images);
+    if (tp_dataset_count(all) <= most) return all;
+    TP_SCOPE {
+        tp_tensor *first = tp_arange(most);
+        some = first ? tp_dataset_subset(all, tp_ints_view(tp_data(first), most)) : NULL;
     }
+    tp_dataset_release(all);
+    return some ? some : (stop(images), NULL);
 }
 
-static tp_tensor *network(tp_tensor *const *p, tp_tensor *x) { /* (N, 1, 28, 28) -> (N, 10) */
-    x = tp_max_pool2d(tp_relu(tp_conv2d(x, p[0], .bias = p[1], .padding = TP_INTS(1))), TP_INTS(2)); /* (N, 8, 14, 14) */
-    x = tp_max_pool2d(tp_relu(tp_conv2d(x, p[2], .bias = p[3], .padding = TP_INTS(1))), TP_INTS(2)); /* (N, 16, 7, 7) */
-    return tp_linear(tp_flatten(x, .start_dim = 1), p[4], .bias = p[5]);
+static tp_module *network(void) { /* (N, 1, 28, 28) -> (N, 10) */
+    tp_module *net = tp_nn_sequential(
+        tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)),  /* (N, 8, 14, 14) */
+        tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)), /* (N, 16, 7, 7) */
+        tp_nn_flatten(), tp_nn_linear(784, 10));
+    return net ? net : (stop("the network"), NULL);
 }
 
-/* One step of gradient descent with momentum; returns the loss. */
-static double train_step(tp_tensor *const *p, tp_tensor *const *momentum, tp_tensor *x, tp_tensor *labels, double rate) {
-    tp_tensor *loss = tp_cross_entropy(network(p, x), labels);
-    if (!tp_backward(loss)) stop("training");
-    TP_NO_GRAD for (int i = 0; i < PARAMS; i++) {
-        tp_add_(tp_mul_(momentum[i], 0.9), tp_grad(p[i]));
-        tp_sub_(p[i], tp_mul(momentum[i], rate));
-        tp_zero_grad(p[i]);
-    }
+static double train_step(tp_module *net, tp_optimiser *optimiser, tp_tensor *images, tp_tensor *labels) {
+    tp_optimiser_zero_grad(optimiser);
+    tp_tensor *loss = tp_cross_entropy(tp_forward(net, images), labels);
+    if (!tp_backward(loss) || !tp_step(optimiser)) stop("training");
     return tp_item(loss);
 }
 
-static void train(tp_tensor *const *p, tp_tensor *images, tp_tensor *labels, int epochs) {
-    tp_tensor *momentum[PARAMS];
-    TP_NO_GRAD for (int i = 0; i < PARAMS; i++) momentum[i] = tp_zeros_like(p[i]);
-    int64_t batches = tp_size(images, 0) / BATCH;
-    for (int epoch = 0; epoch < epochs; epoch++) TP_SCOPE {
-        tp_tensor *order = tp_randperm(tp_size(images, 0));
+static void train(tp_module *net, tp_dataset *data, int epochs) {
+    tp_state parameters = tp_module_parameters(net);
+    tp_loader *loader = tp_loader_new(data, .batch = BATCH, .shuffle = true, .threads = 1);
+    tp_optimiser *sgd = tp_sgd(tp_list(parameters.n, parameters.tensors), .lr = 0.05, .momentum = 0.9);
+    int64_t batches = tp_loader_batches(loader);
+    tp_schedule *schedule = tp_linear_lr(sgd, .start_factor = 1, .end_factor = 0, .total_iters = (double)(batches * epochs));
+    if (!tp_ok()) stop("training");
+    for (int epoch = 0; epoch < epochs; epoch++) {
         double mean = 0;
-        for (int64_t b = 0; b < batches; b++) TP_SCOPE {
-            tp_tensor *chosen = tp_narrow(order, 0, b * BATCH, BATCH);
-            double rate = 0.05 * (1 - (epoch + (double)b / (double)batches) / epochs);
-            tp_tensor *x = tp_index_select(images, 0, chosen), *y = tp_index_select(labels, 0, chosen);
-            mean += (train_step(p, momentum, x, y, rate) - mean) / (double)(b + 1);
-            int done = (int)(BAR * (b + 1) / batches);
+        for (int64_t batch = 1; tp_loader_next(loader); batch++) TP_SCOPE {
+            mean += (train_step(net, sgd, tp_loader_field(loader, 0), tp_loader_field(loader, 1)) - mean) / (double)batch;
+            tp_schedule_step(schedule);
+            int done = (int)(BAR * batch / batches);
             if (done < BAR && !isatty(1)) continue;
             printf("\repoch %d/%d [%-20.*s] loss %.4f%s", epoch + 1, epochs, done, "####################", mean, done == BAR ? "\n" : "");
             fflush(stdout);
         }
     }
+    tp_schedule_free(schedule), tp_optimiser_free(sgd), tp_loader_free(loader), tp_state_free(parameters);
+    if (!tp_ok()) stop("training");
+}
+
+/* Saves the network's state as PyTorch's state_dict (torch.load reads the file) and gives a fresh network that state. */
+static tp_module *save_and_load(tp_module *net, const char *path) {
+    tp_module *fresh = network();
+    tp_state from = tp_module_state(net), to = tp_module_state(fresh);
+    if (!tp_save(path, from.n, from.names, from.tensors) || !tp_load(path, to.n, to.names, to.tensors)) stop(path);
+    tp_state_free(from), tp_state_free(to);
+    return fresh;
 }
 
 static void show(tp_tensor *images, tp_tensor *said, tp_tensor *labels) { /* margins cut, three by two pixels to a letter */
@@ -100,21 +89,20 @@ static void show(tp_tensor *images, tp_tensor *said, tp_tensor *labels) { /* mar
 }
 
 int main(int argc, char **argv) {
-    const char *folder = argc > 1 ? argv[1] : "examples/data", *weights = argc > 2 ? argv[2] : "digits.npz";
-    tp_tensor *images, *labels, *test_images, *test_labels, *trained[PARAMS], *loaded[PARAMS];
+    const char *folder = argc > 1 ? argv[1] : "examples/data", *weights = argc > 2 ? argv[2] : "digits.pt";
     tp_manual_seed(0);
-    TP_SCOPE {
-        load(folder, "train", argc > 4 ? atoi(argv[4]) : 12000, &images, &labels);
-        load(folder, "test", 2000, &test_images, &test_labels);
-        make_parameters(trained);
-        train(trained, images, labels, argc > 3 ? atoi(argv[3]) : 6);
-        make_parameters(loaded);
-        if (!tp_save(weights, PARAMS, names, trained) || !tp_load(weights, PARAMS, names, loaded)) stop(weights);
-        TP_NO_GRAD {
-            tp_tensor *said = tp_argmax(network(loaded, test_images), .dim = 1), *right = tp_sum(tp_eq(said, test_labels));
-            if (!tp_ok()) stop("testing");
-            printf("test accuracy %.2f%%; weights in %s, loaded again:\n\n", 100 * tp_item(right) / (double)tp_numel(said), weights);
-            show(test_images, said, test_labels);
-        }
+    tp_dataset *data = digits(folder, "train", argc > 4 ? atoi(argv[4]) : INT32_MAX), *held = digits(folder, "test", INT32_MAX);
+    tp_module *trained = network();
+    train(trained, data, argc > 3 ? atoi(argv[3]) : 6);
+    tp_module *loaded = save_and_load(trained, weights);
+    tp_loader *test = tp_loader_new(held, .batch = tp_dataset_count(held)); /* all at once */
+    if (!tp_loader_next(test)) stop("testing");
+    TP_SCOPE TP_NO_GRAD {
+        tp_tensor *images = tp_loader_field(test, 0), *labels = tp_loader_field(test, 1);
+        tp_tensor *said = tp_argmax(tp_forward(loaded, images), .dim = 1), *right = tp_sum(tp_eq(said, labels));
+        if (!tp_ok()) stop("testing");
+        printf("test accuracy %.2f%%; weights in %s, loaded again:\n\n", 100 * tp_item(right) / (double)tp_numel(said), weights);
+        show(images, said, labels);
     }
+    tp_loader_free(test), tp_module_release(loaded), tp_module_release(trained), tp_dataset_release(held), tp_dataset_release(data);
 }

@@ -11,12 +11,12 @@ demo=$TAPER_BUILD_DIR/examples/digits
 [ "$(cat "$TAPER_SOURCE_DIR"/examples/data/*.idx.gz | wc -c)" -le 3145728 ] || fail "the shipped digits are larger than 3 MB"
 
 SECONDS=0
-"$demo" "$TAPER_SOURCE_DIR/examples/data" "$scratch/weights.npz" | tr '\r' '\n' > "$scratch/said" || fail "the demo returned $?"
+"$demo" "$TAPER_SOURCE_DIR/examples/data" "$scratch/weights.pt" | tr '\r' '\n' > "$scratch/said" || fail "the demo returned $?"
 [ $SECONDS -le 60 ] || fail "the demo took $SECONDS s"
 cat "$scratch/said"
 awk '/^epoch/ { loss = $NF; if (!first) first = loss } END { exit !(loss > 0 && loss < first / 4) }' "$scratch/said" || fail "the loss did not go down"
 awk '/^test accuracy/ { accuracy = $3 + 0 } END { exit !(accuracy >= 97) }' "$scratch/said" || fail "the accuracy is below 97%"
-[ -s "$scratch/weights.npz" ] || fail "no weights were saved"
+[ -s "$scratch/weights.pt" ] || fail "no weights were saved"
 
 if said=$("$demo" "$scratch/nowhere" 2>&1); then fail "the demo ran without data"; fi
 [[ $said == *nowhere/train-images.idx.gz* ]] || fail "the missing file is not named: $said"

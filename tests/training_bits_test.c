@@ -27,17 +27,17 @@ static void train_on(int threads, run *out) {
     snprintf(folder, sizeof folder, "%s/examples/data", source ? source : "..");
     tp_set_num_threads(threads);
     tp_manual_seed(0);
-    TP_SCOPE {
-        tp_tensor *images, *labels, *p[PARAMS], *momentum[PARAMS];
-        load(folder, "train", STEPS * BATCH, &images, &labels);
-        make_parameters(p);
-        for (int i = 0; i < PARAMS; i++) momentum[i] = tp_zeros_like(p[i]);
-        for (int step = 0; step < STEPS; step++) TP_SCOPE {
-            tp_tensor *x = tp_narrow(images, 0, step * BATCH, BATCH), *y = tp_narrow(labels, 0, step * BATCH, BATCH);
-            out->losses[step] = train_step(p, momentum, x, y, 0.05);
-        }
-        assert_true(tp_copy_out(p[4], out->weights, sizeof out->weights));
+    tp_dataset *data = digits(folder, "train", STEPS * BATCH);
+    tp_module *net = network();
+    tp_state parameters = tp_module_parameters(net);
+    tp_optimiser *sgd = tp_sgd(tp_list(parameters.n, parameters.tensors), .lr = 0.05, .momentum = 0.9);
+    tp_loader *loader = tp_loader_new(data, .batch = BATCH, .shuffle = true, .threads = threads);
+    for (int step = 0; step < STEPS; step++) TP_SCOPE {
+        assert_true(tp_loader_next(loader));
+        out->losses[step] = train_step(net, sgd, tp_loader_field(loader, 0), tp_loader_field(loader, 1));
     }
+    assert_true(tp_copy_out(tp_module_tensor(net, "7.weight"), out->weights, sizeof out->weights));
+    tp_loader_free(loader), tp_optimiser_free(sgd), tp_state_free(parameters), tp_module_release(net), tp_dataset_release(data);
     assert_true(tp_ok());
     tp_set_num_threads(0);
 }

@@ -4,4 +4,4 @@
 set -eu
 command -v valgrind > /dev/null || { echo "valgrind is not installed"; exit 77; }
 TAPER_ALLOC=plain TAPER_ISA=avx2 OMP_NUM_THREADS=2 valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite \
-    --errors-for-leak-kinds=definite "$TAPER_BUILD_DIR/examples/digits" "$TAPER_SOURCE_DIR/examples/data" "$TAPER_BUILD_DIR/digits-valgrind.npz" 1 200
+    --errors-for-leak-kinds=definite "$TAPER_BUILD_DIR/examples/digits" "$TAPER_SOURCE_DIR/examples/data" "$TAPER_BUILD_DIR/digits-valgrind.pt" 1 200
