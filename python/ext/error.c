@@ -26,7 +26,9 @@ PyObject *tpy_raise_in(const char *operator) {
     }
     tp_code code = tp_error_code();
     const char *message = tp_error();
-    set_error((size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError, operator, message ? message : "no result and no error was left");
+    PyObject *type = (size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError;
+    if (code == TP_ERR_MISSING && message && strstr(message, "Torch not compiled with")) type = PyExc_AssertionError; /* PyTorch's, for a device that is not there */
+    set_error(type, operator, message ? message : "no result and no error was left");
     tp_error_clear();
     return NULL;
 }

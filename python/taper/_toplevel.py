@@ -146,8 +146,24 @@ def set_float32_matmul_precision(precision):
     """How exact float32 products must be: 'highest', 'high' or 'medium'. The CPU's are always 'highest'."""
     global _float32_precision
     if precision not in ("highest", "high", "medium"):
-        raise RuntimeError(f"invalid float32 matmul precision '{precision}': expected 'highest', 'high' or 'medium'")
+        import warnings
+        warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
+        return
     _float32_precision = precision
+
+
+def get_device_module(device=None):
+    """The module of a device's type: torch.cpu, torch.cuda, ... Without one: that of the accelerator, or the CPU's."""
+    from importlib import import_module
+    if device is None:
+        name = "cpu"
+    elif isinstance(device, (str, _C.device)):
+        name = _C.device(device).type if isinstance(device, str) and device not in ("mps", "meta") else str(getattr(device, "type", device))
+    else:
+        raise RuntimeError(f"Invalid value of 'device': expect torch.device, str, or None, got {type(device)}")
+    if name not in ("cpu", "cuda", "xpu", "mps"):
+        raise RuntimeError(f"Device '{name}' does not have a corresponding module registered as 'torch.{name}'.")
+    return import_module("taper." + name)
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):

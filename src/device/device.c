@@ -11,7 +11,10 @@ static const char *type_name(int type) {
 const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
     const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? tpi_devices[type] : NULL;
-    return ops ? ops : tpi_fail(TP_ERR_MISSING, "device '%s:%d' is not available here", type_name(type), device.index);
+    if (ops) return ops;
+    static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test"};
+    const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
+    return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s:%d' is not available here", word, type_name(type), device.index);
 }
 
 bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {

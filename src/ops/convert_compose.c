@@ -7,6 +7,15 @@ tp_tensor *tpi_compose_contiguous(tp_tensor *self, tp_layout memory_format) {
     return tp_is_contiguous_as(self, layout) ? tpi_retain(self) : tpo_clone(self, layout);
 }
 
+/* Do the strides tell channels-last from contiguous? Where dims of size 1 leave both possible, PyTorch's `to` settles it by a copy. */
+static bool says_layout(const tp_tensor *t, tp_layout layout) {
+    if (layout == TP_CONTIGUOUS) return true;
+    int64_t stride = t->shape[1];
+    bool exact = t->strides[1] == 1;
+    for (int d = t->ndim - 1; d > 1; stride *= t->shape[d--]) exact &= t->strides[d] == stride;
+    return exact && t->strides[0] == stride;
+}
+
 /* non_blocking changes nothing where copies are done when a call returns. */
 tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format, bool non_blocking) {
     (void)non_blocking;
@@ -17,7 +26,7 @@ tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, boo
     if (other_dtype) t = tpi_after(t, tpo_to_dtype(t, dtype));
     if (other_device && t) t = tpi_after(t, tpo_to_device(t, device));
     if (!t) return NULL;
-    bool relayout = memory_format != TP_PRESERVE && !tp_is_contiguous_as(t, memory_format);
+    bool relayout = memory_format != TP_PRESERVE && (!tp_is_contiguous_as(t, memory_format) || !says_layout(t, memory_format));
     if (relayout || (copy && !other_dtype && !other_device)) t = tpi_after(t, tpo_clone(t, memory_format));
     return t;
 }

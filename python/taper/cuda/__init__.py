@@ -1,8 +1,48 @@
-"""torch.cuda: NVIDIA's GPUs. This build has none; is_available() says so."""
-from taper import _C
+"""torch.cuda: NVIDIA's GPUs. This build has none: is_available() says so, what asks for a GPU raises PyTorch's error."""
+from taper._absent import StreamContext, guard_class, no_index, refusals, refusing_class, room
 from taper._legacy import cuda_types as _types
 
 globals().update(_types)  # torch.cuda.FloatTensor and its like
+globals().update(refusals("cuda", "CUDA", """
+    init current_device get_device_name get_device_properties get_device_capability synchronize current_stream default_stream current_blas_handle set_stream
+    can_device_access_peer clock_rate power_draw temperature utilization memory_usage device_memory_used mem_get_info get_rng_state set_rng_state
+    get_per_process_memory_fraction initial_seed seed seed_all list_gpu_processes make_graphed_callables graph_pool_handle cudart
+    caching_allocator_alloc caching_allocator_delete change_current_allocator get_allocator_backend memory_summary get_sync_debug_mode set_sync_debug_mode
+    get_stream_from_external use_mem_pool current_solver_handle"""))
+
+Stream = refusing_class("Stream", "CUDA", "Work on a GPU, in order.")
+ExternalStream = refusing_class("ExternalStream", "CUDA", "A stream that another library made.")
+Event = refusing_class("Event", "CUDA", "A point in a stream.")
+CUDAGraph = refusing_class("CUDAGraph", "CUDA", "Calls recorded once and replayed.")
+graph = refusing_class("graph", "CUDA", "Records calls into a CUDAGraph.")
+MemPool = refusing_class("MemPool", "CUDA", "A part of the GPU's memory.")
+CUDAPluggableAllocator = refusing_class("CUDAPluggableAllocator", "CUDA", "An allocator from a library.")
+device = guard_class("device", "CUDA", "Makes a GPU the current one within a `with`; an index below zero does nothing.")
+has_half, has_magma = True, False
+default_generators = ()
+
+
+class OutOfMemoryError(RuntimeError):
+    """The GPU's memory is used up."""
+
+
+class CudaError(RuntimeError):
+    """An error of the CUDA runtime."""
+
+
+class DeferredCudaCallError(Exception):
+    """A call that waited for CUDA failed."""
+
+
+class device_of(device):
+    """Makes the GPU of a tensor the current one; a tensor on the CPU does nothing."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+def stream(stream):
+    return StreamContext(stream)
 
 
 def is_available():
@@ -14,7 +54,15 @@ def is_initialized():
     return False
 
 
+def is_current_stream_capturing():
+    return False
+
+
 def is_bf16_supported(including_emulation=True):
+    return False
+
+
+def is_tf32_supported():
     return False
 
 
@@ -22,36 +70,18 @@ def device_count():
     return 0
 
 
-def _missing():
-    raise RuntimeError("no CUDA device: Taper finds none on this machine (torch.cuda.is_available() is False)")
-
-
-def init():
-    _missing()
-
-
-def current_device():
-    _missing()
-
-
 def set_device(device):
-    _missing()
+    """Makes a GPU the current one; an index below zero does nothing."""
+    if not no_index(device):
+        current_device()  # noqa: F821  (raises)
 
 
-def get_device_name(device=None):
-    _missing()
+def get_arch_list():
+    return []
 
 
-def get_device_properties(device=None):
-    _missing()
-
-
-def get_device_capability(device=None):
-    _missing()
-
-
-def synchronize(device=None):
-    _missing()
+def get_gencode_flags():
+    return ""
 
 
 def empty_cache():
@@ -66,23 +96,45 @@ def manual_seed_all(seed):
     """Seeds all GPUs there are."""
 
 
+def get_rng_state_all():
+    return []
+
+
+def set_rng_state_all(new_states):
+    """One state per GPU: there are none."""
+
+
 def memory_allocated(device=None):
     return 0
 
 
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_cached = max_memory_cached = memory_allocated
+
+
+def memory_stats(device=None):
+    return {}
+
+
+memory_stats_as_nested_dict = host_memory_stats = memory_stats
+
+
+def memory_snapshot(mempool_id=None):
+    return []
 
 
 def reset_peak_memory_stats(device=None):
     """Nothing to forget without a GPU."""
 
 
+reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats
+
+
 def ipc_collect():
     """Nothing to collect without a GPU."""
 
 
-def __getattr__(name):
-    if name == "amp":
-        from importlib import import_module
-        return import_module("taper.cuda.amp")
-    raise AttributeError(f"module 'torch.cuda' has no attribute '{name}'")
+def set_per_process_memory_fraction(fraction, device=None):
+    """Memory that is not there needs no limit."""
+
+
+__getattr__ = room("cuda", frozenset("amp comm graphs memory nccl nvtx profiler random streams".split()))

@@ -1,0 +1,136 @@
+"""Rooms of devices that are not there, switches of libraries, and memory formats."""
+import pytest
+
+import taper as torch
+
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize("code", ["torch.zeros(1).cuda()", "torch.zeros(1).to('cuda')", "torch.zeros(1, device='cuda')", "torch.tensor([1.0], device='cuda:0')",
+                                  "torch.cuda.current_device()", "torch.cuda.set_device(0)", "torch.cuda.synchronize()", "torch.cuda.Stream()",
+                                  "torch.cuda.Event(enable_timing=True)", "torch.cuda.get_device_name(0)", "torch.cuda.device(0).__enter__()", "torch.cuda.memory_summary()",
+                                  "torch.cuda.random.seed()", "torch.nn.Module().register_buffer('a', torch.ones(1)) or torch.ones(1).to(torch.device('cuda'))"])
+def test_cuda_is_refused_as_by_a_cpu_build(code):
+    with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        eval(code)
+
+
+def test_what_needs_no_gpu_works():
+    assert not torch.cuda.is_available() and torch.cuda.device_count() == 0 and not torch.cuda.is_initialized()
+    assert torch.cuda.memory_allocated() == torch.cuda.max_memory_reserved() == 0
+    assert torch.cuda.get_rng_state_all() == [] and torch.cuda.memory_stats() == {} and not torch.cuda.is_bf16_supported()
+    torch.cuda.manual_seed_all(1), torch.cuda.empty_cache(), torch.cuda.reset_peak_memory_stats(), torch.cuda.set_device(-1)
+    with torch.cuda.device(None), torch.cuda.stream(None), torch.cuda.device_of(torch.ones(1)):
+        pass
+    with pytest.raises(RuntimeError, match="NVTX functions not installed"):
+        torch.cuda.nvtx.range_push("a")
+    assert not torch.xpu.is_available() and not torch.mps.is_available() and torch.mps.device_count() == 0
+    with pytest.raises(AssertionError, match="Torch not compiled with XPU enabled"):
+        torch.xpu.current_device()
+    with pytest.raises(AssertionError, match="Torch not compiled with XPU enabled"):
+        torch.zeros(1).to("xpu")
+    assert torch.accelerator.current_accelerator() is None and not torch.accelerator.is_available()
+    with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available."):
+        torch.accelerator.synchronize()
+    torch.cpu.synchronize()
+    with torch.cpu.stream(torch.cpu.Stream()):
+        assert torch.cpu.current_device() == "cpu" and torch.cpu.device_count() == 1
+    assert torch.get_device_module("cuda") is torch.cuda and torch.get_device_module() is torch.cpu
+    with pytest.raises(RuntimeError):
+        torch.get_device_module(3)
+
+
+def test_switches_are_kept():
+    torch.backends.cudnn.benchmark = True
+    assert torch.backends.cudnn.benchmark
+    with torch.backends.cudnn.flags(enabled=True, deterministic=True):
+        assert torch.backends.cudnn.deterministic and not torch.backends.cudnn.benchmark and torch.backends.cudnn.enabled
+    assert not torch.backends.cudnn.deterministic and torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    with pytest.raises(TypeError):
+        torch.backends.cudnn.flags(colour=1)
+    assert torch.backends.cudnn.version() is None and not torch.backends.cudnn.is_available()
+    assert not torch.backends.mps.is_available() and torch.backends.openmp.is_available() and not torch.backends.mkl.is_available()
+    with torch.backends.mkldnn.flags(enabled=False):
+        assert not torch.backends.mkldnn.enabled
+    with torch.backends.nnpack.flags(enabled=False), torch.backends.opt_einsum.flags(enabled=False), torch.backends.mkldnn.verbose(1):
+        pass
+    assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
+    with torch.backends.cuda.sdp_kernel(enable_flash=False):
+        assert not torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.math_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled()
+    torch.backends.cuda.enable_math_sdp(False)
+    assert not torch.backends.cuda.math_sdp_enabled()
+    torch.backends.cuda.enable_math_sdp(True)
+
+
+def test_two_names_for_the_precision_of_products():
+    assert torch.get_float32_matmul_precision() == "highest" and not torch.backends.cuda.matmul.allow_tf32
+    torch.set_float32_matmul_precision("high")
+    assert torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    assert torch.get_float32_matmul_precision() == "highest"
+    with pytest.warns(UserWarning, match="is not one of 'highest', 'high', or 'medium'"):
+        torch.set_float32_matmul_precision("exact")
+    assert torch.get_float32_matmul_precision() == "highest"
+    with pytest.raises(AttributeError, match="Unknown attribute colour"):
+        torch.backends.cuda.matmul.colour = 1
+
+
+# ---- Memory formats: strides are PyTorch 2.15's -----------------------------------------------------------------------------------------------
+
+
+def channels_last():
+    return torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+
+
+def test_moves_between_formats():
+    x, last = torch.randn(2, 3, 8, 8), (192, 1, 24, 3)
+    y = x.to(memory_format=torch.channels_last)
+    assert y.stride() == last and y.is_contiguous(memory_format=torch.channels_last) and not y.is_contiguous() and torch.equal(x, y)
+    assert y.contiguous(memory_format=torch.channels_last) is y and x.to(memory_format=torch.preserve_format) is x
+    assert y.contiguous().stride() == x.stride() and x.clone(memory_format=torch.channels_last).stride() == last
+    assert y.clone().stride() == y.double().stride() == y.to(torch.float64).stride() == torch.empty_like(y).stride() == torch.randn_like(y).stride() == last
+    assert torch.zeros_like(y, memory_format=torch.contiguous_format).stride() == torch.empty_like(x).stride() == x.stride()
+    assert x.to(torch.float64, memory_format=torch.channels_last).stride() == torch.empty(2, 3, 8, 8, memory_format=torch.channels_last).stride() == last
+    z = torch.randn(2, 3, 4, 4, 4).to(memory_format=torch.channels_last_3d)
+    assert z.stride() == (192, 1, 48, 12, 3) and z.is_contiguous(memory_format=torch.channels_last_3d)
+    with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
+        torch.randn(3).to(memory_format=torch.channels_last)
+
+
+def test_to_settles_strides_where_both_formats_fit():
+    assert torch.randn(4, 1, 5, 5).to(memory_format=torch.channels_last).stride() == (25, 1, 5, 1)
+    assert torch.randn(1, 4, 1, 1).to(memory_format=torch.channels_last).stride() == (4, 1, 4, 4)
+    x = torch.randn(4, 1, 5, 5)
+    assert x.contiguous(memory_format=torch.channels_last) is x
+    y = x.to(memory_format=torch.channels_last)
+    assert y.to(memory_format=torch.channels_last) is y
+
+
+@pytest.mark.parametrize("step", [
+    lambda x: F.conv2d(x, torch.randn(4, 3, 3, 3), padding=1), lambda x: F.conv2d(x.contiguous(), torch.randn(4, 3, 3, 3).to(memory_format=torch.channels_last)),
+    lambda x: F.conv2d(x, torch.randn(3, 1, 3, 3), groups=3), lambda x: F.conv_transpose2d(x, torch.randn(3, 4, 3, 3)), F.relu, F.gelu, torch.sigmoid,
+    lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True), lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)), lambda x: F.max_pool2d(x, 2),
+    lambda x: F.avg_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 2), lambda x: F.interpolate(x, scale_factor=2), lambda x: F.dropout(x, 0.5), lambda x: x + 1,
+    lambda x: x * torch.randn(1, 3, 1, 1), lambda x: torch.cat([x, x], 1), lambda x: x > 0, lambda x: F.pad(x, (1, 1, 1, 1)),
+    lambda x: torch.where(x > 0, x, x.contiguous()), lambda x: F.group_norm(x, 1)])
+def test_channels_last_survives(step):
+    assert step(channels_last()).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_gradients_keep_the_format():
+    x = channels_last().requires_grad_()
+    w = torch.randn(4, 3, 3, 3).to(memory_format=torch.channels_last).requires_grad_()
+    F.max_pool2d(F.batch_norm(F.conv2d(x, w), None, None, training=True).relu(), 2).sum().backward()
+    assert x.grad.stride() == x.stride() and w.grad.stride() == w.stride()
+
+
+def test_modules_move():
+    module = torch.nn.Module()
+    module.weight = torch.nn.Parameter(torch.randn(4, 3, 3, 3))
+    module.bias = torch.nn.Parameter(torch.randn(4))
+    module.register_buffer("counts", torch.zeros(2, 3, 4, 5, dtype=torch.int64))
+    same = module.weight
+    assert module.to(memory_format=torch.channels_last) is module and module.weight is same
+    assert module.weight.stride() == (27, 1, 9, 3) and module.bias.stride() == (1,) and module.counts.stride() == (60, 1, 15, 3)
