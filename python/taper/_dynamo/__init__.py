@@ -1,0 +1,107 @@
+"""torch.compile and the names around it. Compiled modules and functions run as the Python they are; graphs come later."""
+import sys
+import types
+
+from taper._dynamo import eval_frame, exc
+from taper._dynamo.eval_frame import OptimizedModule
+
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_BACKENDS = ["cudagraphs", "inductor", "openxla", "tvm"]
+_DEBUG_BACKENDS = ["aot_eager", "aot_eager_decomp_partition", "aot_ts", "eager", "eager_noexcept", "ts", "onnxrt", "ipex", "openvino", "hidet"]
+
+
+class Settings(types.ModuleType):
+    """A module of settings: kept as set, without effect until there are graphs."""
+
+    def __init__(self, name, **values):
+        super().__init__(name, "Settings, kept as set.")
+        self.__dict__.update(values)
+        sys.modules[name] = self
+
+    def patch(self, arg=None, value=None, **values):
+        """The settings as given within a `with`, or around a function."""
+        from contextlib import contextmanager
+        values.update(arg if isinstance(arg, dict) else {} if arg is None else {arg: value})
+
+        @contextmanager
+        def patched():
+            before = {name: self.__dict__.get(name) for name in values}
+            self.__dict__.update(values)
+            try:
+                yield
+            finally:
+                self.__dict__.update(before)
+        return patched()
+
+
+config = Settings("taper._dynamo.config", suppress_errors=False, verbose=False, cache_size_limit=8, recompile_limit=8, accumulated_cache_size_limit=256,
+                  accumulated_recompile_limit=256, optimize_ddp=True, dynamic_shapes=True, assume_static_by_default=True, automatic_dynamic_shapes=True,
+                  capture_scalar_outputs=False, capture_dynamic_output_shape_ops=False, guard_nn_modules=True, log_level=None, force_parameter_static_shapes=True,
+                  allow_unspec_int_on_nn_module=False, inline_inbuilt_nn_modules=True, error_on_recompile=False)
+
+
+def list_backends(exclude_tags=("debug", "experimental")):
+    return sorted(_BACKENDS if exclude_tags else _BACKENDS + _DEBUG_BACKENDS)
+
+
+def _check(backend, mode, options):
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
+    if backend is not None and not callable(backend) and backend not in _BACKENDS + _DEBUG_BACKENDS:
+        raise exc.InvalidBackend(backend)
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None, disable=False, recompile_limit=None, isolate_recompiles=False,
+            dynamic_shapes=None):
+    """A module or function to be used as PyTorch's compiled ones are. It runs as it is: graphs come later, and nothing of the script changes then."""
+    _check(backend, mode, options)
+    if model is None:
+        return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
+    if not callable(model):
+        raise RuntimeError(f"torch.compile() expects a module or a function, but got {type(model).__name__}")
+    return eval_frame.wrapped(model)
+
+
+def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None):
+    """The older name of torch.compile, as a decorator."""
+    _check(backend, None, None)
+    return eval_frame.wrapped
+
+
+def optimize_assert(backend, **options):
+    return optimize(backend)
+
+
+def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
+    """Marks a function that is not compiled."""
+    return (lambda fn: fn) if fn is None else fn
+
+
+def reset():
+    """Forgets compiled code; there is none."""
+
+
+def is_compiling():
+    return False
+
+
+def graph_break(msg=""):
+    """Ends a graph; there is none."""
+
+
+def allow_in_graph(fn):
+    """Marks a function that goes into graphs whole."""
+    return fn
+
+
+assume_constant_result = run = skip = forbid_in_graph = disallow_in_graph = allow_in_graph
+reset_code_caches = reset
+
+
+def mark_dynamic(t, index, *, min=None, max=None, hint_override=None):
+    """Marks a dimension whose size changes between calls."""
+
+
+maybe_mark_dynamic = mark_static = mark_static_address = mark_unbacked = mark_dynamic

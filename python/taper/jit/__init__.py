@@ -1,0 +1,144 @@
+"""torch.jit: scripts and traces that run as the Python they are. Graphs come later; until then script and trace hand through what they are given,
+and save keeps the module as it is, with its weights."""
+from typing import Final  # noqa: F401
+
+from taper.jit._module import (Error, RecursiveScriptModule, ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, freeze,
+                               is_tracing, load, optimize_for_inference, run_frozen_optimizations, save, script, script_method, trace, trace_module)
+
+__all__ = ["Attribute", "CompilationUnit", "Error", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
+           "interface", "isinstance", "is_scripting", "is_tracing", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "save", "script",
+           "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait"]
+_builtin_isinstance = isinstance
+
+
+class ScriptWarning(Warning):
+    """Something that a script would do otherwise."""
+
+
+def is_scripting():
+    """Is this compiled code? Never here: scripts run as Python."""
+    return False
+
+
+def annotate(the_type, the_value):
+    """The value; the type is for a compiler."""
+    return the_value
+
+
+class Attribute:
+    """A value with a type."""
+
+    def __new__(cls, value, type):
+        return value
+
+
+def _handed_through(doc):
+    """A decorator that marks a function for a compiler, with or without arguments."""
+    def mark(fn=None, **options):
+        return (lambda fn: fn) if fn is None or not callable(fn) else fn
+    mark.__doc__ = doc
+    return mark
+
+
+export = _handed_through("Marks a method to be compiled too.")
+unused = _handed_through("Marks a method that compiled code never calls.")
+ignore = _handed_through("Marks a method that stays Python.")
+interface = _handed_through("Marks a class as an interface.")
+script_if_tracing = _handed_through("Compiles a function when it is traced.")
+
+
+def isinstance(obj, target_type):
+    """isinstance for annotated types such as List[int]."""
+    from typing import get_origin
+    return _builtin_isinstance(obj, get_origin(target_type) or target_type)
+
+
+class Future:
+    """What a call gave, or will have given by the time it is waited for."""
+
+    def __init__(self, value=None, *, devices=None):
+        self._value, self._done, self._callbacks = value, value is not None, []
+
+    def done(self):
+        return self._done
+
+    def wait(self):
+        return self._value
+
+    value = wait
+
+    def set_result(self, result):
+        self._value, self._done = result, True
+        for callback in self._callbacks:
+            callback(self)
+
+    def then(self, callback):
+        made = Future()
+        self.add_done_callback(lambda future: made.set_result(callback(future)))
+        return made
+
+    def add_done_callback(self, callback):
+        if self._done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+
+def fork(func, *args, **kwargs):
+    """Calls at once, and gives what wait() takes."""
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future):
+    return future.wait()
+
+
+class CompilationUnit:
+    """Functions defined by their text."""
+
+    def __init__(self, lang=None, _frames_up=0):
+        if lang is not None:
+            self.define(lang)
+
+    def define(self, lang, rcb=None, _frames_up=0):
+        from textwrap import dedent
+        import taper
+        import typing
+        names = {"torch": taper, "Tensor": taper.Tensor, **{name: getattr(typing, name) for name in ("List", "Dict", "Tuple", "Optional", "Any")}}
+        exec(compile(dedent(lang), "<torch.jit.CompilationUnit>", "exec"), names)
+        self.__dict__.update({name: ScriptFunction(value) for name, value in names.items() if getattr(value, "__globals__", None) is names})
+
+
+class _Setting:
+    """A `with` around code whose compilation it would change."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+optimized_execution = fuser = strict_fusion = _Setting
+
+
+def set_fusion_strategy(strategy):
+    """Accepted; returns what was set before."""
+    return []
+
+
+def enable_onednn_fusion(enabled):
+    """Accepted."""
+
+
+def onednn_fusion_enabled():
+    return False
+
+
+def export_opnames(m):
+    return []

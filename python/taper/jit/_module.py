@@ -1,0 +1,270 @@
+"""Scripted and traced modules and functions: the Python behind them, under the classes and names that PyTorch's have."""
+import functools
+import inspect
+import warnings
+
+from taper.nn.modules.module import Module
+
+_FORMAT = "taper.jit 1"
+_tracing = False
+
+
+class Error(RuntimeError):
+    """An error in a script."""
+
+
+class TracerWarning(Warning):
+    """What a trace does not see."""
+
+
+class TracingCheckError(Exception):
+    """A traced function that does not give the same each time."""
+
+
+class ScriptFunction:
+    """A scripted function: calls run the function itself."""
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    @property
+    def name(self):
+        return self._function.__name__
+
+    qualified_name = name
+
+    @property
+    def code(self):
+        """The function's Python source."""
+        return inspect.getsource(self._function)
+
+    def save(self, f, _extra_files=None):
+        save(self, f, _extra_files)
+
+    def __reduce__(self):
+        return ScriptFunction, (self._function,)
+
+
+class ScriptModule(Module):
+    """The base of scripted modules; a class may derive from it and mark methods with script_method."""
+
+    def save(self, f, _extra_files=None):
+        save(self, f, _extra_files)
+
+    @property
+    def original_name(self):
+        return type(self).__name__
+
+    @property
+    def code(self):
+        """The forward's Python source."""
+        return inspect.getsource(type(_original(self)).forward)
+
+
+class RecursiveScriptModule(ScriptModule):
+    """A module that was scripted: it shares parameters, buffers and children with the module, and calls it."""
+
+    def __init__(self, module):
+        super().__init__()
+        own = self.__dict__
+        own["_original"] = module
+        for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            own[name] = module.__dict__[name]
+        own["training"] = module.training
+
+    def forward(self, *args, **kwargs):
+        return self._original(*args, **kwargs)
+
+    def __getattr__(self, name):
+        original = self.__dict__.get("_original")
+        if original is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return getattr(original, name)
+
+    def __setattr__(self, name, value):
+        original = self.__dict__.get("_original")
+        if original is None or name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            setattr(original, name, value)
+            if name == "training":
+                self.__dict__[name] = value
+
+    def train(self, mode=True):
+        self._original.train(mode)
+        self.__dict__["training"] = mode
+        return self
+
+    def state_dict(self, *args, **kwargs):
+        return self._original.state_dict(*args, **kwargs)
+
+    @property
+    def original_name(self):
+        return type(self._original).__name__
+
+    def __reduce__(self):
+        return type(self), (self._original,)
+
+    def __deepcopy__(self, memo):
+        from copy import deepcopy
+        return type(self)(deepcopy(self._original, memo))
+
+    def __repr__(self):
+        return _tree(type(self).__name__, self._original)
+
+
+class TracedModule(RecursiveScriptModule):
+    """A module that was traced."""
+
+
+class TopLevelTracedModule(TracedModule):
+    """The outermost of traced modules."""
+
+
+def _tree(kind, module):
+    """The modules with the names of their classes, as PyTorch prints scripted ones."""
+    name = f"original_name={type(_original(module)).__name__}"
+    children = [(key, child) for key, child in module.named_children()]
+    if not children:
+        return f"{kind}({name})"
+    lines = [f"({key}): " + _tree(kind, child).replace("\n", "\n  ") for key, child in children]
+    return f"{kind}(\n  {name}\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _original(obj):
+    """What was scripted."""
+    return obj.__dict__.get("_original", obj) if isinstance(obj, Module) else getattr(obj, "_function", obj)
+
+
+def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
+    """A module or function for use where PyTorch would have compiled it: it runs as Python. Classes come back as they are."""
+    if isinstance(obj, (ScriptModule, ScriptFunction)) or inspect.isclass(obj):
+        return obj
+    if isinstance(obj, Module):
+        return RecursiveScriptModule(obj)
+    if callable(obj):
+        return ScriptFunction(obj)
+    return obj  # lists and dictionaries
+
+
+def script_method(fn):
+    """Marks a method of a ScriptModule."""
+    return fn
+
+
+def is_tracing():
+    """Does torch.jit.trace run this call?"""
+    return _tracing
+
+
+def _run(function, args, kwargs):
+    """One call with the example inputs, as tracing makes it."""
+    global _tracing
+    _tracing = True
+    try:
+        function(*args, **kwargs)
+    finally:
+        _tracing = False
+
+
+def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False, _module_class=None,
+          _compilation_unit=None, example_kwarg_inputs=None, _store_inputs=True):
+    """Calls the module or function once with the example inputs and gives it back to be called like a traced one."""
+    if example_inputs is None and example_kwarg_inputs is None:
+        raise RuntimeError("one of example_inputs or example_kwarg_inputs must be specified")
+    if isinstance(func, (ScriptModule, ScriptFunction)):
+        warnings.warn("The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.", stacklevel=2)
+        return func
+    if example_inputs is None:
+        args = ()
+    else:
+        args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    _run(func, args, example_kwarg_inputs or {})
+    if isinstance(func, Module):
+        return TopLevelTracedModule(func)
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, Module) and func.__name__ == "forward":
+        return TopLevelTracedModule(owner)
+    return ScriptFunction(func)
+
+
+def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False, _module_class=None,
+                 _compilation_unit=None, example_inputs_is_kwarg=False, _store_inputs=True):
+    """The same for several methods: {name: example inputs}."""
+    if not isinstance(mod, Module):
+        raise AttributeError("expected torch.nn.Module as the first argument")
+    if not isinstance(inputs, dict):
+        raise AttributeError("expected a dictionary of (method_name, input) pairs")
+    for name, value in inputs.items():
+        args, kwargs = ((), value) if example_inputs_is_kwarg else (tuple(value) if isinstance(value, (tuple, list)) else (value,), {})
+        _run(mod if name == "forward" else getattr(mod, name), args, kwargs)
+    return TopLevelTracedModule(mod)
+
+
+def freeze(mod, preserved_attrs=None, optimize_numerics=True):
+    """A copy of a scripted module in eval mode that takes no gradients."""
+    if not isinstance(mod, ScriptModule):
+        raise RuntimeError("Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
+    if mod.training:
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
+    from copy import deepcopy
+    return deepcopy(mod).requires_grad_(False)
+
+
+def run_frozen_optimizations(mod, optimize_numerics=True, preserved_methods=None):
+    """Accepted: the module stays as it is."""
+
+
+def optimize_for_inference(mod, other_methods=None):
+    """A frozen module, or the scripted module frozen."""
+    if not isinstance(mod, ScriptModule):
+        raise RuntimeError("optimize_for_inference expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'.")
+    return freeze(mod.eval()) if mod.training else mod
+
+
+def save(m, f, _extra_files=None):
+    """Writes a scripted module or function: a zip with its weights and the module. Whoever loads it needs its class."""
+    if not isinstance(m, (ScriptModule, ScriptFunction)):
+        raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
+    import taper
+    kind = type(m).__name__ if isinstance(m, RecursiveScriptModule) else ""
+    taper.save({"format": _FORMAT, "kind": kind, "module": _original(m) if kind or isinstance(m, ScriptFunction) else m, "extra_files": dict(_extra_files or {})}, f)
+
+
+def _is_torchscript(f):
+    """Is it a zip that PyTorch's torch.jit.save wrote, with code and constants in it?"""
+    import zipfile
+    try:
+        with zipfile.ZipFile(f) as archive:
+            return any("/code/" in name or name.endswith("constants.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return False
+    finally:
+        if hasattr(f, "seek"):
+            f.seek(0)
+
+
+def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
+    """Brings back what torch.jit.save wrote, to be called. The file names the classes of its modules, which are imported: load only files you trust."""
+    import os
+    import taper
+    from taper._hook import NotCovered
+    if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
+        raise ValueError(f"The provided filename {f} does not exist")
+    if _is_torchscript(f):
+        raise NotCovered("torch.jit.load of TorchScript code")
+    held = taper.load(f, map_location=map_location, weights_only=False)
+    if not isinstance(held, dict) or held.get("format") != _FORMAT:
+        raise RuntimeError("torch.jit.load: the file was not written by torch.jit.save; torch.load reads other files")
+    for name, text in held["extra_files"].items():
+        if _extra_files is not None and name in _extra_files:
+            _extra_files[name] = text.encode() if isinstance(text, str) else text
+    module = held["module"]
+    if not isinstance(module, Module):
+        return ScriptFunction(module)
+    kinds = {cls.__name__: cls for cls in (RecursiveScriptModule, TracedModule, TopLevelTracedModule)}
+    return kinds[held["kind"]](module) if held["kind"] else module

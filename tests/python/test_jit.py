@@ -1,0 +1,207 @@
+"""torch.jit and torch.compile as they are until graphs come: scripts run as Python, files bring modules back, wrappers look like PyTorch's."""
+import copy
+import io
+
+import pytest
+
+import taper as torch
+from taper import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(2, 3))
+        self.register_buffer("seen", torch.zeros(()))
+        self.inner = Inner()
+
+    def forward(self, x):
+        if self.training:
+            self.seen += 1
+        return self.inner(x @ self.weight.t())
+
+    @torch.jit.export
+    def twice(self, x):
+        return self.forward(x) * 2
+
+    @torch.jit.ignore
+    def plain(self, x):
+        return x
+
+    @torch.jit.unused
+    def never(self):
+        raise NotImplementedError
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+@torch.jit.script
+def shifted(x, by: int = 1):
+    """Shifts."""
+    return x + by
+
+
+X = torch.ones(1, 3)
+KEYS = ["weight", "seen"]
+
+
+def test_a_scripted_module_is_the_module():
+    net = Net()
+    scripted = torch.jit.script(net)
+    assert isinstance(scripted, torch.jit.ScriptModule) and isinstance(scripted, nn.Module) and not isinstance(scripted, Net)
+    assert scripted(X).tolist() == [[4, 4]] and scripted.twice(X).tolist() == [[8, 8]]
+    assert list(scripted.state_dict()) == KEYS and scripted.weight is net.weight and scripted.original_name == "Net"
+    assert repr(scripted) == "RecursiveScriptModule(\n  original_name=Net\n  (inner): RecursiveScriptModule(original_name=Inner)\n)"
+    scripted.eval()
+    assert not net.training and not scripted.training and not net.inner.training
+    assert scripted.double().weight.dtype == net.weight.dtype == torch.float64
+    assert torch.jit.script(scripted) is scripted and "self.inner" in scripted.code
+    scripted.rate = 3
+    assert net.rate == 3
+    other = copy.deepcopy(scripted)
+    assert other.weight is not net.weight and list(other.state_dict()) == KEYS
+    outer = nn.Sequential(torch.jit.script(Net()))
+    assert list(outer.state_dict()) == ["0." + key for key in KEYS]
+    outer.load_state_dict(outer.state_dict())
+
+
+def test_scripted_functions():
+    assert shifted(torch.zeros(1)).tolist() == [1] and shifted(torch.zeros(1), by=3).tolist() == [3]
+    assert isinstance(shifted, torch.jit.ScriptFunction) and shifted.name == "shifted" and "x + by" in shifted.code
+    assert not torch.jit.is_scripting() and torch.jit.annotate(int, 3) == 3 and torch.jit.Attribute(3, int) == 3
+
+
+def test_traces():
+    seen = []
+
+    def f(x):
+        seen.append(torch.jit.is_tracing())
+        return x * 2
+
+    traced = torch.jit.trace(f, torch.ones(2))
+    assert traced(torch.ones(3)).tolist() == [2, 2, 2] and seen == [True, False] and not torch.jit.is_tracing()
+    net = torch.jit.trace(Net().eval(), X)
+    assert isinstance(net, torch.jit.ScriptModule) and net(X).tolist() == [[4, 4]]
+    assert torch.jit.trace_module(Net(), {"forward": X, "twice": (X,)})(X).tolist() == [[4, 4]]
+    with pytest.raises(RuntimeError, match="one of example_inputs or example_kwarg_inputs must be specified"):
+        torch.jit.trace(f)
+    with pytest.warns(UserWarning, match="tracing it is a no-op"):
+        assert torch.jit.trace(net, X) is net
+
+
+def test_files_bring_modules_back(tmp_path):
+    scripted = torch.jit.script(Net())
+    scripted(X)
+    path = str(tmp_path / "net.pt")
+    scripted.save(path)
+    with open(path, "rb") as file:
+        assert file.read(2) == b"PK"
+    back = torch.jit.load(path, map_location="cpu")
+    assert type(back) is type(scripted) and back(X).tolist() == [[4, 4]] and back.seen.item() == 2
+    buffer = io.BytesIO()
+    torch.jit.save(torch.jit.trace(Net().eval(), X), buffer, _extra_files={"note": "kept"})
+    buffer.seek(0)
+    extra = {"note": ""}
+    back = torch.jit.load(buffer, _extra_files=extra)
+    assert not back.training and back.twice(X).tolist() == [[8, 8]] and extra == {"note": b"kept"}
+    with pytest.raises(ValueError, match="does not exist"):
+        torch.jit.load(str(tmp_path / "nowhere"))
+    torch.save({"a": 1}, path)
+    with pytest.raises(RuntimeError, match="torch.jit.save"):
+        torch.jit.load(path)
+
+
+def test_freezing():
+    net = torch.jit.script(Net())
+    with pytest.raises(RuntimeError, match="eval mode"):
+        torch.jit.freeze(net)
+    frozen = torch.jit.freeze(net.eval())
+    assert frozen(X).tolist() == [[4, 4]] and not frozen(X).requires_grad
+    assert torch.jit.optimize_for_inference(frozen) is frozen
+    with pytest.raises(RuntimeError, match="Freezing expects a ScriptModule as input."):
+        torch.jit.freeze(Net())
+
+
+def test_forks_and_scripts_from_text():
+    future = torch.jit.fork(lambda x, y: x + y, torch.ones(1), y=2)
+    assert future.done() and torch.jit.wait(future).tolist() == [3]
+    assert future.then(lambda f: f.value() * 2).wait().tolist() == [6]
+    unit = torch.jit.CompilationUnit("""
+        def double(x: Tensor):
+            return torch.mul(x, 2)
+    """)
+    assert unit.double(torch.ones(1)).tolist() == [2]
+
+    class Scripted(torch.jit.ScriptModule):
+        @torch.jit.script_method
+        def forward(self, x):
+            return x * 3
+
+    assert Scripted()(torch.ones(1)).tolist() == [3]
+
+
+def test_a_compiled_module_wraps_the_module():
+    net = Net()
+    compiled = torch.compile(net, mode="reduce-overhead", fullgraph=True, dynamic=False)
+    assert compiled._orig_mod is net and isinstance(compiled, nn.Module) and type(compiled).__name__ == "OptimizedModule"
+    assert compiled(X).tolist() == [[4, 4]] and compiled.weight is net.weight and compiled.twice(X).tolist() == [[8, 8]]
+    assert list(compiled.state_dict()) == ["_orig_mod." + key for key in KEYS]
+    assert [name for name, _ in compiled.named_parameters()] == ["_orig_mod.weight"]
+    compiled.load_state_dict(compiled.state_dict())
+    assert repr(compiled).startswith("OptimizedModule(\n  (_orig_mod): Net(")
+    assert not compiled.eval().training and not net.training and compiled.train().training and net.training
+    compiled.rate = 3
+    assert net.rate == 3 and compiled.rate == 3
+    assert list(copy.deepcopy(compiled).state_dict()) == list(compiled.state_dict())
+    assert torch.compile(compiled) is compiled and net.compile(backend="inductor") is None
+    compiled(X).sum().backward()
+    assert net.weight.grad is not None
+    with pytest.raises(AttributeError):
+        compiled.nothing
+
+
+def test_compiled_functions_and_their_names():
+    @torch.compile
+    def f(x):
+        "Doubles."
+        return x * 2
+
+    @torch.compile(backend="eager", dynamic=True)
+    def g(x):
+        return x * 3
+
+    assert f(torch.ones(1)).tolist() == [2] and g(torch.ones(1)).tolist() == [3] and f.__name__ == "f" and f.__doc__ == "Doubles."
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+        torch.compile(f, mode="fast")
+    with pytest.raises(RuntimeError, match="Invalid backend: 'nothing'"):
+        torch.compile(f, backend="nothing")
+    with pytest.raises(RuntimeError, match="Either mode or options can be specified"):
+        torch.compile(f, mode="default", options={})
+
+
+def test_what_programs_say_to_the_compiler():
+    torch._dynamo.reset(), torch.compiler.reset(), torch.compiler.cudagraph_mark_step_begin()
+    torch._dynamo.config.cache_size_limit = 64
+    torch._dynamo.config.suppress_errors = True
+    with torch._dynamo.config.patch(suppress_errors=False):
+        assert not torch._dynamo.config.suppress_errors
+    assert torch._dynamo.config.suppress_errors
+    torch._inductor.config.coordinate_descent_tuning = True
+    torch._inductor.config.triton.unique_kernel_names = True
+    assert not torch.compiler.is_compiling() and not torch._dynamo.is_compiling() and "inductor" in torch.compiler.list_backends()
+
+    @torch.compiler.disable
+    def f(x):
+        return x
+
+    @torch.compiler.disable(recursive=False)
+    def g(x):
+        return x
+
+    with torch.compiler.set_stance("force_eager"):
+        assert f(1) == g(1) == torch.compiler.allow_in_graph(f)(1) == 1
+    with pytest.raises(RuntimeError):
+        torch.compiler.set_stance("sideways")
