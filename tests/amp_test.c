@@ -43,6 +43,24 @@ static void gradients_arrive_in_the_parameters_dtype(void **state) {
     }
 }
 
+static tp_tensor *segment(tp_tensors inputs, void *context) {
+    int *runs = context;
+    *runs = 10 * *runs + (tp_autocast_enabled(TP_CPU) ? 1 : 2);
+    return tp_sum(tp_linear(inputs.v[0], inputs.v[1]), .dtype = TP_FLOAT32);
+}
+
+static void a_checkpoint_runs_again_in_its_region(void **state) {
+    (void)state;
+    TP_SCOPE {
+        int runs = 0;
+        tp_tensor *x = matrix(2, 3), *w = matrix(1, 3), *loss = NULL;
+        TP_AUTOCAST(TP_BFLOAT16) loss = tp_checkpoint(segment, &runs, TP_LIST(x, w));
+        assert_true(tp_backward(loss));
+        assert_int_equal(runs, 11);
+        ASSERT_VALUES(tp_flatten(tp_grad(w)), 2, 2, 2);
+    }
+}
+
 /* Under PyTorch, writing into a tensor takes the dtypes as they are. */
 static void what_writes_into_a_tensor_is_not_cast(void **state) {
     (void)state;
@@ -214,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(operators_choose_their_precision),
         CASE(gradients_arrive_in_the_parameters_dtype),
+        CASE(a_checkpoint_runs_again_in_its_region),
         CASE(what_writes_into_a_tensor_is_not_cast),
         CASE(a_weight_is_cast_once_a_region),
         CASE(regions_belong_to_their_thread),

@@ -1,9 +1,10 @@
 /* Activation checkpointing: a node that keeps a segment's inputs and runs the segment again when its gradient comes.
  *
- * The second run is on stand-ins for the inputs, in grad mode, with the random generator where it was the first time. A backward of its
+ * The second run is on stand-ins for the inputs, in grad mode, with the random generator and the autocast region as they were the first time. A backward of its
  * own then walks the segment: parameters the segment reached by other ways take their gradients in it, and it stops at the
  * stand-ins, whose gradients are the node's. When the backward is itself recorded, a stand-in's history leads on to the real input, so
  * that derivatives of higher order come out right. */
+#include <taper/amp.h>
 #include <taper/autograd.h>
 #include <taper/random.h>
 #include "autograd/tape.h"
@@ -12,6 +13,8 @@ typedef struct segment {
     tp_segment_fn fn;
     void *context;
     tp_tensor *random_state; /* before the first run */
+    tp_dtype lower;    /* of the autocast region that the segment ran in */
+    bool autocast;
 } segment;
 
 static tp_tensor *run_segment(tp_segment_fn fn, void *context, tp_tensors inputs) {
@@ -59,7 +62,9 @@ static tp_tensor *run_again(const segment *s, tp_tensors inputs) {
         if (!now || !tp_generator_set_state(generator, s->random_state)) return NULL;
         bool off = tpi_grad_off;
         tpi_grad_off = false;
+        tp_autocast_mode region = tp_autocast_enter(TP_CPU, s->lower, s->autocast);
         tp_tensor *out = run_segment(s->fn, s->context, inputs);
+        tp_autocast_leave(&region);
         tpi_grad_off = off;
         if (tp_generator_set_state(generator, now)) return out;
         tpi_release(out);
@@ -118,7 +123,7 @@ static tpi_node *record(tp_segment_fn fn, void *context, tp_tensors inputs) {
         ok = !node->failed && tpi_node_save(node, (int)i, inputs.v[i]);
     }
     segment *s = node->attrs;
-    *s = (segment){fn, context, NULL};
+    *s = (segment){.fn = fn, .context = context, .lower = tp_autocast_dtype(TP_CPU), .autocast = tp_autocast_enabled(TP_CPU)};
     TP_SCOPE s->random_state = tpi_retain(tp_generator_get_state(tp_default_generator()));
     node->live = true;
     if (ok && s->random_state) return node;

@@ -158,6 +158,27 @@ def test_custom_functions_in_a_region():
     assert x.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpoints_run_again_in_their_region(reentrant):
+    from taper.utils.checkpoint import checkpoint
+    seen = []
+
+    def segment(x):
+        seen.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None)
+        return F.relu(x @ w).sum()
+
+    w, x = torch.randn(3, 4, requires_grad=True), torch.randn(2, 3, requires_grad=True)
+    with torch.autocast("cpu", torch.float16):
+        loss = checkpoint(segment, x, use_reentrant=reentrant)
+    loss.backward()
+    assert seen == [torch.float16, torch.float16]
+    assert w.grad.dtype == torch.float32
+    loss = checkpoint(segment, x, use_reentrant=reentrant)
+    with torch.autocast("cpu"):
+        loss.backward()
+    assert seen[2:] == [None, None]
+
+
 class Steps:
     """As much of an optimiser as a scaler needs."""
 

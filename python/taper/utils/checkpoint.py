@@ -66,13 +66,28 @@ def _state_now(preserve):
     return get_rng_state()
 
 
+def _region_now():
+    """The autocast region, for the second run; None where there is none."""
+    if not _C.is_autocast_enabled("cpu"):
+        return None
+    return _C.get_autocast_dtype("cpu"), _C.is_autocast_cache_enabled()
+
+
+def _region(then):
+    """The autocast region as it was, for a block."""
+    if then is None and not _C.is_autocast_enabled("cpu"):
+        return nullcontext()
+    from taper.amp import autocast
+    return autocast("cpu", enabled=False) if then is None else autocast("cpu", then[0], cache_enabled=then[1])
+
+
 class CheckpointFunction(Function):
     """The reentrant form: forward without a tape; backward runs it again and walks the tape that makes."""
 
     @staticmethod
     def forward(ctx, run_function, preserve_rng_state, *args):
         check_backward_validity(args)
-        ctx.run_function, ctx.state = run_function, _state_now(preserve_rng_state)
+        ctx.run_function, ctx.state, ctx.region = run_function, _state_now(preserve_rng_state), _region_now()
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.others = tuple(None if isinstance(x, Tensor) else x for x in args)
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -85,7 +100,7 @@ class CheckpointFunction(Function):
         for i, t in zip(ctx.places, ctx.saved_tensors):
             args[i] = t
         args = detach_variable(tuple(args))
-        with enable_grad(), _random_state(ctx.state):
+        with enable_grad(), _random_state(ctx.state), _region(ctx.region):
             outputs = ctx.run_function(*args)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(o, g) for o, g in zip(outputs, grads) if isinstance(o, Tensor) and o.requires_grad]
@@ -104,6 +119,7 @@ class _Segment:
 
     def __init__(self, run, state, recompute_context, determinism_check):
         self.run, self.state, self.recompute_context, self.check = run, state, recompute_context, determinism_check
+        self.region = _region_now()
         self.facts, self.values = [], None  # shape, dtype and device of each; the values, while there are any
 
     def pack(self, t):
@@ -126,7 +142,7 @@ class _Segment:
             return t
         from taper.autograd.graph import saved_tensors_hooks
         try:
-            with enable_grad(), _random_state(self.state), self.recompute_context, saved_tensors_hooks(keep, lambda t: t):
+            with enable_grad(), _random_state(self.state), _region(self.region), self.recompute_context, saved_tensors_hooks(keep, lambda t: t):
                 self.run()
         except _StopRecomputing:
             pass
