@@ -57,6 +57,14 @@ TP_API tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules); /* 
 #define tp_nn_sequential(...) tp_nn_sequential_of((int64_t)(sizeof((tp_module *[]){__VA_ARGS__}) / sizeof(tp_module *)), (tp_module *[]){__VA_ARGS__})
 #endif
 
+/* `count` copies of a layer in a row under "layers.0", ..., and a norm (may be NULL) at the end: PyTorch's TransformerEncoder and TransformerDecoder.
+ * Both modules are taken over. Inputs: (src, mask, src_key_padding_mask), and (tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask,
+ * memory_key_padding_mask). */
+TP_API tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module *norm);
+TP_API tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_module *norm);
+/* A copy with parameters, buffers and children of its own. A context of the caller's is not copied. */
+TP_API tp_module *tp_module_clone(const tp_module *m);
+
 /* ---- Looking --------------------------------------------------------------------------------------------------------------
  * Paths are dotted, as in state_dict: "features.0.weight". What comes back is borrowed; NULL and an error if it is not there. */
 TP_API const char *tp_module_name(const tp_module *m); /* "Linear" */

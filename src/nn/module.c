@@ -245,6 +245,33 @@ tp_tensor *tp_module_tensor(tp_module *m, const char *path) {
 }
 tp_value tp_module_attribute(tp_module *m, const char *name) { return tpi_module_get(m, name); }
 
+/* ---- copies ---- */
+static tp_tensor *clone_leaf(tp_tensor *t) {
+    tp_tensor *copy = NULL;
+    TP_NO_GRAD copy = tpo_clone(t, TP_PRESERVE);
+    if (copy && tp_requires_grad(t) && !tp_set_requires_grad(copy, true)) tp_release(copy), copy = NULL;
+    return copy;
+}
+
+tp_module *tp_module_clone(const tp_module *m) {
+    tp_module *c = m ? tpi_module_of(NULL) : NULL;
+    if (!c) return NULL;
+    c->layer = m->layer, c->training = m->training, c->compressed = m->compressed, c->forward = m->forward, c->forward_one = m->forward_one;
+    memcpy(c->source_kind, m->source_kind, sizeof c->source_kind);
+    memcpy(c->source_at, m->source_at, sizeof c->source_at);
+    bool fine = (c->name = tpi_strdup(m->name)) != NULL;
+    for (int64_t i = 0; fine && i < m->nattributes; i++) fine = tpi_module_set(c, m->attributes[i].name, m->attributes[i].value);
+    for (int64_t i = 0; fine && i < m->nslots; i++) {
+        tp_tensor *copy = m->slots[i].tensor ? clone_leaf(m->slots[i].tensor) : NULL;
+        fine = (copy || !m->slots[i].tensor) && tpi_module_hold(c, m->slots[i].name, m->slots[i].kind, copy);
+        tp_release(copy);
+    }
+    for (int64_t i = 0; fine && i < m->nchildren; i++) fine = tp_module_add(c, m->children[i].name, tp_module_clone(m->children[i].module));
+    if (fine) return c;
+    tp_module_release(c);
+    return NULL;
+}
+
 /* ---- the whole tree ---- */
 void tp_module_train(tp_module *m, bool on) {
     m->training = on;

@@ -91,7 +91,8 @@ def test_c_and_python_agree(from_c, layer, number, text, evaluate, in_c, make, i
 
 
 def written(default):
-    """A default as the table writes it."""
+    """A default as the table writes it; a function by its name."""
+    default = getattr(default, "__name__", default)
     return "None" if default is None else str(default).lower() if isinstance(default, bool) else f'"{default}"' if isinstance(default, str) else str(default)
 
 

@@ -14,6 +14,7 @@ typedef struct names {
 } names;
 
 static char *py(const names *n, const expr *e);
+static char *py_operand(const names *n, const expr *e);
 
 static char *py_name(const names *n, const char *name) {
     static const char *const words[][2] = {{"true", "True"}, {"false", "False"}, {"None", "None"}, {"none", "None"}, {"inf", "float(\"inf\")"}};
@@ -45,7 +46,7 @@ static char *py_call(const names *n, const expr *e) {
     }
     if (!strcmp(f, "all_are")) return format("all(x == %s for x in %s)", py(n, e->arg[1]), py(n, e->arg[0]));
     if (!strcmp(f, "all_of")) return format("all(x > 0 for x in %s)", py(n, e->arg[0]));
-    if (!strcmp(f, "idiv")) return format("%s // %s", py(n, e->arg[0]), py(n, e->arg[1]));
+    if (!strcmp(f, "idiv")) return format("%s // %s", py_operand(n, e->arg[0]), py_operand(n, e->arg[1]));
     if (!strcmp(f, "product")) return format("math.prod(%s)", py(n, e->arg[0]));
     if (!strcmp(f, "at")) return format("%s[%s]", py(n, e->arg[0]), py(n, e->arg[1]));
     if (!strcmp(f, "len") || !strcmp(f, "any")) return format("%s(%s)", f, py(n, e->arg[0]));

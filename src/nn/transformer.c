@@ -1,0 +1,196 @@
+/* Transformers from their parts. Everything that a call makes on the way belongs to its scope. */
+#include "nn/layer.h"
+#include "autograd/glue.h"
+#include "tpi_layers.h"
+#include <stdio.h>
+#include <taper/ops.h>
+
+typedef struct sizes {
+    int64_t d_model, nhead, dim_feedforward;
+    double dropout, eps;
+    const char *activation;
+    bool batch_first, norm_first, bias;
+    tp_device device;
+    tp_dtype dtype;
+} sizes;
+
+static bool build_layer(tp_module *m, const sizes *s, bool decoder) {
+    if (!tpi_same_text(s->activation, "relu") && !tpi_same_text(s->activation, "gelu"))
+        return tpi_refuse(TP_ERR_RUNTIME, "activation should be relu/gelu, not %s", s->activation ? s->activation : "NULL");
+    if (!tpi_module_set(m, "activation", tp_value_string(s->activation)) || !tpi_module_set(m, "norm_first", tp_value_bool(s->norm_first))) return false;
+    for (int i = 0; i <= decoder; i++)
+        if (!tp_module_add(m, i ? "multihead_attn" : "self_attn", tp_nn_multihead_attention(s->d_model, s->nhead, .dropout = s->dropout, .bias = s->bias, .batch_first = s->batch_first,
+                .device = s->device, .dtype = s->dtype))) return false;
+    if (!tp_module_add(m, "linear1", tp_nn_linear(s->d_model, s->dim_feedforward, .bias = s->bias, .device = s->device, .dtype = s->dtype))) return false;
+    if (!tp_module_add(m, "dropout", tp_nn_dropout(.p = s->dropout))) return false;
+    if (!tp_module_add(m, "linear2", tp_nn_linear(s->dim_feedforward, s->d_model, .bias = s->bias, .device = s->device, .dtype = s->dtype))) return false;
+    static const char *const norms[] = {"norm1", "norm2", "norm3"}, *const dropouts[] = {"dropout1", "dropout2", "dropout3"};
+    for (int i = 0; i < 2 + decoder; i++)
+        if (!tp_module_add(m, norms[i], tp_nn_layer_norm(TP_INTS(s->d_model), .eps = s->eps, .bias = s->bias, .device = s->device, .dtype = s->dtype))) return false;
+    for (int i = 0; i < 2 + decoder; i++)
+        if (!tp_module_add(m, dropouts[i], tp_nn_dropout(.p = s->dropout))) return false;
+    return true;
+}
+
+bool tpi_build_encoder_layer(tp_module *m, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout, const char *activation, double eps, bool batch_first, bool norm_first,
+    bool bias, tp_device device, tp_dtype dtype) {
+    return build_layer(m, &(sizes){d_model, nhead, dim_feedforward, dropout, eps, activation, batch_first, norm_first, bias, device, dtype}, false);
+}
+bool tpi_build_decoder_layer(tp_module *m, int64_t d_model, int64_t nhead, int64_t dim_feedforward, double dropout, const char *activation, double eps, bool batch_first, bool norm_first,
+    bool bias, tp_device device, tp_dtype dtype) {
+    return build_layer(m, &(sizes){d_model, nhead, dim_feedforward, dropout, eps, activation, batch_first, norm_first, bias, device, dtype}, true);
+}
+
+/* ---- layers ---- */
+static tp_tensor *part(tp_module *m, const char *name, tp_tensor *x) { return x ? tp_forward(tp_module_child(m, name), x) : NULL; }
+
+static tp_tensor *attention(tp_module *m, const char *which, const char *dropout, tp_tensor *x, tp_tensor *memory, tp_value mask, tp_value padding) {
+    if (!x) return NULL;
+    tp_value args[] = {tp_value_tensor(x), tp_value_tensor(memory ? memory : x), tp_value_tensor(memory ? memory : x), padding, tp_value_bool(false), mask};
+    return part(m, dropout, tp_forward_one(tp_module_child(m, which), 6, args));
+}
+
+static tp_tensor *feed_forward(tp_module *m, const char *dropout, tp_tensor *x) {
+    tp_tensor *inner = part(m, "linear1", x);
+    inner = !strcmp(tpi_get_string(m, "activation"), "gelu") ? tp_gelu(inner) : tp_relu(inner);
+    return part(m, dropout, part(m, "linear2", part(m, "dropout", inner)));
+}
+
+/* Inputs by position; what is left out is none. The first `tensors` must be tensors. */
+static bool spread(int64_t nargs, const tp_value *args, int64_t nresults, int tensors, int n, tp_value *all) {
+    if (nargs < tensors || nargs > n || nresults != 1) return tpi_refuse(TP_ERR_TYPE, "forward takes %d to %d inputs and gives one result", tensors, n);
+    for (int i = 0; i < n; i++) all[i] = i < nargs ? args[i] : tp_value_none();
+    for (int i = 0; i < tensors; i++)
+        if (all[i].kind != TP_K_TENSOR || !all[i].as.tensor) return tpi_refuse(TP_ERR_TYPE, "input %d: expected a tensor", i);
+    return true;
+}
+static bool give(tp_tensor *out, tp_value *results) {
+    if (!out || !tp_ok()) return false;
+    results[0] = tp_value_tensor(tp_retain(out));
+    return true;
+}
+
+bool tpi_forward_encoder_layer(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    tp_value in[3]; /* src, src_mask, src_key_padding_mask */
+    if (!spread(nargs, args, nresults, 1, 3, in)) return false;
+    bool fine = false;
+    TP_SCOPE {
+        tp_tensor *x = in[0].as.tensor;
+        if (tpi_get_bool(m, "norm_first")) {
+            x = tp_add(x, attention(m, "self_attn", "dropout1", part(m, "norm1", x), NULL, in[1], in[2]));
+            x = tp_add(x, feed_forward(m, "dropout2", part(m, "norm2", x)));
+        } else {
+            x = part(m, "norm1", tp_add(x, attention(m, "self_attn", "dropout1", x, NULL, in[1], in[2])));
+            x = part(m, "norm2", tp_add(x, feed_forward(m, "dropout2", x)));
+        }
+        fine = give(x, results);
+    }
+    return fine;
+}
+
+bool tpi_forward_decoder_layer(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    tp_value in[6]; /* tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask */
+    if (!spread(nargs, args, nresults, 2, 6, in)) return false;
+    bool fine = false;
+    TP_SCOPE {
+        tp_tensor *x = in[0].as.tensor, *memory = in[1].as.tensor;
+        if (tpi_get_bool(m, "norm_first")) {
+            x = tp_add(x, attention(m, "self_attn", "dropout1", part(m, "norm1", x), NULL, in[2], in[4]));
+            x = tp_add(x, attention(m, "multihead_attn", "dropout2", part(m, "norm2", x), memory, in[3], in[5]));
+            x = tp_add(x, feed_forward(m, "dropout3", part(m, "norm3", x)));
+        } else {
+            x = part(m, "norm1", tp_add(x, attention(m, "self_attn", "dropout1", x, NULL, in[2], in[4])));
+            x = part(m, "norm2", tp_add(x, attention(m, "multihead_attn", "dropout2", x, memory, in[3], in[5])));
+            x = part(m, "norm3", tp_add(x, feed_forward(m, "dropout3", x)));
+        }
+        fine = give(x, results);
+    }
+    return fine;
+}
+
+/* ---- rows of layers ---- */
+static bool forward_row(tp_module *m, const tp_value *all, int n, tp_value *results) {
+    tp_module *layers = tp_module_child(m, "layers");
+    bool fine = false;
+    TP_SCOPE {
+        tp_value in[6];
+        memcpy(in, all, sizeof *in * (size_t)n);
+        tp_tensor *x = in[0].as.tensor;
+        for (int64_t i = 0; x && i < layers->nchildren; i++) in[0] = tp_value_tensor(x), x = tp_forward_one(layers->children[i].module, n, in);
+        if (m->nchildren > 1) x = part(m, "norm", x);
+        fine = give(x, results);
+    }
+    return fine;
+}
+static bool forward_encoder(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    tp_value in[3];
+    return spread(nargs, args, nresults, 1, 3, in) && forward_row(m, in, 3, results);
+}
+static bool forward_decoder(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    tp_value in[6];
+    return spread(nargs, args, nresults, 2, 6, in) && forward_row(m, in, 6, results);
+}
+static bool refuse_call(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    (void)nargs, (void)args, (void)nresults, (void)results;
+    return tpi_refuse(TP_ERR_RUNTIME, "Module [%s] is missing the required \"forward\" function", m->name);
+}
+static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder}, decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder},
+                       list_kind = {.name = "ModuleList", .call = refuse_call};
+
+static tp_module *row(const tpi_layer *kind, tp_module *layer, int64_t count, tp_module *norm) {
+    tp_module *m = layer ? tpi_module_of(kind) : NULL, *list = m ? tpi_module_of(&list_kind) : NULL;
+    bool fine = list != NULL;
+    if (list) list->compressed = true;
+    for (int64_t i = 0; fine && i < count; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "%lld", (long long)i);
+        fine = tp_module_add(list, name, tp_module_clone(layer));
+    }
+    if (fine) fine = tp_module_add(m, "layers", list);
+    else tp_module_release(list);
+    if (fine && norm) fine = tp_module_add(m, "norm", norm);
+    else tp_module_release(norm);
+    tp_module_release(layer);
+    if (!fine) tp_module_release(m), m = NULL;
+    return m;
+}
+tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module *norm) { return row(&encoder_kind, layer, count, norm); }
+tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_module *norm) { return row(&decoder_kind, layer, count, norm); }
+
+/* ---- both ---- */
+static bool reset_transformer(tp_module *m) {
+    tp_state all = tp_module_parameters(m);
+    bool fine = all.n >= 0;
+    for (int64_t i = 0; fine && i < all.n; i++) fine = tp_ndim(all.tensors[i]) < 2 || tp_init_xavier_uniform(all.tensors[i], 1);
+    tp_state_free(all);
+    return fine;
+}
+
+bool tpi_build_transformer(tp_module *m, int64_t d_model, int64_t nhead, int64_t num_encoder_layers, int64_t num_decoder_layers, int64_t dim_feedforward, double dropout,
+    const char *activation, double eps, bool batch_first, bool norm_first, bool bias, tp_device device, tp_dtype dtype) {
+    if (!tpi_module_set(m, "d_model", tp_value_int(d_model)) || !tpi_module_set(m, "nhead", tp_value_int(nhead)) || !tpi_module_set(m, "batch_first", tp_value_bool(batch_first))) return false;
+    tp_module *layer = tp_nn_transformer_encoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout, .activation = activation, .layer_norm_eps = eps,
+        .batch_first = batch_first, .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
+    tp_module *norm = layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
+    if (!tp_module_add(m, "encoder", tp_nn_transformer_encoder(layer, num_encoder_layers, norm))) return false;
+    layer = tp_nn_transformer_decoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout, .activation = activation, .layer_norm_eps = eps,
+        .batch_first = batch_first, .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
+    norm = layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
+    return tp_module_add(m, "decoder", tp_nn_transformer_decoder(layer, num_decoder_layers, norm)) && reset_transformer(m);
+}
+
+bool tpi_forward_transformer(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    tp_value in[8]; /* src, tgt, src_mask, tgt_mask, memory_mask, src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask */
+    if (!spread(nargs, args, nresults, 2, 8, in)) return false;
+    tp_tensor *src = in[0].as.tensor, *tgt = in[1].as.tensor;
+    int64_t batch = tpi_get_bool(m, "batch_first") ? 0 : 1, d_model = tpi_get_int(m, "d_model");
+    if (src->ndim == 3 && tgt->ndim == 3 && tp_size(src, batch) != tp_size(tgt, batch)) return tpi_refuse(TP_ERR_RUNTIME, "the batch number of src and tgt must be equal");
+    if (src->ndim < 2 || tgt->ndim < 2 || tp_size(src, -1) != d_model || tp_size(tgt, -1) != d_model)
+        return tpi_refuse(TP_ERR_RUNTIME, "the feature number of src and tgt must be equal to d_model");
+    bool fine = false;
+    TP_SCOPE {
+        tp_tensor *memory = tp_forward_one(tp_module_child(m, "encoder"), 3, (const tp_value[]){in[0], in[2], in[5]});
+        if (memory) fine = give(tp_forward_one(tp_module_child(m, "decoder"), 6, (const tp_value[]){in[1], tp_value_tensor(memory), in[3], in[4], in[6], in[7]}), results);
+    }
+    return fine;
+}
