@@ -1,19 +1,34 @@
-"""What PyTorch answered, recorded (tests/parity): an operator that was right stays right. tests/parity/report.py lists the rest in docs/parity.md."""
+"""What PyTorch answered, recorded (tests/parity): what was right stays right. tests/parity/report.py lists the rest in docs/parity.md."""
 import pathlib
 import subprocess
 import sys
 
+import pytest
+
 PARITY = pathlib.Path(__file__).resolve().parent.parent / "parity"
+KINDS = [kind for kind in ("module", "optim", "schedule") if (PARITY / f"right_{kind}.txt").exists()]
+
+
+def check(program, *args):
+    return subprocess.run([sys.executable, PARITY / program, "--module", "taper", "--quiet", *args], capture_output=True, text=True)
 
 
 def test_operators_that_were_right_still_are():
-    run = subprocess.run([sys.executable, PARITY / "check.py", "--module", "taper", "--quiet", "--require", PARITY / "right.txt"], capture_output=True, text=True)
+    run = check("check.py", "--require", PARITY / "right.txt")
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
     assert "operators with every case right" in run.stdout
 
 
-def test_the_check_can_fail(tmp_path):
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_optimisers_and_schedules_that_were_right_still_are(kind):
+    run = check("check_nn.py", "--kind", kind, "--require", PARITY / f"right_{kind}.txt")
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert "names with every case right" in run.stdout
+
+
+@pytest.mark.parametrize("program,name", [("check.py", "abs"), ("check_nn.py", "ReLU")])
+def test_the_check_can_fail(tmp_path, program, name):
     wanted = tmp_path / "wanted.txt"
-    wanted.write_text("no_such_operator\n")
-    run = subprocess.run([sys.executable, PARITY / "check.py", "--module", "taper", "--quiet", "--op", "abs", "--require", wanted], capture_output=True, text=True)
-    assert run.returncode == 1 and "no_such_operator" in run.stdout
+    wanted.write_text("no_such_name\n")
+    run = check(program, "--op", name, "--require", wanted)
+    assert run.returncode == 1 and "no_such_name" in run.stdout
