@@ -54,6 +54,60 @@ class StreamContext:
         return False
 
 
+# ---- What asks for no device, and is answered without one ----
+def is_available():
+    """Can tensors live on such a device here?"""
+    return False
+
+
+def is_initialized():
+    return False
+
+
+def is_bf16_supported(including_emulation=True):
+    return False
+
+
+def device_count():
+    return 0
+
+
+def get_arch_list():
+    return []
+
+
+def empty_cache():
+    """Gives kept memory back; there is none here."""
+
+
+def manual_seed(seed):
+    """Seeds the current device, if there is one."""
+
+
+def manual_seed_all(seed):
+    """Seeds all devices there are."""
+
+
+def get_rng_state_all():
+    return []
+
+
+def set_rng_state_all(new_states):
+    """One state per device: there are none."""
+
+
+def memory_allocated(device=None):
+    return 0
+
+
+def memory_stats(device=None):
+    return {}
+
+
+def reset_peak_memory_stats(device=None):
+    """Nothing to forget without a device."""
+
+
 def room(name, names):
     """For a room's __getattr__: its modules, loaded when they are asked for."""
     def __getattr__(attribute):

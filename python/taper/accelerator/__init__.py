@@ -1,4 +1,5 @@
 """torch.accelerator: whichever accelerator there is. Here there is none."""
+from taper._absent import device_count, empty_cache, is_available, memory_allocated, memory_stats, reset_peak_memory_stats
 
 __all__ = ["current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count", "device_index", "empty_cache", "get_memory_info",
            "is_available", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "reset_peak_memory_stats",
@@ -8,14 +9,6 @@ __all__ = ["current_accelerator", "current_device_idx", "current_device_index", 
 def current_accelerator(check_available=False):
     """The accelerator's device, or None."""
     return None
-
-
-def is_available():
-    return False
-
-
-def device_count():
-    return 0
 
 
 def _missing(*args, **kwargs):
@@ -39,23 +32,7 @@ class device_index:
         return False
 
 
-def empty_cache():
-    """Gives kept memory back; there is none here."""
-
-
-def memory_allocated(device_index=None, /):
-    return 0
-
-
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-
-
-def memory_stats(device_index=None, /):
-    return {}
-
-
-def reset_peak_memory_stats(device_index=None, /):
-    """Nothing to forget without a device."""
 
 
 reset_accumulated_memory_stats = reset_peak_memory_stats

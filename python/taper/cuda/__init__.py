@@ -1,5 +1,7 @@
 """torch.cuda: NVIDIA's GPUs. This build has none: is_available() says so, what asks for a GPU raises PyTorch's error."""
-from taper._absent import StreamContext, guard_class, no_index, refusals, refusing_class, room
+from taper._absent import (StreamContext, device_count, empty_cache, get_arch_list, get_rng_state_all, guard_class, is_available, is_bf16_supported,  # noqa: F401
+                           is_initialized, manual_seed, manual_seed_all, memory_allocated, memory_stats, no_index, refusals, refusing_class, reset_peak_memory_stats,
+                           room, set_rng_state_all)
 from taper._legacy import cuda_types as _types
 
 globals().update(_types)  # torch.cuda.FloatTensor and its like
@@ -45,29 +47,12 @@ def stream(stream):
     return StreamContext(stream)
 
 
-def is_available():
-    """Can tensors live on a GPU here?"""
-    return False
-
-
-def is_initialized():
-    return False
-
-
 def is_current_stream_capturing():
-    return False
-
-
-def is_bf16_supported(including_emulation=True):
     return False
 
 
 def is_tf32_supported():
     return False
-
-
-def device_count():
-    return 0
 
 
 def set_device(device):
@@ -76,43 +61,11 @@ def set_device(device):
         current_device()  # noqa: F821  (raises)
 
 
-def get_arch_list():
-    return []
-
-
 def get_gencode_flags():
     return ""
 
 
-def empty_cache():
-    """Gives kept memory back; there is none here."""
-
-
-def manual_seed(seed):
-    """Seeds the current GPU, if there is one."""
-
-
-def manual_seed_all(seed):
-    """Seeds all GPUs there are."""
-
-
-def get_rng_state_all():
-    return []
-
-
-def set_rng_state_all(new_states):
-    """One state per GPU: there are none."""
-
-
-def memory_allocated(device=None):
-    return 0
-
-
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_cached = max_memory_cached = memory_allocated
-
-
-def memory_stats(device=None):
-    return {}
 
 
 memory_stats_as_nested_dict = host_memory_stats = memory_stats
@@ -120,10 +73,6 @@ memory_stats_as_nested_dict = host_memory_stats = memory_stats
 
 def memory_snapshot(mempool_id=None):
     return []
-
-
-def reset_peak_memory_stats(device=None):
-    """Nothing to forget without a GPU."""
 
 
 reset_max_memory_allocated = reset_max_memory_cached = reset_accumulated_memory_stats = reset_peak_memory_stats

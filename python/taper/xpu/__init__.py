@@ -1,5 +1,7 @@
 """torch.xpu: Intel's GPUs. This build has none: is_available() says so, what asks for a GPU raises PyTorch's error."""
-from taper._absent import StreamContext, guard_class, no_index, refusals, refusing_class
+from taper._absent import (StreamContext, device_count, empty_cache, get_arch_list, get_rng_state_all, guard_class, is_available, is_bf16_supported,  # noqa: F401
+                           is_initialized, manual_seed, manual_seed_all, memory_allocated, memory_stats, no_index, refusals, refusing_class, reset_peak_memory_stats,
+                           set_rng_state_all)
 
 globals().update(refusals("xpu", "XPU", """
     init current_device get_device_name get_device_properties get_device_capability synchronize current_stream set_stream can_device_access_peer mem_get_info
@@ -22,63 +24,10 @@ def stream(stream):
     return StreamContext(stream)
 
 
-def is_available():
-    """Can tensors live on an Intel GPU here?"""
-    return False
-
-
-def is_initialized():
-    return False
-
-
-def is_bf16_supported(including_emulation=True):
-    return False
-
-
-def device_count():
-    return 0
-
-
 def set_device(device):
     """Makes a GPU the current one; an index below zero does nothing."""
     if not no_index(device):
         current_device()  # noqa: F821  (raises)
 
 
-def get_arch_list():
-    return []
-
-
-def empty_cache():
-    """Gives kept memory back; there is none here."""
-
-
-def manual_seed(seed):
-    """Seeds the current GPU, if there is one."""
-
-
-def manual_seed_all(seed):
-    """Seeds all GPUs there are."""
-
-
-def get_rng_state_all():
-    return []
-
-
-def set_rng_state_all(new_states):
-    """One state per GPU: there are none."""
-
-
-def memory_allocated(device=None):
-    return 0
-
-
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-
-
-def memory_stats(device=None):
-    return {}
-
-
-def reset_peak_memory_stats(device=None):
-    """Nothing to forget without a GPU."""
