@@ -192,7 +192,7 @@ static void forked_children_append(void **state) {
 
 static void what_waits_is_written_at_exit(void **state) {
     (void)state;
-    char *path = malloc(512);
+    char path[512];
     int fds[2];
     assert_int_equal(pipe(fds), 0);
     fflush(NULL);
@@ -206,10 +206,9 @@ static void what_waits_is_written_at_exit(void **state) {
         exit(0);
     }
     waitpid(child, &(int){0}, 0);
-    assert_true(read(fds[0], path, 512) > 0);
+    assert_true(read(fds[0], path, sizeof path) > 0);
     assert_int_equal(tally_file(path).scalars, 1);
     close(fds[0]), close(fds[1]);
-    free(path);
 }
 
 /* A disk that takes no more: an error that says so, a file that ends with a whole record, and nothing lost once there is room. */

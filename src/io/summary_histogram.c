@@ -81,11 +81,11 @@ static bool sum_up(values *x) {
 /* The bin of v, or -1: a bin holds its lower edge; the last one its upper edge too. */
 static int64_t bin_of(const histogram *h, double v) {
     if (!(v >= h->edges[0] && v <= h->edges[h->n])) return -1;
-    int64_t low = 0, high = h->n; /* edges[low] <= v, and v < edges[high] or high is the last */
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (v >= h->edges[middle]) low = middle;
-        else high = middle;
+    int64_t low = 0; /* edges[low] <= v; without branches, which nothing could predict */
+    for (int64_t left = h->n; left > 1;) {
+        int64_t half = left / 2;
+        low += half * (h->edges[low + half] <= v);
+        left -= half;
     }
     return low;
 }
