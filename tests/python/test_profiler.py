@@ -180,3 +180,16 @@ def test_in_place_and_overloads_have_pytorchs_names():
         x = torch.ones(2, 2)
         x.add_(1).max(dim=0)
     assert [event.name for event in prof.events()][:3] == ["aten::ones", "aten::add_", "aten::max"]
+
+
+def test_loaders_and_optimisers_are_ranges():
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([p], lr=0.1)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(4, 2)), batch_size=2)
+    with profile() as prof:
+        for (x,) in loader:
+            optimizer.zero_grad()
+            (p.sum() * x.sum()).backward()
+            optimizer.step()
+    assert {event.name for event in prof.events() if event.is_user_annotation} == {
+        "Optimizer.step#SGD.step", "Optimizer.zero_grad#SGD.zero_grad", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"}

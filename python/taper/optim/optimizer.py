@@ -8,6 +8,7 @@ from itertools import chain
 
 import taper
 from taper._C import Tensor
+from taper.autograd.profiler import record_function
 from taper.utils.hooks import RemovableHandle
 
 StateDict = dict
@@ -131,9 +132,13 @@ class Optimizer:
 
     @staticmethod
     def profile_hook_step(func):
-        """func, a step, with the hooks called around it."""
+        """func, a step, with the hooks called around it, as one range of profiles."""
         @functools.wraps(func)
         def step(*args, **kwargs):
+            with record_function(f"Optimizer.step#{type(args[0]).__name__}.step"):
+                return hooked(*args, **kwargs)
+
+        def hooked(*args, **kwargs):
             self = args[0]
             for hook in chain(_global_optimizer_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
                 result = hook(self, args, kwargs)
@@ -168,6 +173,10 @@ class Optimizer:
 
     def zero_grad(self, set_to_none=True):
         """Forgets all gradients, or sets them to zero."""
+        with record_function(self._zero_grad_profile_name):
+            self._forget_gradients(set_to_none)
+
+    def _forget_gradients(self, set_to_none):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:

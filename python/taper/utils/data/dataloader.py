@@ -4,6 +4,7 @@ from copy import deepcopy
 from types import GenericAlias
 
 from taper import _C
+from taper.autograd.profiler import record_function
 from taper.utils.data import _utils
 from taper.utils.data._resume import Order, Position, Sources, can_tell, dataset_state, tell_dataset, tell_iterator
 from taper.utils.data._utils.collate import default_collate, default_convert
@@ -243,6 +244,7 @@ class _BaseDataLoaderIter:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
                           stacklevel=4)
         self._base_seed = None
+        self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
         self._begin(loader)
 
     def _begin(self, loader):
@@ -263,7 +265,8 @@ class _BaseDataLoaderIter:
 
     def __next__(self):
         try:
-            data = self._next_data()
+            with record_function(self._profile_name):
+                data = self._next_data()
         except StopIteration:
             self._position.finished = True
             raise
