@@ -1,4 +1,4 @@
-"""Digits with a small network, logged for TensorBoard: taper run examples/tensorboard.py, then `tensorboard --logdir runs` or `taper watch`."""
+"""Digits with a small network, logged for TensorBoard: taper run examples/log_digits.py, then `tensorboard --logdir runs` or `taper watch`."""
 import argparse
 import gzip
 import os
