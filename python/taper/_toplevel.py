@@ -465,3 +465,31 @@ for _name in ("abs_ acos_ acosh_ addmv_ alpha_dropout_ arccos_ arccosh_ arcsin_ 
     if _name in _op:
         globals()[_name] = _op[_name]
 del _name
+
+
+_SEGMENTS = {"sum": ("sum", 0.0), "mean": ("sum", 0.0), "max": ("amax", -_math.inf), "amax": ("amax", -_math.inf), "min": ("amin", _math.inf), "amin": ("amin", _math.inf),
+             "prod": ("prod", 1.0)}
+
+
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    """Reduces runs of data along axis, each `lengths` long or from one of `offsets` to the next; the dims before axis have runs of their own."""
+    if reduce not in _SEGMENTS:
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
+    lengths = offsets.diff(dim=-1) if lengths is None else lengths
+    axis = axis % data.dim()
+    if not unsafe and (lengths < 0).any():
+        raise RuntimeError("lengths contains negative value!")
+    if not unsafe and (lengths.sum(-1) != data.shape[axis]).any():
+        raise RuntimeError("segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+    name, start = _SEGMENTS[reduce]
+    rest = tuple(data.shape[axis + 1:])
+    counts = lengths.flatten()
+    place = _op["repeat_interleave"](_op["arange"](counts.numel()), counts).view((-1,) + (1,) * len(rest)).expand((-1,) + rest)
+    result = data.new_full((counts.numel(),) + rest, start if initial is None else initial)
+    result = result.scatter_reduce(0, place, data.flatten(0, axis), name)
+    if reduce == "mean":
+        counts = counts.view((-1,) + (1,) * len(rest))
+        result = _op["where"](counts == 0, _math.nan if initial is None else float(initial), result / counts.clamp(min=1))
+    return result.view(tuple(lengths.shape) + rest)
