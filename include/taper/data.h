@@ -74,6 +74,11 @@ TP_API tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_option
 #ifndef __cplusplus
 #define tp_loader_new(dataset, ...) \
     tp_loader_new_with(dataset, &(tp_loader_options){.size = (int64_t)sizeof(tp_loader_options), __VA_ARGS__})
+#else
+static inline tp_loader *tp_loader_new(tp_dataset *dataset, tp_loader_options options = tp_loader_options()) {
+    options.size = (int64_t)sizeof options;
+    return tp_loader_new_with(dataset, &options);
+}
 #endif
 TP_API bool tp_loader_next(tp_loader *loader); /* the next batch; false at the end of an epoch (the next call begins another), and on failure */
 TP_API tp_tensor *tp_loader_field(const tp_loader *loader, int64_t field); /* of the batch: (n, ...); borrowed until the next one */

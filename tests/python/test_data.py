@@ -342,6 +342,25 @@ def test_samplers_and_datasets_that_tell():
     assert stream.read == 6  # nothing was read twice
 
 
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}])
+def test_a_batch_that_failed_does_not_come_again(options):
+    class Failing(Dataset):
+        def __len__(self):
+            return 6
+
+        def __getitem__(self, i):
+            return 1 // (i - 1) + i
+    loader = DataLoader(Failing(), **options)
+    batches = iter(loader)
+    next(batches)
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+    following = next(batches)
+    again = DataLoader(Failing(), **options)
+    again.load_state_dict(loader.state_dict())
+    assert lists([following, *again]) == [[3], [3], [4], [5]]
+
+
 def test_states_that_do_not_fit():
     loader = DataLoader(range(10), batch_size=2)
     for _ in itertools.islice(loader, 3):

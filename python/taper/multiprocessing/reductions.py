@@ -68,14 +68,18 @@ os.register_at_fork(after_in_child=_sent.__init__)  # what a parent has sent is 
 _files = set()  # names of this process's
 
 
+def _folders():
+    from tempfile import gettempdir
+    return [os.environ["TAPER_SHARED"]] if os.environ.get("TAPER_SHARED") else ["/dev/shm", gettempdir()]
+
+
 def _share_file(storage):
     """A storage's shared copy in a file; in TMPDIR when there is no room in /dev/shm."""
     if not _files:
         _remove_old_files()
         from multiprocessing import util
         util.Finalize(None, _remove_files, exitpriority=-200)
-    from tempfile import gettempdir
-    folders = [os.environ["TAPER_SHARED"]] if os.environ.get("TAPER_SHARED") else ["/dev/shm", gettempdir()]
+    folders = _folders()
     for folder in folders:
         path = os.path.join(folder, f"taper-{os.getpid()}-{os.urandom(6).hex()}")
         try:
@@ -97,17 +101,15 @@ def _remove_files():
 
 def _remove_old_files():
     """Removes what processes left that were killed."""
-    try:
-        left = [entry for entry in os.scandir("/dev/shm") if entry.name.startswith("taper-") and entry.stat().st_uid == os.getuid()]
-    except OSError:
-        return
-    for entry in left:
-        pid = entry.name.split("-")[1]
-        if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
-            try:
-                os.unlink(entry.path)
-            except OSError:
-                pass
+    for folder in _folders():
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            word, _, rest = name.partition("-")
+            pid = rest.partition("-")[0]
+            if word == "taper" and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+                try:
+                    os.unlink(os.path.join(folder, name))
+                except OSError:  # another user's
+                    pass
 
 
 os.register_at_fork(after_in_child=_files.clear)

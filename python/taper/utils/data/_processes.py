@@ -203,7 +203,6 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._turn = self._position.turn = (worker_id + 1) % len(self._handles)
             self._send_task(handle)
             if what == "error":
-                self._position.batches += 1
                 data.reraise()
             self._position.mark = mark
             self._position.workers[worker_id].update(state)

@@ -164,6 +164,8 @@ class DataLoader:
         state = {"format": _FORMAT, "named": [generator.get_state() for generator in named], "epoch": None,
                  "default": default.get_state() if self.generator is None else None}
         if self._position is not None and not self._position.finished:
+            if not self.in_order and self.num_workers > 1:
+                raise ValueError("state_dict(): within an epoch, a loader with in_order=False has no place to go back to")
             state["epoch"] = self._position.state()
         else:
             state["between"] = {name: deepcopy(part.state_dict()) for name, part in self._tellers()}
@@ -269,6 +271,9 @@ class _BaseDataLoaderIter:
                 data = self._next_data()
         except StopIteration:
             self._position.finished = True
+            raise
+        except Exception:
+            self._position.batches += 1  # it will not come again
             raise
         self._num_yielded += 1
         self._position.batches += 1
