@@ -16,6 +16,9 @@ TP_API tp_storage *tp_storage_share(tp_storage *storage, const char *path);
 /* What another process shared: `bytes` as there, the descriptor is taken over (not on failure) and kept open if `keep`, so that it can be
  * handed on. path, if not NULL, is remembered for the same purpose. */
 TP_API tp_storage *tp_storage_from_shared(int fd, int64_t bytes, bool keep, const char *path);
+/* The same, on loan: when this process lets go of the storage, the count beside the memory (below) goes down by one, and its owner may use the memory
+ * for something else. A process that is forked meanwhile counts once more. The descriptor is not kept. */
+TP_API tp_storage *tp_storage_borrow_shared(int fd, int64_t bytes);
 
 TP_API bool tp_storage_is_shared(const tp_storage *storage);
 TP_API int tp_storage_shared_fd(const tp_storage *storage);            /* borrowed; -1 if there is none */

@@ -225,6 +225,16 @@ static PyObject *storage_from_shared(PyObject *type, PyObject *args) {
     Py_XDECREF(path);
     return wrap_storage(s, (PyTypeObject *)type);
 }
+static PyObject *storage_borrow_shared(PyObject *type, PyObject *args) {
+    int fd;
+    long long bytes;
+    if (!PyArg_ParseTuple(args, "iL:_borrow_shared", &fd, &bytes)) return NULL;
+    return wrap_storage(tp_storage_borrow_shared(fd, bytes), (PyTypeObject *)type);
+}
+static PyObject *storage_references(PyObject *o, PyObject *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(tp_storage_references(storage_of(o)));
+}
 static PyObject *storage_is_shared(PyObject *o, PyObject *unused) {
     (void)unused;
     return PyBool_FromLong(tp_storage_is_shared(storage_of(o)));
@@ -261,6 +271,9 @@ static PyMethodDef storage_methods[] = {
     {"_share", storage_share, METH_VARARGS, "_share(path=None): itself if other processes can map it, else a copy that they can."},
     {"_from_shared", storage_from_shared, METH_VARARGS | METH_CLASS,
      "_from_shared(fd, bytes, keep, path=None): memory of another process's; takes the descriptor over."},
+    {"_borrow_shared", storage_borrow_shared, METH_VARARGS | METH_CLASS,
+     "_borrow_shared(fd, bytes): the same on loan; its owner may use it again when this process has let go of it."},
+    {"_references", storage_references, METH_NOARGS, "How many tensors and holders the memory has; this object is one."},
     {"_shared_fd", storage_shared_fd, METH_NOARGS, "The descriptor by which others can map it; -1 if there is none."},
     {"_shared_path", storage_shared_path, METH_NOARGS, "The file by which others can map it, or None."},
     {"_shared_count", storage_shared_count, METH_O, "_shared_count(add): changes and gives the number that lies beside shared memory."},

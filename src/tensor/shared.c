@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,11 +20,45 @@ typedef struct segment {
     int fd;                 /* -1: closed */
     char *path;             /* NULL: it has no name */
     pid_t owner;            /* the process that removes the name; 0: another one's */
+    struct segment *next, **link; /* among those that are borrowed; NULL link: it is not */
 } segment;
+
+/* Borrowed segments stand in a list, so that a process which is forked counts as a borrower of its own: its copy of the mapping looks
+ * at the same memory. */
+static segment *borrowed;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static int64_t add_to_count(segment *g, int64_t n) { return atomic_fetch_add((_Atomic int64_t *)(g->data + g->length - TPI_ALIGN), n) + n; }
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+    for (segment *g = borrowed; g; g = g->next) add_to_count(g, 1);
+}
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+
+static void borrow(segment *g) {
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    g->next = borrowed, g->link = &borrowed;
+    if (borrowed) borrowed->link = &g->next;
+    borrowed = g;
+    pthread_mutex_unlock(&lock);
+}
+
+static void give_back(segment *g) {
+    pthread_mutex_lock(&lock);
+    *g->link = g->next;
+    if (g->next) g->next->link = g->link;
+    add_to_count(g, -1);
+    pthread_mutex_unlock(&lock);
+}
 
 static size_t lines(int64_t bytes) { return ((size_t)bytes + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN; }
 
 static void segment_free(segment *g) {
+    if (g->link) give_back(g);
     if (g->data) munmap(g->data, g->length);
     if (g->fd >= 0) close(g->fd);
     if (g->path && g->owner == getpid()) unlink(g->path);
@@ -130,6 +165,12 @@ tp_storage *tp_storage_new_shared_file(const char *path, int64_t bytes) {
     return s;
 }
 
+tp_storage *tp_storage_borrow_shared(int fd, int64_t bytes) {
+    tp_storage *s = tp_storage_from_shared(fd, bytes, false, NULL);
+    if (s) borrow(segment_of(s));
+    return s;
+}
+
 tp_storage *tp_storage_from_shared(int fd, int64_t bytes, bool keep, const char *path) {
     if (!is_size(bytes)) return NULL;
     segment *g = segment_new(fd, lines(bytes) + TPI_ALIGN);
@@ -170,5 +211,5 @@ const char *tp_storage_shared_path(const tp_storage *s) {
 int64_t tp_storage_shared_count(tp_storage *s, int64_t add) {
     segment *g = segment_of(s);
     if (!g) return tpi_fail(TP_ERR_TYPE, "argument 'storage': expected shared memory"), -1;
-    return atomic_fetch_add((_Atomic int64_t *)(g->data + g->length - TPI_ALIGN), add) + add;
+    return add_to_count(g, add);
 }

@@ -448,3 +448,46 @@ def test_under_taper_run(tmp_path):
     """))
     done = subprocess.run([sys.executable, "-m", "taper", "run", tmp_path / "script.py"], capture_output=True, text=True, timeout=60)
     assert done.stdout == "[0, 40000, 80000, 120000]\n" * 2, done.stderr
+
+
+# ---- Shared memory is used again ----
+
+def test_memory_is_used_again_only_when_nobody_looks_at_it():
+    kept_there = []
+
+    def keep(batch):  # a worker that keeps every fourth of its own batches
+        made = torch.utils.data.default_collate(batch)
+        if made[0, 0, 0] % 4 == 0:
+            kept_there.append((made[0, 0, 0].item(), made))
+        for value, old in kept_there:
+            assert (old == value).all()
+        return made
+    loader = DataLoader(Of(60, lambda i: torch.full((100, 100), i)), num_workers=2, collate_fn=keep)
+    kept = {}
+    for i, batch in enumerate(loader):
+        assert (batch == i).all()
+        if i % 7 == 0:
+            kept[i] = batch  # the others are let go of
+        for j, old in kept.items():
+            assert (old == j).all()
+
+
+def test_a_forked_process_keeps_what_it_sees():
+    batches = iter(DataLoader(Of(40, lambda i: torch.full((100, 100), i)), num_workers=1))
+    batch = next(batches)
+    ready, go, seen = (mp_context.SimpleQueue() for mp_context in [multiprocessing.get_context("fork")] * 3)
+
+    def child():
+        ready.put(None)
+        go.get()
+        seen.put((batch == 0).all().item())
+    process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    ready.get()
+    del batch
+    for batch in batches:
+        pass
+    go.put(None)
+    assert seen.get()
+    process.join()
+    assert process.exitcode == 0

@@ -1,6 +1,7 @@
 """Messages between a loader and its workers, over a socket pair. Small messages travel whole, and all do when memory cannot be shared. The tensors and array buffers of large
 ones lie in shared memory, whose descriptors travel with the message: they belong to the kernel on the way, so nothing is left behind
-when a process is killed, and they are closed on arrival, so that kept batches cost no descriptors."""
+when a process is killed, and they are closed on arrival, so that kept batches cost no descriptors. A worker uses
+shared memory again once the loader's process has let go of it: fresh pages cost more than filling them."""
 import io
 import os
 import pickle
@@ -11,6 +12,7 @@ import threading
 from taper import _C
 from taper._C import Tensor, UntypedStorage
 from taper.utils.data._utils.collate import INLINE_BYTES
+from taper.utils.data._utils.worker import pool
 
 _MOST_DESCRIPTORS = 64  # per message; further shared tensors are copied into one segment
 _HEADER = struct.Struct("<QQI")  # bytes of the pickles, bytes of data that follow them, descriptors
@@ -34,12 +36,11 @@ def _tensor(region, offset, dtype, shape, strides, requires_grad):
     return made.requires_grad_() if requires_grad else made
 
 
-class _Packer(pickle.Pickler):
-    """Pickles a message without its data. Region 0 holds what is packed together; each further one is a shared storage of its own."""
+class _Parcel:
+    """A message's data. Region 0 holds what is packed together; each further one is a shared storage of its own."""
 
-    def __init__(self, file):
-        super().__init__(file, 5, buffer_callback=self._put_aside)
-        self.packed, self.size = [], 0    # (offset, tensor or buffer), and the bytes they take
+    def __init__(self):
+        self.packed, self.size = [], 0        # (offset, tensor or buffer), and the bytes they take
         self.buffers, self.storages = [], []  # (offset, bytes) of each buffer; region 1, 2, ...
 
     def _place(self, what, n):
@@ -47,7 +48,7 @@ class _Packer(pickle.Pickler):
         self.packed.append((at, what))
         return at
 
-    def _put_aside(self, buffer):
+    def put_buffer(self, buffer):
         """Of an array's buffer: does it stay in the pickle?"""
         try:
             view = buffer.raw()
@@ -56,10 +57,9 @@ class _Packer(pickle.Pickler):
         self.buffers.append((self._place(view, view.nbytes), view.nbytes))
         return False
 
-    def reducer_override(self, obj):
-        if type(obj) is not Tensor or obj.numel() == 0 or obj.device.type != "cpu" or not obj.is_leaf:
-            return NotImplemented
-        data, needs_grad = obj.detach(), obj.requires_grad
+    def put_tensor(self, tensor):
+        """What _tensor() makes it of."""
+        data = tensor.detach()
         storage, n = data.untyped_storage(), data.numel() * data.itemsize
         if storage._shared_fd() >= 0 and 2 * n > len(storage) and len(self.storages) < _MOST_DESCRIPTORS:
             self.storages.append(storage)
@@ -68,7 +68,7 @@ class _Packer(pickle.Pickler):
             if not _is_dense(data):
                 data = data.contiguous()
             place = 0, self._place(data, n)
-        return _tensor, (*place, obj.dtype, tuple(obj.shape), data.stride(), needs_grad)
+        return *place, data.dtype, tuple(data.shape), data.stride(), tensor.requires_grad
 
     def packed_into(self, storage):
         for at, what in self.packed:
@@ -79,14 +79,22 @@ class _Packer(pickle.Pickler):
         return storage
 
 
+class _Packer(pickle.Pickler):
+    """Pickles a message without its data, which goes into the parcel."""
+
+    def __init__(self, file, parcel):
+        super().__init__(file, 5, buffer_callback=parcel.put_buffer)  # not a method of self: a pickler keeps all that it has pickled
+        self.parcel = parcel
+
+    def reducer_override(self, obj):
+        if type(obj) is not Tensor or obj.numel() == 0 or obj.device.type != "cpu" or not obj.is_leaf:
+            return NotImplemented
+        return _tensor, self.parcel.put_tensor(obj)
+
+
 def _memory(n):
     """Where a message's data is packed: shared memory if it is large and there is any left."""
-    if n > INLINE_BYTES:
-        try:
-            return UntypedStorage._new_shared(n)
-        except RuntimeError:
-            pass
-    return UntypedStorage(n)
+    return n > INLINE_BYTES and pool.get(n) or UntypedStorage(n)
 
 
 def _bytes_of(storage, at, n):
@@ -111,19 +119,19 @@ class Channel:
         self.socket.close()
 
     def send(self, message):
-        file = io.BytesIO()
-        packer = _Packer(inner := io.BytesIO())
-        packer.dump(message)
-        pickle.dump((packer.size, [len(storage) for storage in packer.storages], packer.buffers), file)
+        file, inner, parcel = io.BytesIO(), io.BytesIO(), _Parcel()
+        _Packer(inner, parcel).dump(message)
+        memory = parcel.packed_into(_memory(parcel.size)) if parcel.size else None
+        shared, data = parcel.storages, b""
+        if memory is not None and memory.is_shared():
+            shared = [memory, *shared]
+        elif memory is not None:
+            data = _bytes_of(memory, 0, parcel.size)
+        pickle.dump((memory is not None, [len(storage) for storage in shared], parcel.buffers), file)
         file.write(inner.getbuffer())
-        shared, data = packer.storages, b""
-        if packer.size:
-            memory = packer.packed_into(_memory(packer.size))
-            if memory.is_shared():
-                shared = [memory, *shared]
-            else:
-                data = _bytes_of(memory, 0, packer.size)
         header = _HEADER.pack(file.tell(), len(data), len(shared))
+        for storage in shared:
+            storage._shared_count(1)  # until the other side has let go of it
         try:
             if shared:
                 socket.send_fds(self.socket, [header], [storage._shared_fd() for storage in shared])
@@ -141,15 +149,13 @@ class Channel:
             if count != len(descriptors):
                 raise OSError(f"{count} descriptors of shared memory were sent, {len(descriptors)} arrived: too many files are open in this process")
             file = io.BytesIO(self._read(length))
-            size, sizes, buffers = pickle.load(file)
-            data = self._read(inline)
-            sizes = sizes if inline or not size else [size, *sizes]
-            regions = []
+            packed, sizes, buffers = pickle.load(file)
+            data, regions = self._read(inline), []
+            if inline or not packed:
+                regions.append(_C.frombuffer(data, dtype=_C.uint8).untyped_storage() if inline else None)
             for n in sizes:
-                regions.append(UntypedStorage._from_shared(descriptors[0], n, False))
+                regions.append(UntypedStorage._borrow_shared(descriptors[0], n))
                 descriptors.pop(0)  # it is the storage's now
-            if inline or not size:
-                regions.insert(0, _C.frombuffer(data, dtype=_C.uint8).untyped_storage() if inline else None)
         finally:
             for fd in descriptors:
                 os.close(fd)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 
 from taper import _C
-from taper._C import Tensor, UntypedStorage
+from taper._C import Tensor
 
 INLINE_BYTES = 1 << 15  # what workers send through their socket; larger data goes through shared memory
 default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -89,11 +89,11 @@ def _shared_batch(batch):
         return None
     if not all(type(t) is Tensor and t.dtype == first.dtype and t.shape == first.shape and not t.requires_grad for t in batch):
         return None
-    try:
-        memory = UntypedStorage._new_shared(size)
-    except RuntimeError:  # there is no room: it goes another way
+    memory = worker.pool.get(size)
+    if memory is None:  # there is no room: it goes another way
         return None
-    return _C._functions["empty"]((0,), dtype=first.dtype).set_(memory).reshape(len(batch), *first.shape)
+    whole = _C._functions["empty"]((0,), dtype=first.dtype).set_(memory, 0, (size // first.itemsize,), (1,))
+    return whole.reshape(len(batch), *first.shape)
 
 
 def collate_tensor_fn(batch, *, collate_fn_map=None):

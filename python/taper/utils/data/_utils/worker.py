@@ -4,6 +4,7 @@ import os
 import sys
 
 from taper import _C
+from taper._C import UntypedStorage
 from taper._utils import ExceptionWrapper
 from taper.utils.data._resume import dataset_state, numbers_state, same_numbers, set_numbers_state, tell_dataset, tell_iterator
 
@@ -33,6 +34,31 @@ _worker_info = None
 def get_worker_info():
     """In a worker process of a loader: its WorkerInfo. None elsewhere."""
     return _worker_info
+
+
+class _Pool:
+    """Shared memory that a worker has sent and may use again when nobody looks at it any more, here or there."""
+
+    MOST = 8  # segments that are kept
+
+    def __init__(self):
+        self.segments = []
+
+    def get(self, n):
+        """Shared memory of n bytes or a little more, or None if there is no room for it."""
+        for i, segment in enumerate(self.segments):
+            if n <= len(segment) <= n + n // 4 and segment._shared_count(0) == 0 and segment._references() == 1:
+                self.segments.append(self.segments.pop(i))
+                return segment
+        try:
+            segment = UntypedStorage._new_shared(n + n // 16)
+        except RuntimeError:
+            return None
+        self.segments = [*self.segments[-self.MOST + 1:], segment]
+        return segment
+
+
+pool = _Pool()
 
 
 class Work:
