@@ -7,10 +7,9 @@ __all__ = ["DistributedSampler"]
 
 def _from_group(name):
     """The world size or the rank of the process group, which has to be there."""
-    try:
-        from taper import distributed
-    except ImportError:
-        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.") from None
+    from taper import distributed
+    if not distributed.is_available():
+        raise RuntimeError("Requires distributed package to be available")
     return getattr(distributed, name)()
 
 
