@@ -64,6 +64,18 @@ def test_switches_are_kept():
     torch.backends.cuda.enable_math_sdp(True)
 
 
+def test_attention_kernels_are_chosen():
+    from taper.nn.attention import SDPBackend, sdpa_kernel
+    x = torch.randn(1, 2, 3, 4)
+    with sdpa_kernel([SDPBackend.MATH, SDPBackend.FLASH_ATTENTION]):
+        assert torch.backends.cuda.math_sdp_enabled() and not torch.backends.cuda.mem_efficient_sdp_enabled()
+        assert F.scaled_dot_product_attention(x, x, x).shape == x.shape
+    assert torch.backends.cuda.mem_efficient_sdp_enabled() and str(SDPBackend.MATH) == "SDPBackend.MATH"
+    with pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend"):
+        with sdpa_kernel("math"):
+            pass
+
+
 def test_two_names_for_the_precision_of_products():
     assert torch.get_float32_matmul_precision() == "highest" and not torch.backends.cuda.matmul.allow_tf32
     torch.set_float32_matmul_precision("high")

@@ -4,7 +4,7 @@ from taper.nn.parameter import Buffer, Parameter, UninitializedBuffer, Uninitial
 from taper.nn import modules  # noqa: F401
 from taper.nn.modules.module import Module  # noqa: F401
 
-__all__ = [*modules.__all__, "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules", "parallel", "parameter",
+__all__ = [*modules.__all__, "Buffer", "DataParallel", "Parameter", "UninitializedBuffer", "UninitializedParameter", "attention", "functional", "init", "modules", "parallel", "parameter",
            "utils"]
 
 
@@ -12,8 +12,10 @@ def __getattr__(name):
     if name in modules._files:
         value = globals()[name] = getattr(modules, name)
         return value
-    if name in ("DataParallel", "parallel"):
+    if name in ("DataParallel", "attention", "parallel"):
         from importlib import import_module
+        if name == "attention":
+            return import_module("taper.nn.attention")
         parallel = import_module("taper.nn.parallel")
         return parallel if name == "parallel" else parallel.DataParallel
     raise AttributeError(f"module 'torch.nn' has no attribute '{name}'")
