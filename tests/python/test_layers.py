@@ -96,7 +96,7 @@ def written(default):
     return "None" if default is None else str(default).lower() if isinstance(default, bool) else f'"{default}"' if isinstance(default, str) else str(default)
 
 
-@pytest.mark.parametrize("layer", TABLE.CONSTRUCTORS)
+@pytest.mark.parametrize("layer", [name for name in TABLE.CONSTRUCTORS if hasattr(nn, name)])
 def test_constructor_is_the_tables(layer):
     found, keyword = [], False
     for p in list(inspect.signature(getattr(nn, layer).__init__).parameters.values())[1:]:
@@ -115,3 +115,134 @@ def test_constructor_is_the_tables(layer):
     for e, f in zip(expected, found):
         if e != "*" and e[1] is not None and e[1] not in ("[]",):
             assert f[1] == eval(e[1], {"true": True, "false": False, "inf": float("inf")}) or written(f[1]) == e[1], f"{layer}({e[0]})"
+
+
+# ---- What programs lean on beyond a call ----
+@pytest.mark.parametrize("layer,base", [
+    (lambda: nn.Conv2d(1, 1, 1), "conv._ConvNd"), (lambda: nn.ConvTranspose1d(1, 1, 1), "conv._ConvTransposeNd"), (lambda: nn.BatchNorm1d(1), "batchnorm._BatchNorm"),
+    (lambda: nn.InstanceNorm3d(1), "batchnorm._NormBase"), (lambda: nn.Dropout2d(), "dropout._DropoutNd"), (lambda: nn.NLLLoss(), "loss._WeightedLoss"),
+    (lambda: nn.MSELoss(), "loss._Loss"), (lambda: nn.MaxPool2d(2), "pooling._MaxPoolNd"), (lambda: nn.AvgPool1d(2), "pooling._AvgPoolNd"),
+    (lambda: nn.AdaptiveAvgPool2d(1), "pooling._AdaptiveAvgPoolNd"), (lambda: nn.LSTM(1, 1), "rnn.RNNBase"), (lambda: nn.ZeroPad2d(1), "padding._ConstantPadNd"),
+])
+def test_bases(layer, base):
+    file, name = base.split(".")
+    made = layer()
+    assert isinstance(made, getattr(getattr(nn.modules, file), name))
+    assert type(made).__module__.startswith("taper.nn.modules.") and "._" not in type(made).__module__
+
+
+def test_layers_can_be_subclassed():
+    class Standardised(nn.Conv2d):
+        def forward(self, x):
+            return self._conv_forward(x, self.weight - self.weight.mean((1, 2, 3), keepdim=True), self.bias)
+
+    class AnyNorm(nn.modules.batchnorm._BatchNorm):
+        def _check_input_dim(self, input):
+            pass
+    assert Standardised(2, 3, 3)(torch.ones(1, 2, 4, 4)).shape == (1, 3, 2, 2)
+    assert AnyNorm(3)(torch.randn(2, 3)).shape == (2, 3) and repr(AnyNorm(3)).startswith("AnyNorm(3, eps=1e-05")
+
+
+@pytest.mark.parametrize("make,error,words", [
+    (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError, "in_channels must be divisible by groups"),
+    (lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2), ValueError, "padding='same' is not supported for strided convolutions"),
+    (lambda: nn.Conv2d(4, 4, 3, padding_mode="x"), ValueError, "padding_mode must be one of"),
+    (lambda: nn.ConvTranspose2d(4, 4, 3, padding_mode="reflect"), ValueError, 'Only "zeros" padding mode is supported for ConvTranspose2d'),
+    (lambda: nn.Dropout(1.5), ValueError, "dropout probability has to be between 0 and 1, but got 1.5"),
+    (lambda: nn.GroupNorm(2, 3), ValueError, r"num_channels \(3\) must be divisible by num_groups \(2\)"),
+    (lambda: nn.Hardtanh(2, 1), AssertionError, r"max_val \(1\) must be greater than min_val \(2\)"),
+    (lambda: nn.BatchNorm2d(3)(torch.ones(2, 3)), ValueError, r"expected 4D input \(got 2D input\)"),
+    (lambda: nn.InstanceNorm2d(3, affine=True)(torch.ones(2, 4, 3, 3)), ValueError, r"expected input's size at dim=1 to match num_features \(3\), but got: 4."),
+    (lambda: nn.Softmax2d()(torch.ones(2)), ValueError, "Softmax2d: expected input to be 3D or 4D, got 1D instead"),
+    (lambda: nn.FractionalMaxPool2d(2), ValueError, "requires specifying either an output size, or a pooling ratio"),
+    (lambda: nn.MultiMarginLoss(p=3), ValueError, "only p == 1 and p == 2 supported"),
+    (lambda: nn.TripletMarginLoss(margin=-1), ValueError, "TripletMarginLoss: expected margin to be greater than 0, got -1 instead"),
+    (lambda: nn.ConvTranspose2d(2, 2, 2)(torch.ones(1, 2, 3, 3), output_size=[9, 9]), ValueError, r"requested an output size of \[9, 9\], but valid sizes range from"),
+    (lambda: nn.Linear(2), TypeError, "missing 1 required positional argument: 'out_features'"),
+    (lambda: nn.ReLU(3, 4), TypeError, "positional arguments"),
+])
+def test_mistakes(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+@pytest.mark.parametrize("make,shape,text", [
+    (lambda: nn.LazyLinear(3), (2, 4), "Linear(in_features=4, out_features=3, bias=True)"),
+    (lambda: nn.LazyConv2d(4, 3, padding=1), (1, 2, 5, 5), "Conv2d(2, 4, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))"),
+    (lambda: nn.LazyConvTranspose1d(4, 3), (1, 2, 5), "ConvTranspose1d(2, 4, kernel_size=(3,), stride=(1,))"),
+    (lambda: nn.LazyBatchNorm1d(), (3, 4), "BatchNorm1d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"),
+    (lambda: nn.LazyInstanceNorm2d(), (3, 4, 2, 2), "InstanceNorm2d(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"),
+])
+def test_lazy_layers_become_ordinary(make, shape, text):
+    torch.manual_seed(0)
+    layer = make()
+    assert layer.has_uninitialized_params()
+    out = layer(torch.ones(shape))
+    assert repr(layer) == text and type(layer).__name__ == text.split("(")[0]
+    torch.manual_seed(0)
+    same = eval("nn." + text.replace("kernel_size=(3, 3), ", "3, ").replace("kernel_size=(3,), ", "3, ")) if "Norm" not in text else None
+    if same is not None:
+        assert out.equal(same(torch.ones(shape)))
+
+
+def test_batch_norm_states_of_old():
+    state = nn.BatchNorm2d(3).state_dict()
+    assert state._metadata[""] == {"version": 2}
+    del state["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):
+        nn.BatchNorm2d(3).load_state_dict(state)
+    state._metadata[""]["version"] = 1
+    assert str(nn.BatchNorm2d(3).load_state_dict(state)) == "<All keys matched successfully>"
+
+
+def test_sync_batch_norm_conversion():
+    net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2))
+    made = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+    assert type(made[1]) is nn.SyncBatchNorm and made[1].weight is net[1].weight
+    torch.manual_seed(0)
+    x = torch.randn(2, 1, 5, 5)
+    assert made.eval()(x).equal(net.eval()(x))
+
+
+def test_transformer_masks():
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2).eval()
+    x = torch.randn(2, 4, 8)
+    causal = nn.Transformer.generate_square_subsequent_mask(4)
+    whole, start = encoder(x, mask=causal, is_causal=True), encoder(x[:, :2], mask=causal[:2, :2])
+    assert torch.allclose(whole[:, :2], start, atol=1e-5)  # later places do not matter
+    assert torch.allclose(whole, encoder(x, mask=causal == float("-inf")), atol=1e-6)  # a bool mask says the same
+    padding = torch.tensor([[False, False, True, True], [False, False, False, False]])
+    padded = encoder(x, src_key_padding_mask=padding)
+    assert torch.allclose(padded[0, :2], encoder(x[:1, :2])[0], atol=1e-5)
+    with pytest.raises(RuntimeError, match="the batch number of src and tgt must be equal"):
+        nn.Transformer(8, 2, 1, 1, 16)(torch.ones(3, 2, 8), torch.ones(3, 1, 8))
+
+
+def test_adaptive_log_softmax():
+    torch.manual_seed(0)
+    layer = nn.AdaptiveLogSoftmaxWithLoss(32, 10, [2, 5])
+    x, target = torch.randn(6, 32), torch.tensor([0, 1, 2, 4, 5, 9])
+    out, loss = layer(x, target)
+    full = layer.log_prob(x)
+    assert torch.allclose(full.exp().sum(1), torch.ones(6), atol=1e-5)
+    assert torch.allclose(out, full.gather(1, target[:, None])[:, 0], atol=1e-5) and torch.allclose(loss, -out.mean())
+    assert layer.predict(x).equal(full.argmax(1))
+    assert list(layer.state_dict()) == ["head.weight", "tail.0.0.weight", "tail.0.1.weight", "tail.1.0.weight", "tail.1.1.weight"]
+
+
+def test_layers_load_with_the_first_that_is_asked_for():
+    program = "import sys, taper.nn as nn; before = set(sys.modules); nn.ReLU; print(len(set(sys.modules) - before), 'taper.nn.modules.conv' in sys.modules, 'Conv2d' in dir(nn))"
+    import sys
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split()
+    assert int(out[0]) < 8 and out[1:] == ["False", "True"]
+
+
+def test_every_layer_of_pytorch_is_there():
+    names = """AdaptiveAvgPool1d AdaptiveLogSoftmaxWithLoss AlphaDropout BCEWithLogitsLoss Bilinear CTCLoss ChannelShuffle Container CosineSimilarity CrossMapLRN2d DataParallel EmbeddingBag
+        FeatureAlphaDropout Fold FractionalMaxPool3d GaussianNLLLoss Identity LazyConvTranspose3d LazyInstanceNorm1d LinearCrossEntropyLoss MaxUnpool3d ModuleDict MultiheadAttention
+        NLLLoss2d PairwiseDistance ParameterDict PixelUnshuffle RMSNorm RNNCellBase Softmax2d SyncBatchNorm TransformerDecoder TripletMarginWithDistanceLoss Unflatten Unfold
+        UpsamplingBilinear2d ZeroPad3d""".split()
+    layers = [name for name in dir(nn) if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module)]
+    assert set(names) <= set(layers) and len(layers) == 163

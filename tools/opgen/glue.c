@@ -806,6 +806,25 @@ static void write_inplace_by_copy(text *t, const op *o, const needs *n) {
     put(t, "    if (!out) return NULL;\n    tp_tensor *r = tpi_store_inplace(%s, out);\n    tp_release(out);\n    return r;\n}\n\n", self);
 }
 
+/* A layer's forward that is one call of an operator with an in-place form is that form. */
+static bool write_inplace_call(text *t, const op *o) {
+    const expr *e = o->hidden && o->body->n == 1 && !o->body->name[0] ? o->body->value[0] : NULL;
+    const op *p = e && e->kind == E_CALL ? find_op(e->name) : NULL;
+    if (!p || !p->inplace || !e->n || e->arg[0]->kind != E_NAME || strcmp(e->arg[0]->name, o->args[0].name)) return false;
+    tensor_scope s = {.code = t, .indent = "    ", .o = o, .failure = "return NULL;"};
+    bind_arguments(&s, o);
+    text args = {0};
+    put(&args, "%s", o->args[0].name);
+    for (int k = 1; k < p->nargs; k++) {
+        const expr *given = k < e->n && e->arg[k]->kind != E_NAMED ? e->arg[k] : NULL;
+        for (int i = 1; i < e->n; i++)
+            if (e->arg[i]->kind == E_NAMED && !strcmp(e->arg[i]->name, p->args[k].name)) given = e->arg[i]->arg[0];
+        put(&args, ", %s", given ? argument_text(&s, given, &p->args[k], p) : c_default(&p->args[k]));
+    }
+    put(t, "    return tpo_%s_(%s);\n}\n\n", p->cname, args.s);
+    return true;
+}
+
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
@@ -817,6 +836,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         return;
     }
     bool direct = o->kind == K_MAP || o->kind == K_NATIVE_INPLACE;
+    if (write_inplace_call(t, o)) return;
     if (!direct) {
         write_inplace_by_copy(t, o, n);
         return;

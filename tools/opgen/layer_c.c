@@ -254,7 +254,7 @@ static void write_repr(text *t, const layer *l) {
     put(t, "    (void)m_;\n");
     for (int i = 0; i < l->nreprs; i++) {
         const layer_text *r = &l->reprs[i];
-        if (r->condition) put(t, "    if (%s) {\n", condition_text(&s, r->condition, r->at));
+        if (r->condition) put(t, "    if (%s) {\n", without_brackets(condition_text(&s, r->condition, r->at)));
         write_repr_pieces(t, l, r, r->condition ? "        " : "    ");
         if (r->condition) put(t, "    }\n");
     }

@@ -287,6 +287,13 @@ static void write_class(text *t, const layer *l) {
 }
 
 /* ---- the file ---- */
+static bool is_imported(const layer *l, const char *file) {
+    if (!strcmp(l->file, file)) return l->by_hand;
+    for (int k = 0; k < nlayers; k++)
+        if (layers[k]->parent == l && !strcmp(layers[k]->file, file) && !layers[k]->by_hand) return true;
+    return false;
+}
+
 static void write_imports(text *t, const char *file, const char *body) {
     static const struct { const char *use, *line; } lines[] = {
         {"math.", "import math\n\n"}, {"_C.", "from taper import _C\n"}, {"_op[", "from taper._C import _functions as _op\n"}, {"F.", "from taper.nn import functional as F\n"},
@@ -298,12 +305,16 @@ static void write_imports(text *t, const char *file, const char *body) {
     for (size_t i = 0; i < sizeof tuples / sizeof *tuples; i++)
         if (strstr(body, format("%s(", tuples[i]))) put(&used, "%s%s", used.n ? ", " : "", tuples[i]);
     if (used.n) put(t, "from taper.nn.modules.utils import %s\n", used.s);
-    for (int i = 0; i < nlayers; i++) { /* classes of other files: bases from other tables, and what is written by hand */
-        const layer *l = layers[i];
-        const char *from = l->by_hand ? l->by_hand : l->file;
-        bool ours = !strcmp(l->file, file), needed = ours && l->by_hand;
-        for (int k = 0; k < nlayers; k++) needed = needed || (layers[k]->parent == l && !strcmp(layers[k]->file, file) && !layers[k]->by_hand && !ours);
-        if (needed && strcmp(from, file)) put(t, "from taper.nn.modules.%s import %s  # noqa: F401\n", from, l->name);
+    for (int i = 0; i < nlayers; i++) { /* classes of other files: bases from other tables, and what is written by hand; a line for each file */
+        const char *from = layers[i]->by_hand ? layers[i]->by_hand : layers[i]->file;
+        bool again = !strcmp(from, file);
+        for (int k = 0; k < i && !again; k++) again = is_imported(layers[k], file) && !strcmp(layers[k]->by_hand ? layers[k]->by_hand : layers[k]->file, from);
+        if (again || !is_imported(layers[i], file)) continue;
+        put(t, "from taper.nn.modules.%s import ", from);
+        int n = 0;
+        for (int k = i; k < nlayers; k++)
+            if (is_imported(layers[k], file) && !strcmp(layers[k]->by_hand ? layers[k]->by_hand : layers[k]->file, from)) put(t, "%s%s", n++ ? ", " : "", layers[k]->name);
+        put(t, "  # noqa: F401\n");
     }
 }
 

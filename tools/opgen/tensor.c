@@ -440,7 +440,7 @@ static tvalue unary(tensor_scope *s, const expr *e) {
 }
 
 /* `(a == b)` as `a == b`: brackets around a whole condition make clang suspect a typing mistake. */
-static char *without_brackets(char *c) {
+char *without_brackets(char *c) {
     size_t n = strlen(c);
     int depth = 0;
     if (c[0] != '(' || c[n - 1] != ')') return c;

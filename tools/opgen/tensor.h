@@ -39,6 +39,7 @@ tvalue tensor_block(tensor_scope *s, const block *b);
 /* C text of an owned reference to the value: a temporary's own, otherwise a new one. */
 char *owned(tensor_scope *s, tvalue v, place at);
 char *argument_text(tensor_scope *s, const expr *e, const arg *a, const op *o); /* C text of an expression as an operator's argument */
+char *without_brackets(char *c); /* `(a == b)` as `a == b`, for conditions */
 char *print_expr(const expr *e);
 vkind field_kind(const expr *e);
 char *field_text(const char *tensor, const expr *e, tensor_scope *s, bool operand);

@@ -31,6 +31,17 @@ def _pairs(what, pairs):
     return pairs
 
 
+class Container(Module):
+    """Children by keyword. Deprecated: Module itself holds children."""
+
+    def __init__(self, **kwargs):
+        from warnings import warn
+        super().__init__()
+        warn("nn.Container is deprecated. All of it's functionality is now implemented in nn.Module. Subclass that instead.", FutureWarning, stacklevel=2)
+        for name, module in kwargs.items():
+            self.add_module(name, module)
+
+
 class _Row(Module):
     """Children in a row, under their numbers."""
 
