@@ -45,7 +45,7 @@ install: configure
 bench: configure
 	@$(NINJA) --target benchmarks
 	@set -e; for program in $(BUILD)/bench/*; do test ! -x $$program || $$program; done
-	@if test -x .venv/bin/taper; then .venv/bin/python bench/python.py; else echo "'make test' makes the Python package; 'make bench' measures it then"; fi
+	@if test -x .venv/bin/taper; then .venv/bin/python bench/python.py; .venv/bin/python bench/optimisers.py; else echo "'make test' makes the Python package; 'make bench' measures it then"; fi
 
 # The reference pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
 docs:

@@ -143,7 +143,9 @@ static int gather(const optimiser *o, PyObject *group, PyObject *state, gathered
     if (make_room(g, nstates) < 0) return -1;
     for (Py_ssize_t i = 0; i < g->n; i++) {
         PyObject *p = PySequence_Fast_GET_ITEM(g->params, i);
-        if (!tpy_is_tensor(p)) return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s", Py_TYPE(p)->tp_name), -1;
+        if (!tpy_is_tensor(p))
+            return PyErr_Format(PyExc_TypeError, "optimizer can only optimize Tensors, but one of the params is %s", Py_TYPE(p)->tp_name),
+                   -1;
         g->param[i] = tp_retain(tpy_unwrap(p));
         g->grad[i] = tp_retain(tp_grad(g->param[i]));
         if (!g->grad[i] && !all) continue;
@@ -212,6 +214,25 @@ static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssiz
     Py_RETURN_NONE;
 }
 
+/* _forget_grads(param_groups): every p.grad becomes None. */
+static PyObject *forget_grads(PyObject *module, PyObject *groups) {
+    (void)module;
+    if (!PyList_Check(groups)) return PyErr_Format(PyExc_TypeError, "param_groups must be a list");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups); i++) {
+        PyObject *group = PyList_GET_ITEM(groups, i), *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, word_params) : NULL;
+        PyObject *list = params ? PySequence_Fast(params, "param_groups: 'params' must be a list of tensors") : NULL;
+        if (!list) return PyErr_Occurred() ? NULL : (PyErr_SetObject(PyExc_KeyError, word_params), NULL);
+        bool ok = true;
+        for (Py_ssize_t k = 0; ok && k < PySequence_Fast_GET_SIZE(list); k++) {
+            PyObject *p = PySequence_Fast_GET_ITEM(list, k);
+            ok = !tpy_is_tensor(p) || tp_zero_grad(tpy_unwrap(p));
+        }
+        Py_DECREF(list);
+        if (!ok) return tpy_raise();
+    }
+    Py_RETURN_NONE;
+}
+
 /* ---- L-BFGS: its memory is the dict of the first parameter, under PyTorch's names ---- */
 typedef struct closure {
     PyObject *function, *first; /* first: what the first call gave, owned */
@@ -244,7 +265,9 @@ static int load_lists(PyObject *dict, Py_ssize_t n, tp_lbfgs_state *s, void *roo
     if (!d || !t || !r || !PyList_Check(t) || !PyList_Check(r) || PyList_GET_SIZE(t) != n || PyList_GET_SIZE(r) != n)
         return PyErr_SetString(PyExc_ValueError, "LBFGS: old_dirs, old_stps and ro in its state must be lists of one length"), -1;
     for (Py_ssize_t i = 0; i < n; i++)
-        if (get_tensor(PyList_GET_ITEM(d, i), &dirs[i]) < 0 || get_tensor(PyList_GET_ITEM(t, i), &steps[i]) < 0 || read_number(PyList_GET_ITEM(r, i), &ro[i]) < 0) return -1;
+        if (get_tensor(PyList_GET_ITEM(d, i), &dirs[i]) < 0 || get_tensor(PyList_GET_ITEM(t, i), &steps[i]) < 0 ||
+            read_number(PyList_GET_ITEM(r, i), &ro[i]) < 0)
+            return -1;
     s->n = n, s->old_dirs = dirs, s->old_stps = steps, s->ro = ro;
     return 0;
 }
@@ -253,8 +276,11 @@ static int load_memory(PyObject *dict, tp_lbfgs_memory *memory) {
     tp_lbfgs_state s;
     tp_lbfgs_get(memory, &s);
     double evals = 0, iterations = 0;
-    if (get_number(dict, "func_evals", &evals) < 0 || get_number(dict, "n_iter", &iterations) < 0 || get_number(dict, "t", &s.t) < 0 || get_number(dict, "H_diag", &s.h_diag) < 0 ||
-        get_number(dict, "prev_loss", &s.prev_loss) < 0 || get_tensor(PyDict_GetItemString(dict, "d"), &s.d) < 0 || get_tensor(PyDict_GetItemString(dict, "prev_flat_grad"), &s.prev_flat_grad) < 0) return -1;
+    if (get_number(dict, "func_evals", &evals) < 0 || get_number(dict, "n_iter", &iterations) < 0 || get_number(dict, "t", &s.t) < 0 ||
+        get_number(dict, "H_diag", &s.h_diag) < 0 || get_number(dict, "prev_loss", &s.prev_loss) < 0 ||
+        get_tensor(PyDict_GetItemString(dict, "d"), &s.d) < 0 ||
+        get_tensor(PyDict_GetItemString(dict, "prev_flat_grad"), &s.prev_flat_grad) < 0)
+        return -1;
     s.func_evals = (int64_t)evals, s.n_iter = (int64_t)iterations;
     PyObject *dirs = PyDict_GetItemString(dict, "old_dirs");
     Py_ssize_t n = dirs && PyList_Check(dirs) ? PyList_GET_SIZE(dirs) : 0;
@@ -295,9 +321,11 @@ static int store_memory(PyObject *dict, const tp_lbfgs_memory *memory) {
     tp_lbfgs_get(memory, &s);
     int bad = put_new(dict, "func_evals", PyLong_FromLongLong(s.func_evals)) | put_new(dict, "n_iter", PyLong_FromLongLong(s.n_iter));
     if (bad || !s.d) return bad;
-    return put_new(dict, "d", tpy_wrap(tp_retain(s.d))) | put_new(dict, "t", PyFloat_FromDouble(s.t)) | put_new(dict, "old_dirs", tensor_list(s.n, s.old_dirs)) |
-           put_new(dict, "old_stps", tensor_list(s.n, s.old_stps)) | put_new(dict, "ro", number_list(s.n, s.ro)) | put_new(dict, "H_diag", PyFloat_FromDouble(s.h_diag)) |
-           put_new(dict, "prev_flat_grad", tpy_wrap(tp_retain(s.prev_flat_grad))) | put_new(dict, "prev_loss", PyFloat_FromDouble(s.prev_loss));
+    return put_new(dict, "d", tpy_wrap(tp_retain(s.d))) | put_new(dict, "t", PyFloat_FromDouble(s.t)) |
+           put_new(dict, "old_dirs", tensor_list(s.n, s.old_dirs)) | put_new(dict, "old_stps", tensor_list(s.n, s.old_stps)) |
+           put_new(dict, "ro", number_list(s.n, s.ro)) | put_new(dict, "H_diag", PyFloat_FromDouble(s.h_diag)) |
+           put_new(dict, "prev_flat_grad", tpy_wrap(tp_retain(s.prev_flat_grad))) |
+           put_new(dict, "prev_loss", PyFloat_FromDouble(s.prev_loss));
 }
 
 static int lbfgs_run(const optimiser *o, PyObject *group, PyObject *dict, closure *c, tp_lbfgs_memory *memory) {
@@ -399,11 +427,12 @@ static PyObject *optimiser_named(PyObject *module, PyObject *name) {
         if (!word || PyList_Append(order, word) < 0) Py_CLEAR(order);
         Py_XDECREF(word);
     }
-    return Py_BuildValue("(NszNNNN)", make_capsule(kind), kind->doc, kind->like, option_rows(kind), order, value_rows(kind), PyBool_FromLong(kind->early));
+    return Py_BuildValue("(NszNNNN)", make_capsule(kind), kind->doc, kind->like, option_rows(kind), order, value_rows(kind),
+                         PyBool_FromLong(kind->early));
 }
 
 static PyMethodDef functions[] = {{"_optimiser", optimiser_named, METH_O, NULL}, {"_optimiser_check", optimiser_check, METH_VARARGS, NULL},
-    {"_lbfgs_step", lbfgs_step, METH_VARARGS, NULL},
+    {"_lbfgs_step", lbfgs_step, METH_VARARGS, NULL}, {"_forget_grads", forget_grads, METH_O, NULL},
     {"_optimiser_step", (PyCFunction)(void (*)(void))optimiser_step, METH_FASTCALL, NULL}, {0}};
 
 int tpy_init_optim(PyObject *module) {

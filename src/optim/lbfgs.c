@@ -192,7 +192,8 @@ static bool find_direction(tp_lbfgs_memory *m, const double *o, tp_tensor *grad)
             q = tp_sub_(q, m->dirs[i], .alpha = tp_float(share[i]));
         }
         q = q ? tp_mul_(q, s->h_diag) : NULL;
-        for (int64_t i = 0; share && q && i < s->n; i++) q = tp_add_(q, m->steps[i], .alpha = tp_float(share[i] - tpi_vector_dot(m->dirs[i], q) * m->ro[i]));
+        for (int64_t i = 0; share && q && i < s->n; i++)
+            q = tp_add_(q, m->steps[i], .alpha = tp_float(share[i] - tpi_vector_dot(m->dirs[i], q) * m->ro[i]));
         tpi_mfree(share);
         keep(&s->d, q);
     }

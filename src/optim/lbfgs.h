@@ -19,7 +19,8 @@ typedef struct tpi_point {
     tp_tensor *grad;
 } tpi_point;
 
-/* Looks for a step length that meets the strong Wolfe conditions, beginning with `t`. from: the start. found: owned; the parameters are at the start. */
+/* Looks for a step length that meets the strong Wolfe conditions, beginning with `t`. from: the start. found: owned; the parameters are at
+ * the start. */
 bool tpi_strong_wolfe(tpi_problem *p, tp_tensor *direction, const tpi_point *from, double t, tpi_point *found);
 /* The point at `t`; the parameters are at the start before and after. False: an error. */
 bool tpi_evaluate_at(tpi_problem *p, tp_tensor *direction, double t, tpi_point *out);

@@ -85,7 +85,9 @@ static bool refuse_values(const tp_optimiser_kind *kind, const double *values, c
     for (const char *p = message; *p && n + 32 < sizeof text;) {
         const char *end = *p == '{' ? strchr(p, '}') : NULL;
         int64_t v = 0;
-        while (end && v < kind->nvalues && (strlen(kind->values[v]) != (size_t)(end - p - 1) || strncmp(kind->values[v], p + 1, (size_t)(end - p - 1)))) v++;
+        while (end && v < kind->nvalues &&
+               (strlen(kind->values[v]) != (size_t)(end - p - 1) || strncmp(kind->values[v], p + 1, (size_t)(end - p - 1))))
+            v++;
         if (end && v < kind->nvalues) {
             n += (size_t)snprintf(text + n, sizeof text - n, "%.10g", values[v]);
             p = end + 1;
@@ -251,6 +253,7 @@ bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp
     }
     if (!*at) return tpi_refuse(TP_ERR_VALUE, "%s: this parameter has no state '%s' under its group's options", o->kind->name, o->kind->states[k]);
     if (!tpi_same_shape(*at, value))
-        return tpi_refuse(TP_ERR_VALUE, "%s: state '%s': expected shape %s, got %s", o->kind->name, name, tpi_shape_text(tpi_shape(*at)), tpi_shape_text(tpi_shape(value)));
+        return tpi_refuse(TP_ERR_VALUE, "%s: state '%s': expected shape %s, got %s", o->kind->name, name, tpi_shape_text(tpi_shape(*at)),
+                          tpi_shape_text(tpi_shape(value)));
     return tpi_copy_data(*at, value);
 }

@@ -91,7 +91,8 @@ static double linear_next(const tp_schedule *s, int64_t g, double lr) {
 }
 static double linear_at(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
-    return s->base[g] * (s->opt.start_factor + (s->opt.end_factor - s->opt.start_factor) * fmin(s->opt.total_iters, epoch_of(s)) / s->opt.total_iters);
+    return s->base[g] *
+           (s->opt.start_factor + (s->opt.end_factor - s->opt.start_factor) * fmin(s->opt.total_iters, epoch_of(s)) / s->opt.total_iters);
 }
 
 static double exponential_next(const tp_schedule *s, int64_t g, double lr) {
@@ -161,7 +162,8 @@ static bool has_momentum(const tp_schedule *s) {
 static double cyclic_at(const tp_schedule *s, int64_t g, double lr) {
     (void)lr;
     const tp_schedule_options *o = &s->opt;
-    const double total = o->step_size_up + o->step_size_down, ratio = o->step_size_up / total, at = 1 + epoch_of(s) / total, cycle = floor(at), x = at - cycle;
+    const double total = o->step_size_up + o->step_size_down, ratio = o->step_size_up / total, at = 1 + epoch_of(s) / total,
+                 cycle = floor(at), x = at - cycle;
     const double height = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
     const double scale = !strcmp(o->mode, "exp_range") ? pow(o->gamma, epoch_of(s)) : !strcmp(o->mode, "triangular2") ? pow(2, 1 - cycle) : 1;
     if (o->cycle_momentum != 0) set_momentum(s, g, o->max_momentum - (o->max_momentum - o->base_momentum) * height * scale);
@@ -176,8 +178,10 @@ static double one_cycle_at(const tp_schedule *s, int64_t g, double lr) {
     const tp_schedule_options *o = &s->opt;
     const bool three = o->three_phase != 0;
     const double low = o->max_lr / o->div_factor, least = low / o->final_div_factor, e = epoch_of(s);
-    const double ends[] = {o->pct_start * o->total_steps - 1, three ? 2 * o->pct_start * o->total_steps - 2 : o->total_steps - 1, o->total_steps - 1};
-    const double rates[] = {low, o->max_lr, three ? low : least, least}, momenta[] = {o->max_momentum, o->base_momentum, o->max_momentum, o->max_momentum};
+    const double ends[] = {o->pct_start * o->total_steps - 1, three ? 2 * o->pct_start * o->total_steps - 2 : o->total_steps - 1,
+                           o->total_steps - 1};
+    const double rates[] = {low, o->max_lr, three ? low : least, least},
+                 momenta[] = {o->max_momentum, o->base_momentum, o->max_momentum, o->max_momentum};
     int phase = 0;
     while (phase < (three ? 2 : 1) && e > ends[phase]) phase++;
     const double begin = phase ? ends[phase - 1] : 0, share = (e - begin) / (ends[phase] - begin);
@@ -198,23 +202,43 @@ static const kind kinds[] = {
     {"PolynomialLR", polynomial_next, polynomial_at, {TAKES(total_iters, 5), TAKES(power, 1)}},
     {"CosineAnnealingLR", cosine_next, cosine_at, {TAKES(T_max, NAN), TAKES(eta_min, 0)}},
     {"CosineAnnealingWarmRestarts", restarts_at, NULL, {TAKES(T_0, NAN), TAKES(T_mult, 1), TAKES(eta_min, 0)}},
-    {"CyclicLR", cyclic_at, NULL, {TAKES(base_lr, NAN), TAKES(max_lr, NAN), TAKES(step_size_up, 2000), TAKES(step_size_down, -1), TAKES(gamma, 1), TAKES(cycle_momentum, 1),
-        TAKES(base_momentum, 0.8), TAKES(max_momentum, 0.9)}},
-    {"OneCycleLR", one_cycle_at, NULL, {TAKES(max_lr, NAN), TAKES(total_steps, NAN), TAKES(pct_start, 0.3), TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.85),
-        TAKES(max_momentum, 0.95), TAKES(div_factor, 25), TAKES(final_div_factor, 1e4), TAKES(three_phase, 0)}},
-    {"ReduceLROnPlateau", NULL, NULL, {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0), TAKES(eps, 1e-8)}},
+    {"CyclicLR",
+     cyclic_at,
+     NULL,
+     {TAKES(base_lr, NAN), TAKES(max_lr, NAN), TAKES(step_size_up, 2000), TAKES(step_size_down, -1), TAKES(gamma, 1),
+      TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.8), TAKES(max_momentum, 0.9)}},
+    {"OneCycleLR",
+     one_cycle_at,
+     NULL,
+     {TAKES(max_lr, NAN), TAKES(total_steps, NAN), TAKES(pct_start, 0.3), TAKES(cycle_momentum, 1), TAKES(base_momentum, 0.85),
+      TAKES(max_momentum, 0.95), TAKES(div_factor, 25), TAKES(final_div_factor, 1e4), TAKES(three_phase, 0)}},
+    {"ReduceLROnPlateau",
+     NULL,
+     NULL,
+     {TAKES(factor, 0.1), TAKES(patience, 10), TAKES(threshold, 1e-4), TAKES(cooldown, 0), TAKES(min_lr, 0), TAKES(eps, 1e-8)}},
 };
 static const kind sequential = {"SequentialLR", NULL, NULL, {{0, 0}}}, chained = {"ChainedScheduler", NULL, NULL, {{0, 0}}};
 static bool is(const tp_schedule *s, const char *name) { return !strcmp(s->kind->name, name); }
 
 /* Fills in defaults; an option that the kind does not take is an error, as is one that is missing. */
 static bool settle_options(tp_schedule *s) {
-    static const struct { const char *name; size_t at; } all[] = {
+    static const struct { const char *name; size_t at;
+    } all[] = {
 #define NAMED(member) {#member, offsetof(tp_schedule_options, member)}
-        NAMED(step_size), NAMED(gamma), NAMED(factor), NAMED(total_iters), NAMED(start_factor), NAMED(end_factor), NAMED(power), NAMED(T_max), NAMED(eta_min), NAMED(T_0),
-        NAMED(T_mult), NAMED(base_lr), NAMED(max_lr), NAMED(step_size_up), NAMED(step_size_down), NAMED(cycle_momentum), NAMED(base_momentum), NAMED(max_momentum),
-        NAMED(total_steps), NAMED(pct_start), NAMED(div_factor), NAMED(final_div_factor), NAMED(three_phase), NAMED(patience), NAMED(threshold), NAMED(cooldown),
-        NAMED(min_lr), NAMED(eps)};
+        NAMED(step_size),      NAMED(gamma),
+        NAMED(factor),         NAMED(total_iters),
+        NAMED(start_factor),   NAMED(end_factor),
+        NAMED(power),          NAMED(T_max),
+        NAMED(eta_min),        NAMED(T_0),
+        NAMED(T_mult),         NAMED(base_lr),
+        NAMED(max_lr),         NAMED(step_size_up),
+        NAMED(step_size_down), NAMED(cycle_momentum),
+        NAMED(base_momentum),  NAMED(max_momentum),
+        NAMED(total_steps),    NAMED(pct_start),
+        NAMED(div_factor),     NAMED(final_div_factor),
+        NAMED(three_phase),    NAMED(patience),
+        NAMED(threshold),      NAMED(cooldown),
+        NAMED(min_lr),         NAMED(eps)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         double *v = (double *)((char *)&s->opt + all[i].at);
         const given *takes = NULL;
@@ -239,22 +263,28 @@ static bool check_options(tp_schedule *s) {
     tp_schedule_options *o = &s->opt;
     if ((is(s, "LambdaLR") || is(s, "MultiplicativeLR")) && !o->lr_lambda) return tpi_refuse(TP_ERR_VALUE, "option 'lr_lambda' must be given");
     if (is(s, "MultiStepLR") && !o->milestones.v) return tpi_refuse(TP_ERR_VALUE, "option 'milestones' must be given");
-    if (is(s, "ConstantLR") && !(o->factor >= 0 && o->factor <= 1)) return tpi_refuse(TP_ERR_VALUE, "Constant multiplicative factor expected to be between 0 and 1.");
+    if (is(s, "ConstantLR") && !(o->factor >= 0 && o->factor <= 1))
+        return tpi_refuse(TP_ERR_VALUE, "Constant multiplicative factor expected to be between 0 and 1.");
     if (is(s, "LinearLR") && !(o->start_factor > 0 && o->start_factor <= 1))
         return tpi_refuse(TP_ERR_VALUE, "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.");
-    if (is(s, "LinearLR") && !(o->end_factor >= 0 && o->end_factor <= 1)) return tpi_refuse(TP_ERR_VALUE, "Ending multiplicative factor expected to be between 0 and 1.");
-    if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_0 > 0 && o->T_0 == floor(o->T_0))) return tpi_refuse(TP_ERR_VALUE, "Expected positive integer T_0, but got %g", o->T_0);
-    if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_mult >= 1 && o->T_mult == floor(o->T_mult))) return tpi_refuse(TP_ERR_VALUE, "Expected integer T_mult >= 1, but got %g", o->T_mult);
+    if (is(s, "LinearLR") && !(o->end_factor >= 0 && o->end_factor <= 1))
+        return tpi_refuse(TP_ERR_VALUE, "Ending multiplicative factor expected to be between 0 and 1.");
+    if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_0 > 0 && o->T_0 == floor(o->T_0)))
+        return tpi_refuse(TP_ERR_VALUE, "Expected positive integer T_0, but got %g", o->T_0);
+    if (is(s, "CosineAnnealingWarmRestarts") && !(o->T_mult >= 1 && o->T_mult == floor(o->T_mult)))
+        return tpi_refuse(TP_ERR_VALUE, "Expected integer T_mult >= 1, but got %g", o->T_mult);
     if (is(s, "OneCycleLR") && !(o->total_steps > 0 && o->total_steps == floor(o->total_steps)))
         return tpi_refuse(TP_ERR_VALUE, "Expected positive integer total_steps, but got %g", o->total_steps);
-    if (is(s, "OneCycleLR") && !(o->pct_start >= 0 && o->pct_start <= 1)) return tpi_refuse(TP_ERR_VALUE, "Expected float between 0 and 1 pct_start, but got %g", o->pct_start);
+    if (is(s, "OneCycleLR") && !(o->pct_start >= 0 && o->pct_start <= 1))
+        return tpi_refuse(TP_ERR_VALUE, "Expected float between 0 and 1 pct_start, but got %g", o->pct_start);
     if (is(s, "ReduceLROnPlateau") && !(o->factor < 1)) return tpi_refuse(TP_ERR_VALUE, "Factor should be < 1.0.");
     if (is(s, "CyclicLR") && o->step_size_down < 0) o->step_size_down = o->step_size_up;
     if ((is(s, "CyclicLR") || is(s, "OneCycleLR")) && o->cycle_momentum != 0 && !has_momentum(s)) return false;
     if (is(s, "CyclicLR") && !one_of(&o->mode, "mode", (const char *const[]){"triangular", "triangular2", "exp_range", NULL})) return false;
     if (is(s, "OneCycleLR") && !one_of(&o->anneal_strategy, "anneal_strategy", (const char *const[]){"cos", "linear", NULL})) return false;
     if (!is(s, "ReduceLROnPlateau")) return true;
-    return one_of(&o->mode, "mode", (const char *const[]){"min", "max", NULL}) && one_of(&o->threshold_mode, "threshold_mode", (const char *const[]){"rel", "abs", NULL});
+    return one_of(&o->mode, "mode", (const char *const[]){"min", "max", NULL}) &&
+           one_of(&o->threshold_mode, "threshold_mode", (const char *const[]){"rel", "abs", NULL});
 }
 
 /* ---- Stepping ---- */
@@ -383,7 +413,8 @@ static bool start(tp_schedule *s) {
         if (fresh && is(s, "CyclicLR")) *lr_of(s, g) = s->opt.base_lr;
         if (fresh && is(s, "OneCycleLR")) group->initial_lr = s->opt.max_lr / s->opt.div_factor;
         if (fresh && isnan(group->initial_lr)) group->initial_lr = *lr_of(s, g);
-        if (isnan(group->initial_lr)) return tpi_refuse(TP_ERR_VALUE, "group %lld has no initial rate yet: last_epoch is for going on", (long long)g);
+        if (isnan(group->initial_lr))
+            return tpi_refuse(TP_ERR_VALUE, "group %lld has no initial rate yet: last_epoch is for going on", (long long)g);
         s->base[g] = group->initial_lr;
     }
     s->number[LAST_EPOCH] = s->number[T_CUR] = s->opt.last_epoch, s->number[T_I] = s->opt.T_0;
@@ -418,7 +449,8 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
     if (n < 1) return tpi_fail(TP_ERR_VALUE, "%s expects at least one scheduler, but got no scheduler.", k->name);
     for (int64_t i = 0; i < n; i++) {
         if (!parts[i]) return tpi_fail(TP_ERR_VALUE, "%s: schedule %lld is NULL", k->name, (long long)i);
-        if (parts[i]->o != (o ? o : parts[0]->o)) return tpi_fail(TP_ERR_VALUE, "%s expects all schedulers to belong to the same optimizer", k->name);
+        if (parts[i]->o != (o ? o : parts[0]->o))
+            return tpi_fail(TP_ERR_VALUE, "%s expects all schedulers to belong to the same optimizer", k->name);
         if (is(parts[i], "ReduceLROnPlateau")) return tpi_fail(TP_ERR_VALUE, "%s does not support `ReduceLROnPlateau` scheduler", k->name);
     }
     tp_schedule *s = tpi_new0(sizeof *s);
@@ -429,7 +461,9 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
     s->n = n;
     return s;
 }
-tp_schedule *tp_chained_scheduler(int64_t n, tp_schedule *const *schedules) { return tp_ok() ? combine(&chained, NULL, n, schedules, tp_no_ints()) : NULL; }
+tp_schedule *tp_chained_scheduler(int64_t n, tp_schedule *const *schedules) {
+    return tp_ok() ? combine(&chained, NULL, n, schedules, tp_no_ints()) : NULL;
+}
 
 /* Takes back the first step that each schedule took when it was made. */
 static void take_back(tp_schedule *s) {
@@ -439,7 +473,8 @@ static void take_back(tp_schedule *s) {
 tp_schedule *tp_sequential_lr(tp_optimiser *o, int64_t n, tp_schedule *const *schedules, tp_ints milestones) {
     if (!tp_ok()) return NULL;
     if (n && milestones.n != n - 1)
-        return tpi_fail(TP_ERR_VALUE, "SequentialLR expects one schedule more than milestones, but got %lld and %lld", (long long)n, (long long)milestones.n);
+        return tpi_fail(TP_ERR_VALUE, "SequentialLR expects one schedule more than milestones, but got %lld and %lld", (long long)n,
+                        (long long)milestones.n);
     tp_schedule *s = combine(&sequential, o, n, schedules, milestones);
     if (!s) return NULL;
     for (int64_t g = 0; g < s->ngroups; g++) *lr_of(s, g) = s->o->groups[g].initial_lr;

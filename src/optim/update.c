@@ -63,7 +63,9 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
         for (int k = 0, operand = 0; k < j->nargs; k++) {
             if (!arg[k]) continue;
             const tpi_plan *p = it->plan;
-            if (k != 1 && p) tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, block[k], compute, p->data[operand], it->dtype[k]);
+            if (k != 1 && p)
+                tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[operand]}, at, m, block[k], compute, p->data[operand],
+                               it->dtype[k]);
             else if (k != 1) TPI_ISA_PICK(tpi_convert_run)(m, block[k], compute, it->data[k] + at * tpi_dtype_bytes[it->dtype[k]], it->dtype[k]);
             operand++;
         }
@@ -97,7 +99,9 @@ static bool check_param(const tp_tensor *p, const tp_tensor *g) {
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter must be floating or complex, not %s", tp_dtype_name(p->dtype));
     if (tpi_device(p).type != TP_CPU) return tpi_refuse(TP_ERR_MISSING, "optimisers work on the CPU only so far");
     if (!g) return true;
-    if (!tpi_same_shape(p, g)) return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s", tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(g)));
+    if (!tpi_same_shape(p, g))
+        return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s", tpi_shape_text(tpi_shape(p)),
+                          tpi_shape_text(tpi_shape(g)));
     if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(g).type != TP_CPU)
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter of dtype %s has a gradient of dtype %s", tp_dtype_name(p->dtype), tp_dtype_name(g->dtype));
     return true;
@@ -105,10 +109,12 @@ static bool check_param(const tp_tensor *p, const tp_tensor *g) {
 
 static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name, int shape) {
     if (shape == TPI_STATE_SCALAR)
-        return (s->numel == 1 && !tp_dtype_is_complex(s->dtype) && tpi_device(s).type == TP_CPU) || tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name, tpi_shape_text(tpi_shape(s)));
+        return (s->numel == 1 && !tp_dtype_is_complex(s->dtype) && tpi_device(s).type == TP_CPU) ||
+               tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name, tpi_shape_text(tpi_shape(s)));
     if (shape != TPI_STATE_LIKE) return true;
     if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(s).type != TP_CPU)
-        return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name, tpi_shape_text(tpi_shape(p)), tpi_shape_text(tpi_shape(s)));
+        return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name, tpi_shape_text(tpi_shape(p)),
+                          tpi_shape_text(tpi_shape(s)));
     return true;
 }
 
@@ -152,7 +158,8 @@ static bool place(item *it, int nargs, tp_tensor *const *arg) {
     bool flat = lies_alike(n, kept);
     it->in_place = flat && alike && compute_dtype(it->real) == it->real;
     if (flat || !it->numel) return true;
-    if (complex && arg[0]->ndim == TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "a complex parameter of %d dims is more than can be updated", arg[0]->ndim);
+    if (complex && arg[0]->ndim == TP_MAX_DIMS)
+        return tpi_refuse(TP_ERR_RUNTIME, "a complex parameter of %d dims is more than can be updated", arg[0]->ndim);
     it->plan = tpi_new(sizeof *it->plan);
     if (!it->plan || !tpi_plan_make(it->plan, tpi_shape(arg[0]), 1, n, kept)) return false;
     if (complex) split_complex(it->plan, n);
@@ -237,7 +244,9 @@ static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
     if (!check_param(e->param, e->grad)) return false;
     const unsigned flags = kind->ops->flags(e->option);
     for (int64_t k = 0; k < kind->nstates; k++) {
-        if (e->state[k] && needs(&kind->ops->slots[k], flags, e->param) && !check_state(e->param, e->state[k], kind->states[k], kind->ops->slots[k].shape)) return false;
+        if (e->state[k] && needs(&kind->ops->slots[k], flags, e->param) &&
+            !check_state(e->param, e->state[k], kind->states[k], kind->ops->slots[k].shape))
+            return false;
     }
     return true;
 }

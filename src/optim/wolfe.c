@@ -85,7 +85,8 @@ bool tpi_strong_wolfe(tpi_problem *p, tp_tensor *direction, const tpi_point *fro
     tpi_point now = {0}, before = {0};
     bracket b = {0};
     set_point(&before, from);
-    bool ok = tpi_evaluate_at(p, direction, t, &now) && grow(p, direction, from, &now, &before, &b) && shrink(p, direction, from, &now, &b) && tp_ok();
+    bool ok = tpi_evaluate_at(p, direction, t, &now) && grow(p, direction, from, &now, &before, &b) &&
+              shrink(p, direction, from, &now, &b) && tp_ok();
     if (ok) {
         *found = b.end[b.low];
         tpi_retain(found->grad);

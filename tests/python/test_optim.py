@@ -261,6 +261,19 @@ def test_closure_and_gradients():
     assert torch.equal(before, p.detach())
 
 
+def test_a_differentiable_step_is_refused_where_it_would_lose_the_history():
+    p = leaf(2)
+    q = p.clone()
+    optimiser = torch.optim.SGD([q], lr=0.1, differentiable=True)
+    q.grad = torch.ones(2)
+    with pytest.raises(NotImplementedError, match="differentiable=True"):
+        optimiser.step()
+    leaves = torch.optim.SGD([p], lr=0.1, differentiable=True)
+    p.grad = torch.ones(2)
+    leaves.step()
+    assert torch.allclose(p, torch.full((2,), 0.9))
+
+
 def test_a_step_counts_as_a_write():
     p = leaf(3)
     loss = (p * p).sum()

@@ -158,7 +158,11 @@ static void parse_optimiser_line(optimiser *o, const char *s, place at) {
     else if (!strcmp(key, "update")) o->update = parse_lines(s, at), o->update_text = copy_n(s, strlen(s));
     else if (!strcmp(key, "native")) o->native = word(&s);
     else if (!strcmp(key, "closure")) o->closure = true;
-    else fail(at, "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, early, state, scalar, update, native or closure", key);
+    else
+        fail(at,
+             "unknown keyword '%s'; expected doc, like, option, fixed, accept, keywords, groups, check, choices, flag, early, state, "
+             "scalar, update, native or closure",
+             key);
 }
 
 void read_optimisers(const char *path) {
@@ -197,7 +201,8 @@ static void check_like(const optimiser *o) {
 /* Vector functions may differ in the last bit from scalar ones, and then an element's value would depend on where it stands. */
 static void check_exact(const optimiser *o, const expr *e) {
     const function *f = e->kind == E_CALL ? find_function(e->name, e->n) : NULL;
-    if (f && f < find_function("floor", 1) && strcmp(e->name, "sqrt")) fail(e->at, "%s: '%s' is not exact; an update may use sqrt, abs, max and the like", o->name, e->name);
+    if (f && f < find_function("floor", 1) && strcmp(e->name, "sqrt"))
+        fail(e->at, "%s: '%s' is not exact; an update may use sqrt, abs, max and the like", o->name, e->name);
     for (int i = 0; i < e->n; i++) check_exact(o, e->arg[i]);
 }
 

@@ -60,7 +60,8 @@ static scalars scalar_function(text *t, const optimiser *o) {
         if (is_scalar(&o->slots[i])) bind(&names, o->slots[i].name, (value){format("s[%d]", at++), C_F64, false});
     element_out e = {.code = t, .indent = "    ", .compute = C_F64};
     for (int i = 0; i < o->scalar->n; i++) {
-        if (!o->scalar->name[i] || (o->scalar->type[i] && strcmp(o->scalar->type[i], "state"))) fail(o->scalar->at, "a scalar line is a list of 'name = value' or 'name:state = value'");
+        if (!o->scalar->name[i] || (o->scalar->type[i] && strcmp(o->scalar->type[i], "state")))
+            fail(o->scalar->at, "a scalar line is a list of 'name = value' or 'name:state = value'");
         value v = element_expr(&e, o->scalar->value[i], &names);
         int k = find_slot(o, o->scalar->name[i]);
         if (k >= 0 && !is_scalar(&o->slots[k])) fail(o->scalar->at, "'%s' is state per element: an update line sets it", o->scalar->name[i]);
@@ -87,7 +88,9 @@ static scalars scalar_function(text *t, const optimiser *o) {
 
 /* ---- kernels ---- */
 static void update_kernel(text *t, const optimiser *o, const scalars *computed, ctype c, int flags) {
-    put(t, "static void update_%s_%d_%s(int64_t n, char *const *arg, const double *o, const double *s, bool first) {\n    (void)o, (void)s;\n", o->cname, flags, ctype_suffix[c]);
+    put(t,
+        "static void update_%s_%d_%s(int64_t n, char *const *arg, const double *o, const double *s, bool first) {\n    (void)o, (void)s;\n",
+        o->cname, flags, ctype_suffix[c]);
     scope names = {0};
     bind_options(t, o, o->update, c, &names);
     for (int k = 0; k < computed->n; k++) {
@@ -97,7 +100,8 @@ static void update_kernel(text *t, const optimiser *o, const scalars *computed, 
         else put(t, "    const %s s_%s = (%s)s[%d];\n", ctype_c[c], computed->name[k], ctype_c[c], k);
         bind(&names, computed->name[k], (value){format("s_%s", computed->name[k]), truth ? C_B8 : c, false});
     }
-    put(t, "    const uint8_t is_first = first;\n    %s *param = (%s *)arg[0];\n    const %s *grad = (const %s *)arg[1];\n", ctype_c[c], ctype_c[c], ctype_c[c], ctype_c[c]);
+    put(t, "    const uint8_t is_first = first;\n    %s *param = (%s *)arg[0];\n    const %s *grad = (const %s *)arg[1];\n", ctype_c[c],
+        ctype_c[c], ctype_c[c], ctype_c[c]);
     bind(&names, "first", (value){"is_first", C_B8, false});
     for (int k = 0; k < o->nflags; k++) bind(&names, o->flag[k], (value){flags >> k & 1 ? "1" : "0", C_I64, true});
     int at = FIRST_STATE;
@@ -162,13 +166,16 @@ static void value_function(text *t, const optimiser *o, const char *head, int n,
 static void small_functions(text *t, const optimiser *o) {
     expr *values[16];
     for (int i = 0; i < o->nslots; i++) values[i] = o->slots[i].start;
-    value_function(t, o, format("static void starts_%s(const double *o, double *start) {\n    (void)o, (void)start;\n", o->cname), o->nslots, values, "    start[%d] = %s;\n");
+    value_function(t, o, format("static void starts_%s(const double *o, double *start) {\n    (void)o, (void)start;\n", o->cname),
+                   o->nslots, values, "    start[%d] = %s;\n");
     put(t, "}\n");
     for (int i = 0; i < o->nchecks; i++) values[i] = o->checks[i].condition;
-    value_function(t, o, format("static int check_%s(const double *o) {\n    (void)o;\n", o->cname), o->nchecks, values, "    const bool ok%d = %s != 0;\n");
+    value_function(t, o, format("static int check_%s(const double *o) {\n    (void)o;\n", o->cname), o->nchecks, values,
+                   "    const bool ok%d = %s != 0;\n");
     for (int i = 0; i < o->nchecks; i++) put(t, "    if (!ok%d) return %d;\n", i, i);
     put(t, "    return -1;\n}\n");
-    value_function(t, o, format("static unsigned flags_%s(const double *o) {\n    unsigned flags = 0;\n    (void)o;\n", o->cname), o->nflags, o->flag_value, "    flags |= (unsigned)(%2$s != 0) << %1$d;\n");
+    value_function(t, o, format("static unsigned flags_%s(const double *o) {\n    unsigned flags = 0;\n    (void)o;\n", o->cname),
+                   o->nflags, o->flag_value, "    flags |= (unsigned)(%2$s != 0) << %1$d;\n");
     put(t, "    return flags;\n}\n");
 }
 
@@ -237,9 +244,11 @@ static void write_optimiser(text *t, const optimiser *o) {
     put(t, "static const tpi_update_ops ops_%s = {slots_%s, starts_%s, %s, flags_%s, check_%s, %d, %s, %s};\n", o->cname, o->cname, o->cname,
         o->scalar ? format("scalars_%s", o->cname) : "NULL", o->cname, o->cname, nscalars,
         o->update ? format("TPI_ISA_TABLE(tpu_%s)", base) : "{NULL, NULL, NULL}", o->native ? o->native : "NULL");
-    put(t, "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, parts_%s, %d, states_%s, %s, messages_%s, &ops_%s};\n\n", o->cname, o->name,
-        c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions, o->nvalues, o->cname, o->cname, o->cname, o->cname, o->nslots, o->cname,
-        o->early ? "true" : "false", o->cname, o->cname);
+    put(t,
+        "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, parts_%s, %d, states_%s, %s, "
+        "messages_%s, &ops_%s};\n\n",
+        o->cname, o->name, c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions, o->nvalues, o->cname,
+        o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname, o->cname);
 }
 
 text write_optimisers(void) {
@@ -260,13 +269,15 @@ text write_optimisers(void) {
 /* For updates that are C functions: where their options and their state stand. */
 text write_optimisers_internal(void) {
     text t = {0};
-    put(&t, "/* Where native updates find their options and state. Written by opgen: do not edit. */\n#ifndef TPI_OPTIMISERS_H\n#define TPI_OPTIMISERS_H\n");
+    put(&t, "/* Where native updates find their options and state. Written by opgen: do not edit. */\n#ifndef TPI_OPTIMISERS_H\n#define "
+            "TPI_OPTIMISERS_H\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
         if (o->update) continue;
         put(&t, "enum { /* %s */\n", o->name);
         for (int k = 0; k < o->noptions; k++)
-            for (int v = 0; v < o->options[k].count; v++) put(&t, "    %s_%s = %d,\n", upper(o->name), upper(o->options[k].part[v]), o->options[k].at + v);
+            for (int v = 0; v < o->options[k].count; v++)
+                put(&t, "    %s_%s = %d,\n", upper(o->name), upper(o->options[k].part[v]), o->options[k].at + v);
         for (int k = 0; k < o->nslots; k++) put(&t, "    %s_STATE_%s = %d,\n", upper(o->name), upper(o->slots[k].name), k);
         put(&t, "};\n");
     }

@@ -34,10 +34,14 @@ static void write_constructor(text *t, const optimiser *o) {
             for (int k = 0; k < p->count; k++) put(&defaults, ", .%s[%d] = %s", p->name, k, c_value(p, p->fallback->arg[k]));
     }
     put(t, "} tp_%s_options;\nTP_API tp_optimiser *tp_%s_with(tp_tensors params, const tp_%s_options *options);\n", o->cname, o->cname, o->cname);
-    put(t, "#ifdef __cplusplus\nTP_END\nstatic inline tp_optimiser *tp_%s(tp_tensors params, const tp_%s_options &options = tp_%s_options()) { return tp_%s_with(params, &options); }\nTP_BEGIN\n",
+    put(t,
+        "#ifdef __cplusplus\nTP_END\nstatic inline tp_optimiser *tp_%s(tp_tensors params, const tp_%s_options &options = tp_%s_options()) "
+        "{ return tp_%s_with(params, &options); }\nTP_BEGIN\n",
         o->cname, o->cname, o->cname, o->cname);
-    put(t, "#else\n#define tp_%s(...) TP_%s_(__VA_ARGS__, )\n#define TP_%s_(params, ...) TP_WITH_(tp_%s_options, tp_%s_with(params, &tp_o_), TP_%s_DEFAULTS_, __VA_ARGS__)\n"
-           "#define TP_%s_DEFAULTS_ %s\n#endif\n\n",
+    put(t,
+        "#else\n#define tp_%s(...) TP_%s_(__VA_ARGS__, )\n#define TP_%s_(params, ...) TP_WITH_(tp_%s_options, tp_%s_with(params, &tp_o_), "
+        "TP_%s_DEFAULTS_, __VA_ARGS__)\n"
+        "#define TP_%s_DEFAULTS_ %s\n#endif\n\n",
         o->cname, upper(o->cname), upper(o->cname), o->cname, o->cname, upper(o->cname), upper(o->cname), defaults.s);
 }
 
@@ -57,8 +61,10 @@ void write_constructor_code(text *t, const optimiser *o) {
     text defaults = {0};
     for (int i = 0; i < o->noptions; i++)
         if (o->options[i].count && !o->options[i].fixed) put(&defaults, ", .%s = %s", o->options[i].name, c_fallback(&o->options[i]));
-    put(t, "tp_optimiser *tp_%s_with(tp_tensors params, const tp_%s_options *options) {\n    tp_%s_options g = {.size = 0%s};\n"
-           "    if (options) tpi_take_options(&g, sizeof g, options, options->size);\n    const double values[] = {", o->cname, o->cname, o->cname, defaults.s);
+    put(t,
+        "tp_optimiser *tp_%s_with(tp_tensors params, const tp_%s_options *options) {\n    tp_%s_options g = {.size = 0%s};\n"
+        "    if (options) tpi_take_options(&g, sizeof g, options, options->size);\n    const double values[] = {",
+        o->cname, o->cname, o->cname, defaults.s);
     for (int i = 0; i < o->noptions; i++) {
         const option *p = &o->options[i];
         for (int k = 0; k < p->count; k++) {
@@ -79,8 +85,10 @@ static void write_block(text *t, const char *title, const block *b, const char *
 
 text write_optimisers_docs(void) {
     text t = {0};
-    put(&t, "# Optimisers\n\nWritten by opgen from `tables/optimisers`; `make` keeps it current. [tables.md](tables.md) has the language. In C an optimiser is\n"
-            "`tp_adam(params, .lr = 1e-3)` (`taper/optim.h`), in Python `torch.optim.Adam(params, lr=1e-3)`. Options in brackets are accepted for\n"
+    put(&t, "# Optimisers\n\nWritten by opgen from `tables/optimisers`; `make` keeps it current. [tables.md](tables.md) has the language. "
+            "In C an optimiser is\n"
+            "`tp_adam(params, .lr = 1e-3)` (`taper/optim.h`), in Python `torch.optim.Adam(params, lr=1e-3)`. Options in brackets are "
+            "accepted for\n"
             "PyTorch's sake and change nothing: every step is one fused call.\n");
     for (int i = 0; i < noptimisers; i++) {
         const optimiser *o = optimisers[i];
@@ -94,7 +102,8 @@ text write_optimisers_docs(void) {
             put(&t, "\nState: ");
             for (int k = 0; k < o->nslots; k++) {
                 const slot *s = &o->slots[k];
-                put(&t, "%s`%s`%s%s", k ? ", " : "", s->name, !strcmp(s->shape, "scalar") ? " (a number)" : "", s->flag >= 0 ? format(" (with `%s`)", o->flag_text[s->flag]) : "");
+                put(&t, "%s`%s`%s%s", k ? ", " : "", s->name, !strcmp(s->shape, "scalar") ? " (a number)" : "",
+                    s->flag >= 0 ? format(" (with `%s`)", o->flag_text[s->flag]) : "");
             }
             put(&t, ".\n");
         }

@@ -45,8 +45,16 @@ class TableOptimizer(Optimizer):
         if closure is not None:
             with taper.enable_grad():
                 loss = closure()
+        if self.defaults.get("differentiable") and taper.is_grad_enabled():
+            self._refuse_history()
         _C._optimiser_step(self._kind, self.param_groups, self.state)
         return loss
+
+    def _refuse_history(self):
+        """A step is one call that the tape does not see, so a parameter with a history would lose it."""
+        if any(not p.is_leaf for group in self.param_groups for p in group["params"]):
+            from taper._hook import NotCovered
+            raise NotCovered("torch.optim: differentiable=True for parameters that are not leaves")
 
 
 def optimiser(name, module, base=TableOptimizer, **extra):

@@ -7,6 +7,7 @@ from copy import deepcopy
 from itertools import chain
 
 import taper
+from taper import _C
 from taper._C import Tensor
 from taper.autograd.profiler import record_function
 from taper.utils.hooks import RemovableHandle
@@ -177,12 +178,12 @@ class Optimizer:
             self._forget_gradients(set_to_none)
 
     def _forget_gradients(self, set_to_none):
+        if set_to_none:
+            _C._forget_grads(self.param_groups)
+            return
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:
-                    continue
-                if set_to_none:
-                    p.grad = None
                     continue
                 if p.grad.grad_fn is not None:
                     p.grad.detach_()
