@@ -113,6 +113,7 @@ TP_API tp_storage *tp_saved_storage(const tp_saved *v); /* reads it, once; a ref
 
 /* The parts of the file itself. */
 TP_API tp_file_kind tp_file_kind_of(const tp_file *file);
+TP_API int64_t tp_file_end(tp_file *file); /* of PyTorch's old format, once its value was read: where it ends; others may follow in the same file */
 TP_API bool tp_file_pickle(tp_file *file, const void **data, int64_t *bytes); /* of a zip file: the pickle, while the file is open */
 TP_API tp_storage *tp_file_storage(tp_file *file, const char *key, int64_t bytes, tp_dtype dtype); /* by name, for those who read the pickle */
 TP_API int64_t tp_file_global_count(tp_file *file); /* classes and functions that the pickle names beyond those of values */
@@ -152,6 +153,9 @@ TP_API bool tp_write_pt(const char *path, const tp_sink *sink, const char *archi
  * release with tp_free_bytes. */
 TP_API void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context, int64_t *result_bytes);
 TP_API void tp_free_bytes(void *bytes);
+/* The first bytes of a file as memory. shared: what is written reaches the file, which is made or grown if it must be; otherwise it stays as it is
+ * and has to be long enough. bytes 0: all of it. */
+TP_API tp_storage *tp_storage_from_file(const char *path, bool shared, int64_t bytes);
 /* A file from pieces of memory: written beside, synced, renamed. */
 TP_API bool tp_write_pieces(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes);
 

@@ -322,6 +322,11 @@ static PyObject *file_format(PyObject *o, void *unused) {
     return PyUnicode_FromString(names[tp_file_kind_of(((tpy_file *)o)->file)]);
 }
 
+static PyObject *file_end(PyObject *o, void *unused) {
+    (void)unused;
+    return PyLong_FromLongLong(tp_file_end(((tpy_file *)o)->file));
+}
+
 static PyObject *file_pickle(PyObject *o, PyObject *unused) {
     (void)unused;
     const void *data;
@@ -376,7 +381,8 @@ static PyMethodDef file_methods[] = {
     {"value", file_value, METH_VARARGS, "value(find, restore): what the file holds; nothing that it names is called, but for what was allowed."},
     {"globals", file_globals, METH_NOARGS, "The classes and functions that the pickle names beyond those of plain values and tensors."},
     {0}};
-static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz or npy.", NULL}, {0}};
+static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz or npy.", NULL},
+                                         {"end", file_end, NULL, "Where an old .pt ended, once it was read.", NULL}, {0}};
 static PyType_Slot file_slots[] = {{Py_tp_new, file_new}, {Py_tp_dealloc, file_dealloc}, {Py_tp_methods, file_methods}, {Py_tp_getset, file_properties},
                                    {Py_tp_doc, "An opened checkpoint."}, {0, NULL}};
 static PyType_Spec file_spec = {"taper._C._File", sizeof(tpy_file), 0, Py_TPFLAGS_DEFAULT, file_slots};
@@ -476,7 +482,33 @@ static PyObject *write_pieces(PyObject *module, PyObject *args) {
     return tpy_none_or_raise(ok);
 }
 
+/* Named tensors, in the format that the path's ending says. */
+static PyObject *save_named(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *path = NULL, *dict, *key, *value;
+    if (!PyArg_ParseTuple(args, "O&O!:_save_named", PyUnicode_FSConverter, &path, &PyDict_Type, &dict)) return NULL;
+    Py_ssize_t n = PyDict_GET_SIZE(dict), at = 0, have = 0;
+    const char **names = PyMem_Calloc((size_t)n + 1, sizeof *names);
+    tp_tensor **tensors = PyMem_Calloc((size_t)n + 1, sizeof *tensors);
+    bool ok = (names && tensors) || PyErr_NoMemory();
+    for (; ok && PyDict_Next(dict, &at, &key, &value); have += ok) {
+        ok = PyUnicode_Check(key) && tpy_is_tensor(value);
+        if (!ok) PyErr_Format(PyExc_TypeError, "expected a dict of texts and tensors, got %s: %s", Py_TYPE(key)->tp_name, Py_TYPE(value)->tp_name);
+        if (ok) ok = (names[have] = PyUnicode_AsUTF8(key)) != NULL, tensors[have] = tpy_unwrap(value);
+    }
+    if (ok) {
+        Py_BEGIN_ALLOW_THREADS;
+        ok = tp_save(PyBytes_AS_STRING(path), n, names, tensors);
+        Py_END_ALLOW_THREADS;
+    }
+    PyMem_Free(names);
+    PyMem_Free(tensors);
+    Py_DECREF(path);
+    return tpy_none_or_raise(ok);
+}
+
 static PyMethodDef functions[] = {
+    {"_save_named", save_named, METH_VARARGS, "_save_named(path, tensors): a dict of tensors, in the format that the path's ending says."},
     {"_write_pt", write_pt, METH_VARARGS, "_write_pt(path, write, archive, pickle, storages): a zip file of PyTorch's, to the path or by write(bytes)."},
     {"_write_pieces", write_pieces, METH_VARARGS, "_write_pieces(path, pieces): written beside, synced, renamed."},
     {"_rename_pickle", rename_pickle, METH_VARARGS, "_rename_pickle(pickle, rename): the pickle with modules named as rename(module) says; None: as they are."},

@@ -138,6 +138,20 @@ static PyObject *storage_resize(PyObject *o, PyObject *size) {
     return tp_storage_resize(storage_of(o), n) ? Py_NewRef(o) : tpy_raise();
 }
 
+static void drop_whole(void *whole) { tp_storage_release(whole); }
+
+/* A part of the memory, which stays where it is. */
+static PyObject *storage_slice(tp_storage *s, PyObject *key, int64_t n) {
+    Py_ssize_t first, last, step;
+    if (PySlice_Unpack(key, &first, &last, &step) < 0) return NULL;
+    if (step != 1) return PyErr_Format(PyExc_RuntimeError, "Trying to slice with a step of %zd, but only a step of 1 is supported", step);
+    Py_ssize_t count = PySlice_AdjustIndices((Py_ssize_t)n, &first, &last, 1);
+    if (tp_storage_device(s).type != TP_CPU) return PyErr_Format(PyExc_NotImplementedError, "only storages on the CPU can be sliced");
+    tp_storage *part = tp_storage_over((char *)tp_storage_data(s) + first, count, drop_whole, tp_storage_retain(s));
+    if (!part) tp_storage_release(s);
+    return wrap_storage(part, storage_type);
+}
+
 static PyObject *storage_item(PyObject *o, PyObject *key) {
     int64_t i, n = tp_storage_size(storage_of(o));
     int fits = tpy_fit_int(key, &i);
@@ -146,14 +160,8 @@ static PyObject *storage_item(PyObject *o, PyObject *key) {
         return PyErr_Format(PyExc_IndexError, "index %lld out of range for storage of size %lld", (long long)i, (long long)n);
     if (!fits && !PySlice_Check(key))
         return PyErr_Format(PyExc_TypeError, "can't index a torch.UntypedStorage with %s", Py_TYPE(key)->tp_name);
-    PyObject *bytes = bytes_of(o), *part = bytes ? PyObject_GetItem(bytes, key) : NULL, *result = NULL;
-    if (part && fits)
-        result = PyNumber_Long(part);
-    else if (part) {
-        PyObject *copy = PyObject_CallMethod(part, "clone", NULL);
-        result = copy ? wrap_storage(tp_storage_of(tpy_unwrap(copy)), storage_type) : NULL;
-        Py_XDECREF(copy);
-    }
+    if (!fits) return storage_slice(storage_of(o), key, n);
+    PyObject *bytes = bytes_of(o), *part = bytes ? PyObject_GetItem(bytes, key) : NULL, *result = part ? PyNumber_Long(part) : NULL;
     Py_XDECREF(bytes);
     Py_XDECREF(part);
     return result;
@@ -256,6 +264,17 @@ static PyObject *storage_shared_count(PyObject *o, PyObject *add) {
     return tp_ok() ? PyLong_FromLongLong(now) : tpy_raise();
 }
 
+static PyObject *storage_from_file(PyObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"filename", "shared", "nbytes", NULL};
+    PyObject *path;
+    int shared = 0;
+    long long bytes = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|pL:from_file", names, PyUnicode_FSConverter, &path, &shared, &bytes)) return NULL;
+    tp_storage *s = tp_storage_from_file(PyBytes_AS_STRING(path), shared, bytes);
+    Py_DECREF(path);
+    return wrap_storage(s, (PyTypeObject *)type);
+}
+
 static PyMethodDef storage_methods[] = {
     {"nbytes", storage_nbytes, METH_NOARGS, "The size in bytes."},
     {"size", storage_nbytes, METH_NOARGS, "The size in bytes."},
@@ -266,6 +285,8 @@ static PyMethodDef storage_methods[] = {
     {"fill_", storage_fill, METH_O, NULL},
     {"copy_", storage_copy, METH_VARARGS, NULL},
     {"clone", storage_clone, METH_NOARGS, NULL},
+    {"from_file", (PyCFunction)(void (*)(void))storage_from_file, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+     "from_file(filename, shared=False, nbytes=0): a file's bytes, mapped; shared: what is written reaches it."},
     {"is_shared", storage_is_shared, METH_NOARGS, NULL},
     {"_new_shared", storage_new_shared, METH_VARARGS | METH_CLASS, "_new_shared(bytes, path=None): memory that other processes can map."},
     {"_share", storage_share, METH_VARARGS, "_share(path=None): itself if other processes can map it, else a copy that they can."},

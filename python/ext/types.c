@@ -90,7 +90,9 @@ static int add_dtypes(PyObject *module) {
 }
 
 /* ---- device ---- */
-static const char *const device_names[TP_DEVICE_TYPES] = {"none", "cpu", "cuda", "xpu", "hip", "test"};
+/* Behind those of the library: devices that programs name and compare with; nothing can be made there. */
+enum { DEVICE_NAMES = TP_DEVICE_TYPES + 2 };
+static const char *const device_names[DEVICE_NAMES] = {"none", "cpu", "cuda", "xpu", "hip", "test", "meta", "mps"};
 
 PyObject *tpy_device_object(tp_device device) {
     tpy_device *o = PyObject_New(tpy_device, tpy_device_type);
@@ -103,12 +105,12 @@ PyObject *tpy_device_object(tp_device device) {
 static int device_from_text(const char *text, tp_device *out, bool *indexed) {
     size_t n = strcspn(text, ":");
     int type = TP_CPU;
-    while (type < TP_DEVICE_TYPES && (strlen(device_names[type]) != n || strncmp(text, device_names[type], n))) type++;
+    while (type < DEVICE_NAMES && (strlen(device_names[type]) != n || strncmp(text, device_names[type], n))) type++;
     char *end = NULL;
     long index = text[n] == ':' ? strtol(text + n + 1, &end, 10) : 0;
     bool number_wrong = text[n] == ':' && (!text[n + 1] || *end || index < 0 || index > INT16_MAX || text[n + 1] == '+');
-    if (type == TP_DEVICE_TYPES || number_wrong) {
-        PyErr_Format(PyExc_RuntimeError, number_wrong ? "Invalid device string: '%s'" : "Expected one of cpu, cuda, xpu, hip device type at start of device string: %s", text);
+    if (type == DEVICE_NAMES || number_wrong) {
+        PyErr_Format(PyExc_RuntimeError, number_wrong ? "Invalid device string: '%s'" : "Expected one of cpu, cuda, xpu, hip, meta, mps device type at start of device string: %s", text);
         return -1;
     }
     *out = (tp_device){(int16_t)type, (int16_t)index};

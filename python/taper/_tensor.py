@@ -281,6 +281,8 @@ def _shared(obj, dtype, copy):
         if copy is False:
             raise ValueError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
         return _C.tensor(obj)
+    if isinstance(obj, (TypedStorage, _C.UntypedStorage)):
+        return _C._functions["empty"]((0,), dtype=dtype or getattr(obj, "dtype", _C.uint8)).set_(obj)
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     try:

@@ -493,3 +493,9 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         counts = counts.view((-1,) + (1,) * len(rest))
         result = _op["where"](counts == 0, _math.nan if initial is None else float(initial), result / counts.clamp(min=1))
     return result.view(tuple(lengths.shape) + rest)
+
+
+def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
+    """The first `size` elements of a file as a tensor, mapped into memory; shared: what is written to it reaches the file."""
+    dtype = dtype or _C.get_default_dtype()
+    return _op["empty"]((0,), dtype=dtype).set_(_C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize), 0, (size,))

@@ -373,6 +373,12 @@ def _view_of(f):
     return f.read()
 
 
+def _leave_at(f, end, memory):
+    """Leaves a file object behind what was read of it: others may follow."""
+    if memory is not None and getattr(f, "seekable", lambda: False)():
+        f.seek(end - len(memory), 2)
+
+
 def _weights_only_wanted(weights_only, pickle_module):
     def forced(name):
         return os.getenv(name, "0").lower() in ("1", "y", "yes", "true")
@@ -405,9 +411,12 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
         if file.format not in ("pt", "old pt"):
             raise RuntimeError(f"'{path}' is not a file of PyTorch's but {file.format}: taper.io.load reads it")
         if not weights_only:
-            return _load_anything(file, path, memory, restore, pickle_module or pickle, pickle_load_args)
+            return _load_anything(file, f, memory, restore, pickle_module or pickle, pickle_load_args)
         try:
-            return file.value(lambda name: _find_known(allowed, name), restore)
+            value = file.value(lambda name: _find_known(allowed, name), restore)
+            if file.end:
+                _leave_at(f, file.end, memory)
+            return value
         except pickle.UnpicklingError as error:
             raise pickle.UnpicklingError(_ADVICE.format(error=error)) from None
 
@@ -424,14 +433,14 @@ def _unpickler(pickle_module, persistent_load):
     return Unpickler
 
 
-def _load_anything(file, path, memory, restore, pickle_module, arguments):
+def _load_anything(file, f, memory, restore, pickle_module, arguments):
     """By Python's unpickler."""
     import io
     if file.format == "old pt":
-        if memory is None:
-            with open(path, "rb") as opened:
-                return _load_legacy(opened, restore, pickle_module, arguments)
-        return _load_legacy(io.BytesIO(memory), restore, pickle_module, arguments)
+        with open(f, "rb") if memory is None else io.BytesIO(memory) as stream:
+            value = _load_legacy(stream, restore, pickle_module, arguments)
+            _leave_at(f, stream.tell(), memory)
+            return value
     storages = {}
 
     def persistent_load(saved):

@@ -18,6 +18,14 @@ def _load(data):
 _share = UntypedStorage._share  # how memory is shared; torch.multiprocessing.set_sharing_strategy puts another way here
 
 
+def _load_from_bytes(data):
+    """A storage as PyTorch's own pickles hold it: a file in the format before zip archives."""
+    import io
+
+    from taper.serialization import load
+    return load(io.BytesIO(data), weights_only=False)
+
+
 def _untyped(function):
     setattr(UntypedStorage, function.__name__, function)
 

@@ -217,15 +217,20 @@ static bool load_store(tpi_store *store) {
     return true;
 }
 
-/* Puts the name of the tensor whose reading failed in front of the error. */
+/* Puts the name of the tensor whose reading failed in front of the error. Where somebody else reads the pickle, it is looked at here, too. */
 static void *name_failure(const tpi_store *s) {
     char name[256], text[512];
+    tp_file *f = s->file;
     tp_code code = tp_error_code();
-    tpi_saved_name(s->file->value, s, name, sizeof name);
-    if (!name[0] || code == TP_ERR_MEMORY) return NULL;
+    if (code == TP_ERR_MEMORY) return NULL;
     snprintf(text, sizeof text, "%s", tp_error());
     tp_error_clear();
-    return tpi_fail(code, "tensor '%s': %s", name, text);
+    if (!f->was_read) {
+        f->options.any_global = true;
+        if (!tp_file_value(f)) tp_error_clear();
+    }
+    tpi_saved_name(f->value, s, name, sizeof name);
+    return name[0] ? tpi_fail(code, "tensor '%s': %s", name, text) : tpi_fail(code, "%s", text);
 }
 
 tp_storage *tp_saved_storage(const tp_saved *v) {
@@ -320,6 +325,8 @@ tp_saved *tpi_file_array(tp_file *f, tpi_store *store, tp_ints shape, bool fortr
     }
     return tpi_file_add_store(f, store) ? t : NULL;
 }
+
+int64_t tp_file_end(tp_file *f) { return f ? (int64_t)f->end : 0; }
 
 int64_t tp_file_global_count(tp_file *f) { return f && f->globals ? f->globals->n : 0; }
 

@@ -23,6 +23,7 @@ struct tp_file {
     bool was_read;            /* value is there, or could not be read */
     tp_saved *value;
     tp_saved *globals;
+    uint64_t end;             /* of an old .pt: behind the last storage */
     bool failed;              /* a new one: something could not be put into it */
 };
 

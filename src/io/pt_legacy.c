@@ -58,6 +58,7 @@ static bool locate(tp_file *f, const tp_saved *keys, uint64_t at) {
         if ((uint64_t)s->bytes > f->source.bytes - s->at) return refuse(f, "a storage reaches beyond its end");
         at = s->at + (uint64_t)s->bytes;
     }
+    f->end = at;
     for (int64_t i = 0; i < f->stores_room; i++)
         if (f->stores[i] && !f->stores[i]->at) return refuse(f, "a storage is not listed");
     return true;

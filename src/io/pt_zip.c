@@ -164,8 +164,8 @@ tp_storage *tp_file_storage(tp_file *f, const char *key, int64_t bytes, tp_dtype
         store = tpi_arena_new(&f->arena, sizeof *store);
         const char *copy = store ? tpi_arena_text(&f->arena, key, strlen(key)) : NULL;
         if (!copy) return NULL;
-        *store = (tpi_store){.key = copy, .location = "cpu", .dtype = dtype, .untyped = dtype == TP_NO_DTYPE, .bytes = bytes, .file = f,
-                             .member = member(f, "data/", key), .swapped = f->swapped};
+        *store = (tpi_store){.key = copy, .location = "cpu", .dtype = dtype, .dtype_name = dtype ? tp_dtype_name(dtype) : "bytes", .untyped = !dtype,
+                             .numel = bytes / (dtype ? tp_dtype_size(dtype) : 1), .bytes = bytes, .file = f, .member = member(f, "data/", key), .swapped = f->swapped};
         if (!tpi_file_add_store(f, store)) return NULL;
     }
     if (store->bytes != bytes) return tpi_fail(TP_ERR_VALUE, "argument 'bytes': storage '%s' has %lld, got %lld", key, (long long)store->bytes, (long long)bytes);

@@ -1,7 +1,9 @@
-/* Reading from a file or from memory, and mapping files. */
+/* Reading from a file or from memory, and mapping files, also as storages. */
 #include "io/source.h"
+#include <taper/io.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "tensor/storage.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -60,17 +62,26 @@ struct tpi_mapping {
     size_t bytes;
 };
 
-tpi_mapping *tpi_source_map(const tpi_source *s, bool shared) {
-    if (s->fd < 0) return tpi_fail(TP_ERR_VALUE, "'%s' is not a file and cannot be mapped into memory", s->path);
+static tpi_mapping *map_file(int fd, const char *path, uint64_t bytes, bool shared) {
     tpi_mapping *m = tpi_new(sizeof *m);
     if (!m) return NULL;
     atomic_init(&m->refs, 1);
-    m->bytes = s->bytes ? (size_t)s->bytes : 1;
-    m->data = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, s->fd, 0);
+    m->bytes = bytes ? (size_t)bytes : 1;
+    m->data = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
     if (m->data != MAP_FAILED) return m;
-    tpi_fail(TP_ERR_IO, "could not map '%s' into memory: %s", s->path, strerror(errno));
+    tpi_fail(TP_ERR_IO, "could not map '%s' into memory: %s", path, strerror(errno));
     tpi_delete(m, sizeof *m);
     return NULL;
+}
+
+tpi_mapping *tpi_source_map(const tpi_source *s, bool shared) {
+    if (s->fd < 0) return tpi_fail(TP_ERR_VALUE, "'%s' is not a file and cannot be mapped into memory", s->path);
+    if (!shared) return map_file(s->fd, s->path, s->bytes, false);
+    int fd = open(s->path, O_RDWR | O_CLOEXEC); /* the source is open for reading alone */
+    if (fd < 0) return tpi_fail(TP_ERR_IO, "could not open '%s' for writing: %s", s->path, strerror(errno));
+    tpi_mapping *m = map_file(fd, s->path, s->bytes, true);
+    close(fd);
+    return m;
 }
 
 unsigned char *tpi_mapping_data(const tpi_mapping *m) { return m->data; }
@@ -85,4 +96,30 @@ void tpi_mapping_release(void *mapping) {
     if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1) return;
     munmap(m->data, m->bytes);
     tpi_delete(m, sizeof *m);
+}
+
+/* Opened as it is to be used, and grown where it may be; *bytes: its size if that is not given. */
+static int open_for_mapping(const char *path, bool shared, int64_t *bytes) {
+    struct stat info;
+    int fd = open(path, (shared ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0666);
+    bool ok = fd >= 0 && fstat(fd, &info) == 0;
+    if (!ok) tpi_fail(TP_ERR_IO, "could not open '%s': %s", path, strerror(errno));
+    if (ok && *bytes == 0) *bytes = (int64_t)info.st_size;
+    if (ok && info.st_size < *bytes && !shared)
+        ok = tpi_refuse(TP_ERR_IO, "file '%s' has %lld bytes, %lld are wanted", path, (long long)info.st_size, (long long)*bytes);
+    if (ok && info.st_size < *bytes && shared && ftruncate(fd, (off_t)*bytes) != 0) ok = tpi_refuse(TP_ERR_IO, "could not make '%s' larger: %s", path, strerror(errno));
+    if (!ok && fd >= 0) close(fd);
+    return ok ? fd : -1;
+}
+
+tp_storage *tp_storage_from_file(const char *path, bool shared, int64_t bytes) {
+    if (!path || !path[0]) return tpi_fail(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
+    if (bytes < 0) return tpi_fail(TP_ERR_VALUE, "argument 'bytes': expected 0 or more, got %lld", (long long)bytes);
+    int fd = open_for_mapping(path, shared, &bytes);
+    if (fd < 0) return NULL;
+    tpi_mapping *m = map_file(fd, path, (uint64_t)bytes, shared);
+    close(fd);
+    tp_storage *s = m ? tpi_storage_over(m->data, (size_t)bytes, (tp_device){TP_CPU, 0}, tpi_mapping_release, m) : NULL;
+    if (!s) tpi_mapping_release(m);
+    return s;
 }

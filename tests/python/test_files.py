@@ -203,6 +203,8 @@ def test_a_flipped_byte_is_reported_with_the_name_of_its_tensor(tmp_path):
     path.write_bytes(data)
     with pytest.raises(RuntimeError, match=r"tensor 'model\.fc\.bias': .*checksum"):
         torch.load(path)
+    with pytest.raises(RuntimeError, match=r"tensor 'model\.fc\.bias': .*checksum"):
+        torch.load(path, weights_only=False)
     torch.load(path, mmap=True)
 
 
@@ -236,3 +238,84 @@ def test_a_safe_global_is_called_with_care(tmp_path):
     torch.save(Point(1, [Call()]), path)
     with torch.serialization.safe_globals([Point]), pytest.raises(pickle.UnpicklingError, match="posix.system was not"):
         torch.load(path)
+
+
+def test_named_tensors_in_other_formats(tmp_path):
+    np = pytest.importorskip("numpy")
+    tensors = {"a.b": torch.arange(6.0).reshape(2, 3).t(), "c": torch.tensor([True, False]), "d": torch.tensor(3, dtype=torch.bfloat16)}
+    for name in "x.safetensors", "x.npz", "x.pt":
+        torch.io.save(tensors, tmp_path / name)
+        for mmap in False, True:
+            loaded = torch.io.load(tmp_path / name, mmap=mmap)
+            assert {k: (v.dtype, v.tolist()) for k, v in loaded.items()} == {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert arrays["a.b"].tolist() == tensors["a.b"].tolist()
+    np.save(tmp_path / "one.npy", np.arange(6, dtype=">i2").reshape(2, 3, order="F"))
+    assert torch.io.load(tmp_path / "one.npy").tolist() == [[0, 2, 4], [1, 3, 5]]
+    np.savez_compressed(tmp_path / "two.npz", x=np.ones(100))
+    assert torch.io.load(tmp_path / "two.npz", mmap=True)["x"].sum() == 100
+    with pytest.raises(RuntimeError, match="not a file of PyTorch's but npz"):
+        torch.load(tmp_path / "x.npz")
+
+
+def test_damaged_safetensors_are_found(tmp_path):
+    path = tmp_path / "x.safetensors"
+    torch.io.save({"w": torch.full((64,), 2.0)}, path)
+    data = bytearray(path.read_bytes())
+    data[-7] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(RuntimeError, match="tensor 'w': .*checksum"):
+        torch.io.load(path)
+
+
+def test_the_safetensors_package(tmp_path):
+    """The package itself, under Taper's names, reads and writes what Taper does."""
+    pytest.importorskip("safetensors")
+    script = tmp_path / "script.py"
+    script.write_text("""
+import sys
+import taper, torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+theirs, ours = sys.argv[1:]
+tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.bfloat16), "c": torch.tensor([True, False]), "d": torch.tensor(3)}
+save_file(tensors, theirs, metadata={"x": "y"})
+taper.io.save(tensors, ours)
+for loaded in load_file(theirs), load_file(ours), taper.io.load(theirs), taper.io.load(theirs, mmap=True):
+    assert {k: (v.dtype, v.tolist()) for k, v in loaded.items()} == {k: (v.dtype, v.tolist()) for k, v in tensors.items()}
+with safe_open(theirs, framework="pt") as f:
+    assert f.get_slice("a")[:, 1:].tolist() == [[1.0, 2.0], [4.0, 5.0]]
+print("done")
+""")
+    import subprocess
+    done = subprocess.run([sys.executable, "-m", "taper", "run", str(script), str(tmp_path / "t.safetensors"), str(tmp_path / "o.safetensors")],
+                          capture_output=True, text=True)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_files_as_memory(tmp_path):
+    path = tmp_path / "raw"
+    path.write_bytes(bytes(range(16)))
+    private = torch.UntypedStorage.from_file(str(path), False, 8)
+    private[0] = 99
+    assert private.tolist() == [99, 1, 2, 3, 4, 5, 6, 7] and path.read_bytes()[0] == 0
+    part = private[2:4]
+    part[0] = 50
+    assert private[2] == 50 and len(part) == 2
+    assert torch.asarray(part, dtype=torch.uint8).tolist() == [50, 3]
+    shared = torch.from_file(str(path), shared=True, size=8, dtype=torch.int32)
+    shared[7] = 5
+    del shared
+    assert path.stat().st_size == 32 and path.read_bytes()[28:] == b"\x05\0\0\0"
+    with pytest.raises(OSError, match="32 bytes, 99 are wanted"):
+        torch.UntypedStorage.from_file(str(path), False, 99)
+
+
+def test_files_one_behind_the_other():
+    """The format before zip archives may be written several times to one file."""
+    buffer = io.BytesIO()
+    for i in range(3):
+        torch.save(torch.full((2,), float(i)), buffer, _use_new_zipfile_serialization=False)
+    for weights_only in True, False:
+        buffer.seek(0)
+        assert [torch.load(buffer, weights_only=weights_only).tolist() for _ in range(3)] == [[0, 0], [1, 1], [2, 2]]
