@@ -165,6 +165,26 @@ gru_cell: torch.gru_cell(t(2,3), t(2,4), t(12,3), t(12,4), t(12), t(12))
 lstm_cell: torch.lstm_cell(t(2,3), [t(2,4), t(2,4)], t(16,3), t(16,4), t(16), t(16))
 gru: torch.gru(t(5,2,3), t(1,2,4), [t(12,3), t(12,4), t(12), t(12)], True, 1, 0.0, False, False, False)
 rnn_tanh: torch.rnn_tanh(t(5,2,3), t(1,2,4), [t(4,3), t(4,4), t(4), t(4)], True, 1, 0.0, False, False, False)
+layer GRU: nn.GRU(8,8)(t(5,2,8))
+layer GRU both ways: nn.GRU(8,8,2,bidirectional=True)(t(5,2,8))
+layer RNN: nn.RNN(8,8)(t(5,2,8))
+layer LSTMCell: nn.LSTMCell(8,8)(t(2,8))
+layer GRUCell: nn.GRUCell(8,8)(t(2,8))
+layer MultiheadAttention: nn.MultiheadAttention(8,2)(t(5,2,8), t(5,2,8), t(5,2,8))
+layer MultiheadAttention without weights: nn.MultiheadAttention(8,2)(t(5,2,8), t(5,2,8), t(5,2,8), need_weights=False)[0]
+layer TransformerEncoderLayer: nn.TransformerEncoderLayer(8,2,16)(t(5,2,8))
+layer TransformerEncoderLayer norm first: nn.TransformerEncoderLayer(8,2,16,norm_first=True)(t(5,2,8))
+layer TransformerDecoderLayer: nn.TransformerDecoderLayer(8,2,16)(t(5,2,8), t(5,2,8))
+layer Transformer: nn.Transformer(8,2,1,1,16)(t(5,2,8), t(5,2,8))
+layers of an image classifier: nn.Sequential(nn.Conv2d(3,4,3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36,3))(t(2,3,8,8))
+layer LayerNorm: nn.LayerNorm(8)(nn.Linear(8,8)(t(2,8)))
+layer GroupNorm: nn.GroupNorm(2,4)(nn.Conv2d(3,4,3)(t(2,3,8,8)))
+layer InstanceNorm2d: nn.InstanceNorm2d(4, affine=True)(nn.Conv2d(3,4,3)(t(2,3,8,8)))
+layer CrossEntropyLoss: nn.CrossEntropyLoss()(nn.Linear(8,8)(t(2,8)), i(2,8))
+layer BCEWithLogitsLoss: nn.BCEWithLogitsLoss()(nn.Linear(8,8)(t(2,8)), torch.ones(2,8))
+layer NLLLoss: nn.NLLLoss()(nn.LogSoftmax(-1)(nn.Linear(8,8)(t(2,8))), i(2,8))
+attention by hand: (nn.Linear(8,8)(t(2,3,8)) @ nn.Linear(8,8)(t(2,3,8)).mT / 2).masked_fill(torch.ones(3,3).triu(1).bool(), float("-inf")).softmax(-1) @ nn.Linear(8,8)(t(2,3,8))
+residual: t(2,8) + nn.Linear(8,8)(t(2,8))
 """
 INPUTS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -183,7 +203,7 @@ def dtypes_of(value):
 
 def given(code, dtype, lower=torch.bfloat16):
     """The dtypes of a case's result under autocast, or the error's type."""
-    names = {"torch": torch, "F": F, "d": dtype, "t": lambda *n: torch.randn(*n).to(dtype), "u": lambda *n: torch.randn(*n),
+    names = {"torch": torch, "F": F, "nn": torch.nn, "d": dtype, "t": lambda *n: torch.randn(*n).to(dtype), "u": lambda *n: torch.randn(*n),
              "i": lambda n, hi: torch.arange(n) % hi, "s": lambda n: (torch.eye(n) * 3 + 1).to(dtype)}
     torch.manual_seed(0)
     try:
@@ -195,9 +215,9 @@ def given(code, dtype, lower=torch.bfloat16):
 
 
 def table():
-    """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases have no third column."""
+    """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases and layers, whose weights are float32, have no third column."""
     columns = list(INPUTS.values())
-    return [f"{name}: " + " ".join(given(code, dtype).replace(", ", ",") for dtype in columns[:2 if re.search(r"\bu\(", code) else 3]) for name, code in cases()]
+    return [f"{name}: " + " ".join(given(code, dtype).replace(", ", ",") for dtype in columns[:2 if re.search(r"\bu\(|\bnn\.", code) else 3]) for name, code in cases()]
 
 
 if __name__ == "__main__":
