@@ -147,3 +147,10 @@ def test_the_old_functional_call():
     layer = nn.Linear(1, 1)
     with pytest.warns(FutureWarning, match="torch.func.functional_call"):
         assert utils.stateless.functional_call(layer, {"weight": torch.ones(1, 1), "bias": torch.ones(1)}, torch.ones(1, 1)).item() == 2
+
+
+def test_packed_sequences_convert():
+    packed = utils.rnn.pack_sequence([torch.ones(2), torch.ones(1)])
+    assert packed.long().data.dtype == torch.int64 and packed.byte().data.dtype == torch.uint8 and not packed.is_pinned()
+    with pytest.raises(RuntimeError, match="received an empty list of sequences"):
+        utils.rnn.pad_sequence([])

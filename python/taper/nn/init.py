@@ -5,8 +5,8 @@ import warnings as _warnings
 from taper import _C
 from taper.autograd.grad_mode import no_grad as _no_grad
 
-_GAINS = {"linear": 1.0, "identity": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0, "conv_transpose2d": 1.0, "conv_transpose3d": 1.0,
-          "sigmoid": 1.0, "tanh": 5.0 / 3, "relu": _math.sqrt(2.0), "selu": 3.0 / 4}
+_GAINS = {"linear": 1, "conv1d": 1, "conv2d": 1, "conv3d": 1, "conv_transpose1d": 1, "conv_transpose2d": 1, "conv_transpose3d": 1, "sigmoid": 1,
+          "tanh": 5.0 / 3, "relu": _math.sqrt(2.0), "selu": 3.0 / 4}
 
 
 def calculate_gain(nonlinearity, param=None):

@@ -39,9 +39,27 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
     def half(self):
         return self.to(_C.float16)
 
+    def long(self):
+        return self.to(_C.int64)
+
+    def int(self):
+        return self.to(_C.int32)
+
+    def short(self):
+        return self.to(_C.int16)
+
+    def char(self):
+        return self.to(_C.int8)
+
+    def byte(self):
+        return self.to(_C.uint8)
+
     @property
     def is_cuda(self):
         return self.data.is_cuda
+
+    def is_pinned(self):
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation):
@@ -98,6 +116,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     if padding_side not in ("right", "left"):
         raise ValueError(f"padding_side must be 'left' or 'right', got {padding_side!r}")
     sequences = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
+    if not sequences:
+        raise RuntimeError("received an empty list of sequences")
     longest = max(s.shape[0] for s in sequences)
     padded = []
     for s in sequences:
