@@ -9,7 +9,29 @@ static tp_tensor *read_and_free(bool ok, tpi_picks *p) {
     return out;
 }
 
+/* Are whole channels-last images picked by their numbers? */
+static bool picks_images(const tp_tensor *self, tp_tensors indices) {
+    return self->ndim == 4 && indices.n == 1 && indices.v[0] && indices.v[0]->ndim == 1 && tp_is_contiguous_as(self, TP_CHANNELS_LAST) &&
+           !tp_is_contiguous_as(self, TP_CONTIGUOUS);
+}
+
+/* They keep the format: read with the channels behind, the result has them in front again. */
+static tp_tensor *pick_images(tp_tensor *self, tp_tensors indices) {
+    const int64_t *n = self->shape, *s = self->strides;
+    tp_tensor *behind = tpi_alias(self, 4, (int64_t[]){n[0], n[2], n[3], n[1]}, (int64_t[]){s[0], s[2], s[3], s[1]}, tpi_offset(self));
+    if (!behind) return NULL;
+    tpi_picks p;
+    tp_tensor *out = read_and_free(tpi_picks_advanced(&p, behind, indices), &p);
+    tp_release(behind);
+    if (!out) return NULL;
+    tpi_geometry g = {.ndim = 4, .shape = {out->shape[0], n[1], n[2], n[3]}, .strides = {n[1] * n[2] * n[3], 1, n[3] * n[1], n[1]}, .dtype = TP_NO_DTYPE};
+    if (tpi_set_geometry(out, &g)) return out;
+    tp_release(out);
+    return NULL;
+}
+
 tp_tensor *tpi_native_index(tp_tensor *self, tp_tensors indices) {
+    if (picks_images(self, indices)) return pick_images(self, indices);
     tpi_picks p;
     return read_and_free(tpi_picks_advanced(&p, self, indices), &p);
 }

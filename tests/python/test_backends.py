@@ -126,9 +126,17 @@ def test_to_settles_strides_where_both_formats_fit():
     lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3), training=True), lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)), lambda x: F.max_pool2d(x, 2),
     lambda x: F.avg_pool2d(x, 2), lambda x: F.adaptive_avg_pool2d(x, 2), lambda x: F.interpolate(x, scale_factor=2), lambda x: F.dropout(x, 0.5), lambda x: x + 1,
     lambda x: x * torch.randn(1, 3, 1, 1), lambda x: torch.cat([x, x], 1), lambda x: x > 0, lambda x: F.pad(x, (1, 1, 1, 1)),
-    lambda x: torch.where(x > 0, x, x.contiguous()), lambda x: F.group_norm(x, 1)])
+    lambda x: torch.where(x > 0, x, x.contiguous()), lambda x: F.group_norm(x, 1), lambda x: x[torch.tensor([1, 0, 1])], lambda x: x[torch.tensor([True, True])]])
 def test_channels_last_survives(step):
     assert step(channels_last()).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_images_picked_by_number_are_the_same():
+    x, order = channels_last(), torch.tensor([1, 0, -1])
+    assert torch.equal(x[order], x.contiguous()[order]) and x[order].stride() == (192, 1, 24, 3)
+    y = x.clone().requires_grad_()
+    (y[order] * torch.arange(3.0).view(3, 1, 1, 1)).sum().backward()
+    assert y.grad[:, 0, 0, 0].tolist() == [1, 2]
 
 
 def test_gradients_keep_the_format():
