@@ -165,6 +165,18 @@ def test_rows_by_odd_indices():
         list(DataLoader(data, batch_sampler=[[5]]))
 
 
+def test_indices_of_other_kinds():
+    data = TensorDataset(torch.arange(5))
+    assert lists(batch[0] for batch in DataLoader(data, batch_sampler=[torch.tensor([3, 1]), (2, 0)])) == [[3, 1], [2, 0]]
+    for indices in (range(4, 0, -2), torch.tensor([4, 2]), (4, 2), [4, -3]):
+        for threads in (0, 1):
+            assert lists(batch[0] for batch in DataLoader(Subset(data, indices), batch_size=2, worker_threads=threads)) == [[4, 2]]
+    batches = iter(DataLoader(Subset(data, [1, 9])))
+    assert lists(next(batches)) == [[1]]
+    with pytest.raises(IndexError):
+        next(batches)
+
+
 def test_rows_that_must_go_one_by_one():
     leaf = torch.ones(3, 2, requires_grad=True)
     (batch,), = DataLoader(TensorDataset(leaf), batch_size=3)

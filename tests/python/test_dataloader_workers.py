@@ -388,10 +388,11 @@ def test_another_number_of_workers():
         assert lists(again) == rest
     rows = DataLoader(Row(), batch_size=2, num_workers=2)
     next(iter(rows))
-    again = DataLoader(Row(), batch_size=2, num_workers=3)
-    again.load_state_dict(rows.state_dict())
-    with pytest.raises(ValueError, match="had 2 workers, this one has 3"):
-        iter(again)
+    for workers in (0, 3):
+        again = DataLoader(Row(), batch_size=2, num_workers=workers)
+        again.load_state_dict(rows.state_dict())
+        with pytest.raises(ValueError, match=f"had 2 workers, this one has {workers}"):
+            iter(again)
 
 
 TRAINING = """

@@ -12,7 +12,7 @@ from multiprocessing.connection import wait
 
 from taper.utils.data._utils.channel import Channel
 from taper.utils.data._utils.worker import Work, worker_main
-from taper.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
+from taper.utils.data.dataloader import _BaseDataLoaderIter
 
 _PATIENCE = 5.0  # seconds that workers get to finish what they are at when they are no longer needed
 
@@ -63,7 +63,8 @@ def _stop(handles, owner, patience=_PATIENCE):
             if handle.process.is_alive():
                 end()
                 handle.process.join(1.0)
-        handle.process.close()
+        if not handle.process.is_alive():  # else it hangs in the system, and ends when that lets it
+            handle.process.close()
     handles.clear()
 
 
@@ -81,7 +82,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _begin(self, loader):
         saved = super()._begin(loader)
         position, count = self._position, self._num_workers
-        states = self._saved_workers(saved) if saved else None
+        # In another number of workers the order is the same; what they draw for themselves is not.
+        states = saved["workers"] if saved and len(saved["workers"] or ()) == count else None
         if not self._handles:
             self._handles += _start(self._context, Work(loader, self._base_seed), states)
             self._owner = os.getpid()
@@ -97,16 +99,6 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             for i in range(count):
                 self._send_task(self._handles[(self._turn + i) % count])
         return saved
-
-    def _saved_workers(self, saved):
-        """The workers' states where they fit. In another number of workers the order is the same; what they draw for themselves is not."""
-        workers = saved["workers"] or []
-        if len(workers) == self._num_workers:
-            return workers
-        if self._dataset_kind == _DatasetKind.Iterable or any("dataset" in worker for worker in workers):
-            raise ValueError(f"the saved loader had {len(workers)} workers, this one has {self._num_workers}: the part of the dataset that each "
-                             "has read cannot be found again")
-        return None
 
     def _next_epoch(self):
         """Has persistent workers begin again; what they read of the last epoch is thrown away. Their states are returned."""

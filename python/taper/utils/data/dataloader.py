@@ -252,6 +252,8 @@ class _BaseDataLoaderIter:
     def _begin(self, loader):
         """A new epoch, or the one that load_state_dict() goes back to, whose state is returned then."""
         saved, loader._saved = loader._saved and loader._saved["epoch"], None
+        if saved:
+            self._check_workers(saved["workers"] or [])
         batches = saved["batches"] if saved else 0
         self._order = Order(loader, saved and saved["order"], batches if self._dataset_kind == _DatasetKind.Map else 0)
         if saved:
@@ -261,6 +263,12 @@ class _BaseDataLoaderIter:
         self._len_called, self._num_yielded = loader._IterableDataset_len_called, batches
         self._position = loader._position = Position(self._order, self._base_seed, batches)
         return saved
+
+    def _check_workers(self, saved):
+        telling = self._dataset_kind == _DatasetKind.Iterable or any("dataset" in worker for worker in saved)
+        if telling and len(saved) != self._num_workers:
+            raise ValueError(f"the saved loader had {len(saved)} workers, this one has {self._num_workers}: the part of the dataset that each had "
+                             "read cannot be found again")
 
     def __iter__(self):
         return self

@@ -72,5 +72,8 @@ def native_of(dataset):
         return _C._dataset_of_tensors(dataset.tensors)
     if type(dataset) is Subset and (whole := native_of(dataset.dataset)) is not None:
         n = len(whole)
-        return whole.subset([i + n if i < 0 else i for i in dataset.indices])
+        try:
+            return whole.subset([i + n if i < 0 else i for i in dataset.indices])
+        except (IndexError, TypeError):  # some are no indices: an error when they are used
+            return None
     return None

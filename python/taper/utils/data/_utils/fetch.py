@@ -16,7 +16,7 @@ class _MapDatasetFetcher:
     def fetch(self, possibly_batched_index):
         if not self.auto_collation:
             return self.collate_fn(self.dataset[possibly_batched_index])
-        if self.reader is not None and possibly_batched_index:
+        if self.reader is not None and type(possibly_batched_index) is list and possibly_batched_index:
             try:
                 self.reader.ask(possibly_batched_index)
                 return self.reader.take()
