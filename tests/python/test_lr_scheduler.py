@@ -208,3 +208,17 @@ def test_averages_of_models(options, wanted):
     assert torch.equal(averaged(x), averaged.module(x))
     with pytest.raises(AssertionError, match="Only one of avg_fn and multi_avg_fn should be provided"):
         U.AveragedModel(model, avg_fn=U.get_swa_avg_fn(), multi_avg_fn=U.get_swa_multi_avg_fn())
+
+
+def test_batch_norms_are_computed_anew():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    data = [(torch.randn(8, 3), 1) for _ in range(4)]
+    model.eval()
+    U.update_bn(data, model)
+    assert torch.allclose(model[1].running_mean, model[0](torch.cat([x for x, _ in data])).mean(0), atol=1e-6)
+    assert not model.training and model[1].momentum == 0.1 and model[1].num_batches_tracked.item() == 4
+    averaged = U.AveragedModel(model, multi_avg_fn=U.get_ema_multi_avg_fn(0.5), use_buffers=True)
+    averaged.update_parameters(model)
+    model[1].running_mean += 1
+    averaged.update_parameters(model)
+    assert torch.allclose(averaged.module[1].running_mean, model[1].running_mean - 0.5) and averaged.module[1].num_batches_tracked.item() == 4

@@ -136,24 +136,27 @@ class Optimizer:
         """func, a step, with the hooks called around it, as one range of profiles."""
         @functools.wraps(func)
         def step(*args, **kwargs):
-            with record_function(f"Optimizer.step#{type(args[0]).__name__}.step"):
-                return hooked(*args, **kwargs)
-
-        def hooked(*args, **kwargs):
             self = args[0]
-            for hook in chain(_global_optimizer_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
-                result = hook(self, args, kwargs)
-                if result is None:
-                    continue
-                if not (isinstance(result, tuple) and len(result) == 2):
-                    raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
-                args, kwargs = result
-            out = func(*args, **kwargs)
-            self._optimizer_step_code()
-            for hook in chain(self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()):
-                hook(self, args, kwargs)
-            return out
+            with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+                if _global_optimizer_pre_hooks or self._optimizer_step_pre_hooks:
+                    args, kwargs = self._call_pre_hooks(func, args, kwargs)
+                out = func(*args, **kwargs)
+                self._optimizer_step_code()
+                if _global_optimizer_post_hooks or self._optimizer_step_post_hooks:
+                    for hook in chain(self._optimizer_step_post_hooks.values(), _global_optimizer_post_hooks.values()):
+                        hook(self, args, kwargs)
+                return out
         return step
+
+    def _call_pre_hooks(self, func, args, kwargs):
+        for hook in chain(_global_optimizer_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
+            result = hook(self, args, kwargs)
+            if result is None:
+                continue
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+            args, kwargs = result
+        return args, kwargs
 
     def _patch_step_function(self):
         step = type(self).step
