@@ -113,6 +113,23 @@ def test_complex_parameters_are_pairs_of_reals(name):
         assert torch.equal(torch.view_as_real(z.detach()), real.detach())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize("name", [n for n in TABLE if n not in ("Adafactor", "Muon")])
+def test_a_large_parameter_is_its_elements(name, dtype):
+    g = torch.Generator().manual_seed(1)
+    draw = lambda n: torch.randn(n, generator=g, dtype=torch.complex64).to(dtype) if dtype.is_complex else torch.randn(n, generator=g).to(dtype)  # noqa: E731
+    whole, sizes = draw(50001).requires_grad_(), [7, 10000, 1, 12000, 13000, 14000, 993]
+    parts = [p.clone().requires_grad_() for p in whole.detach().split(sizes)]
+    optimisers = [getattr(torch.optim, name)([p]) for p in (whole, *parts)]
+    for _ in range(3):
+        whole.grad = draw(50001)
+        for p, grad in zip(parts, whole.grad.split(sizes)):
+            p.grad = grad
+        for optimiser in optimisers:
+            optimiser.step()
+    assert torch.equal(whole.detach(), torch.cat([p.detach() for p in parts]))
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_the_bits_do_not_depend_on_threads(name):
     def bits(threads):
