@@ -73,7 +73,7 @@ static char *message_piece(const layer *l, const char *name, char mark, place at
     default: return "%s";
     }
 }
-static text message_values;
+static text message_values; /* the arguments of the message being written */
 static char *message_value(const layer *l, const char *name, char mark, place at) {
     (void)mark, (void)at;
     switch (kind_of_type(l->make.args[find_arg(&l->make, name)].type)) {

@@ -105,11 +105,12 @@ static void parse_head(layer *l, const char *s) {
 }
 
 /* ---- lines ---- */
-static expr *parse_condition(char **s, const char *word) { /* cuts " if CONDITION" off the end */
-    char *p = strstr(*s, word);
+/* Cuts " if CONDITION" off a line's end; NULL if there is none. */
+static expr *cut_condition(char *line, place at) {
+    char *p = strstr(line, " if ");
     if (!p) return NULL;
     *p = 0;
-    return (expr *)(p + strlen(word));
+    return parse_expr(p + 4, at);
 }
 
 static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool persistent) {
@@ -117,8 +118,7 @@ static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool pe
     layer_tensor *x = &l->tensors[l->ntensors++];
     x->at = at, x->buffer = buffer, x->persistent = persistent, x->value = "0";
     char *line = copy_n(s, strlen(s));
-    const char *condition = (const char *)parse_condition(&line, " if ");
-    if (condition) x->condition = parse_expr(condition, at);
+    x->condition = cut_condition(line, at);
     const char *p = line;
     x->name = take_word(&p);
     p = skip(p);
