@@ -157,7 +157,6 @@ static int forget_attribute(PyObject *self, PyObject *name) { /* del */
 
 /* A name that stands in one of the dicts keeps its kind: only None or a value of that kind may take its place; a parameter may take any. */
 static int module_setattr(PyObject *self, PyObject *name, PyObject *value) {
-    if (!value) return forget_attribute(self, name);
     PyObject *parameters = part_of(self, word.parameters), *modules = part_of(self, word.modules), *buffers = part_of(self, word.buffers);
     int there = is_instance(value, parameter_type);
     if (there) return there < 0 ? -1 : set_parameter(self, name, value);
@@ -176,6 +175,16 @@ static int module_setattr(PyObject *self, PyObject *name, PyObject *value) {
     if (!there) return PyObject_GenericSetAttr(self, name, value);
     if (value != Py_None && !tpy_is_tensor(value)) return refuse(name, value, "buffer", "torch.nn.Buffer, torch.Tensor");
     return put(buffers, buffer_hooks, self, name, value);
+}
+
+/* Methods instead of the type's own slot, so that object.__setattr__(module, name, value) still passes all this by, as PyTorch's users do it. */
+static PyObject *set_method(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    if (n != 2 || !PyUnicode_Check(args[0])) return PyErr_Format(PyExc_TypeError, "__setattr__() takes a name and a value");
+    return module_setattr(self, args[0], args[1]) < 0 ? NULL : Py_NewRef(Py_None);
+}
+static PyObject *delete_method(PyObject *self, PyObject *name) {
+    if (!PyUnicode_Check(name)) return PyErr_Format(PyExc_TypeError, "__delattr__() takes a name");
+    return forget_attribute(self, name) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static int has_hooks(PyObject *self) {
@@ -251,8 +260,9 @@ static PyMemberDef module_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offs
     {"__dictoffset__", T_PYSSIZET, offsetof(module_object, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(module_object, weakrefs), READONLY, NULL}, {0}};
 static PyGetSetDef module_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
-static PyMethodDef module_methods[] = {{"__getattr__", module_getattr, METH_O, NULL}, {"__getstate__", module_getstate, METH_NOARGS, NULL}, {0}};
-static PyType_Slot module_slots[] = {{Py_tp_new, module_new}, {Py_tp_setattro, module_setattr}, {Py_tp_call, module_call}, {Py_tp_methods, module_methods}, {Py_tp_traverse, module_traverse},
+static PyMethodDef module_methods[] = {{"__getattr__", module_getattr, METH_O, NULL},
+    {"__setattr__", (PyCFunction)(void (*)(void))set_method, METH_FASTCALL, NULL}, {"__delattr__", delete_method, METH_O, NULL}, {"__getstate__", module_getstate, METH_NOARGS, NULL}, {0}};
+static PyType_Slot module_slots[] = {{Py_tp_new, module_new}, {Py_tp_call, module_call}, {Py_tp_methods, module_methods}, {Py_tp_traverse, module_traverse},
     {Py_tp_clear, module_clear},
     {Py_tp_dealloc, module_dealloc}, {Py_tp_members, module_members}, {Py_tp_getset, module_properties}, {Py_tp_doc, "Attributes and calls of torch.nn.Module."}, {0, NULL}};
 static PyType_Spec module_spec = {"taper._C.ModuleBase", sizeof(module_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, module_slots};

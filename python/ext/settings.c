@@ -93,8 +93,12 @@ static PyObject *log_api_usage(PyObject *module, PyObject *name) {
     (void)module, (void)name;
     Py_RETURN_NONE;
 }
+static PyObject *no_tracing(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    Py_RETURN_NONE;
+}
 static PyMethodDef functions[] = {
-    {"_log_api_usage_once", log_api_usage, METH_O, NULL},
+    {"_log_api_usage_once", log_api_usage, METH_O, NULL}, {"_get_tracing_state", no_tracing, METH_NOARGS, "None: no call is being traced."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "How many threads an operator may use."}, {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operator may use."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype that Python's floats become."}, {"set_default_dtype", set_default_dtype, METH_O, "Sets the dtype that Python's floats become."},
     {"promote_types", promote_types, METH_VARARGS, "The dtype of an operation on tensors of these two."},

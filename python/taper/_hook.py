@@ -137,6 +137,8 @@ class Loader:
         return self.module
 
     def exec_module(self, module):
+        if module.__name__ == "taper":
+            module.__name__ = "torch"  # packages that patch PyTorch ask for it
         if self.spec is not None:
             module.__spec__ = self.spec  # the import system has put that of the alias there
 

@@ -343,3 +343,11 @@ def test_a_module_that_nobody_holds_is_collected():
     del net
     gc.collect()
     assert seen() is None
+
+
+def test_object_setattr_passes_registration_by():
+    module, weight = nn.Linear(2, 2), nn.Parameter(torch.ones(1))
+    object.__setattr__(module, "hidden", weight)
+    assert module.hidden is weight and len(list(module.parameters())) == 2
+    object.__delattr__(module, "hidden")
+    assert not hasattr(module, "hidden")

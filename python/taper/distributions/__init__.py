@@ -1,4 +1,4 @@
-"""torch.distributions: distributions with samples, densities and their gradients. Each is loaded at its first use."""
+"""torch.distributions: distributions with samples, densities and their gradients."""
 _WHERE = {"bernoulli": "Bernoulli", "beta": "Beta", "binomial": "Binomial", "categorical": "Categorical", "cauchy": "Cauchy", "chi2": "Chi2",
           "constraint_registry": "biject_to transform_to", "continuous_bernoulli": "ContinuousBernoulli", "dirichlet": "Dirichlet", "distribution": "Distribution",
           "exp_family": "ExponentialFamily", "exponential": "Exponential", "fishersnedecor": "FisherSnedecor", "gamma": "Gamma",
@@ -14,18 +14,15 @@ _WHERE = {"bernoulli": "Bernoulli", "beta": "Beta", "binomial": "Binomial", "cat
                         "IndependentTransform LowerCholeskyTransform PositiveDefiniteTransform PowerTransform ReshapeTransform SigmoidTransform SoftmaxTransform "
                         "SoftplusTransform StackTransform StickBreakingTransform TanhTransform Transform identity_transform",
           "uniform": "Uniform", "von_mises": "VonMises", "weibull": "Weibull", "wishart": "Wishart", "constraints": "", "utils": ""}
-_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-__all__ = sorted(_MODULE_OF)
+__all__ = sorted(name for names in _WHERE.values() for name in names.split())
 
 
-def __getattr__(name):
+def _load():
+    """All of them, since packages on top look through the module's dict."""
     from importlib import import_module
-    if name in _MODULE_OF:
-        return getattr(import_module("taper.distributions." + _MODULE_OF[name]), name)
-    if name in _WHERE:
-        return import_module("taper.distributions." + name)
-    raise AttributeError(f"module 'torch.distributions' has no attribute '{name}'")
+    for module, names in _WHERE.items():
+        loaded = import_module("taper.distributions." + module)
+        globals().update({name: getattr(loaded, name) for name in names.split()})
 
 
-def __dir__():
-    return sorted({*globals(), *_WHERE, *_MODULE_OF})
+_load()

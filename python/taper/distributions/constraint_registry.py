@@ -3,6 +3,8 @@ from taper.distributions import constraints as c
 from taper.distributions import transforms as t
 from taper.distributions.utils import is_number
 
+__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
 
 class ConstraintRegistry:
     """Functions that make a transform for a constraint, by the constraint's class."""

@@ -1,6 +1,12 @@
 """torch.distributions.constraints: where parameters and values may lie. check(value) tells it for each element of the batch."""
 import taper as torch
 
+__all__ = ["Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than", "greater_than_eq",
+           "independent", "integer_interval", "interval", "half_open_interval", "is_dependent", "less_than", "lower_cholesky",
+           "lower_triangular", "MixtureSameFamilyConstraint", "multinomial", "nonnegative", "nonnegative_integer", "one_hot",
+           "positive", "positive_semidefinite", "positive_definite", "positive_integer", "real", "real_vector", "simplex",
+           "square", "stack", "symmetric", "unit_interval"]
+
 
 class Constraint:
     """A region; event_dim is how many dims one value has."""

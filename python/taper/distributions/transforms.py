@@ -8,6 +8,11 @@ from taper.distributions.utils import _sum_rightmost, broadcast_all, is_number, 
 from taper.nn import functional as F
 from taper.nn.functional import pad, softplus
 
+__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+           "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+           "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
+           "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform"]
+
 
 class Transform:
     """A function with a domain and a codomain. Subclasses define _call, _inverse and log_abs_det_jacobian; with cache_size 1 the last pair is kept."""

@@ -1,4 +1,4 @@
-"""Digits with a small network, logged for TensorBoard: taper run examples/log_digits.py, then `tensorboard --logdir runs` or `taper watch`."""
+"""Digits with a small network, logged for TensorBoard: taper run examples/python/log_digits.py, then `tensorboard --logdir runs` or `taper watch`."""
 import argparse
 import gzip
 import os
@@ -8,7 +8,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.tensorboard import SummaryWriter
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
 
 
 def read(name):
