@@ -405,25 +405,32 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
     return wrap_results(op, results, named);
 }
 
+/* The first overload that takes the arguments, in f; tensors are not taken for numbers while another one may want a tensor. NULL with an exception,
+ * or without one where none fits: m says why the last does not. */
+static const overload *choose(const tpy_operator *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, tpy_frame *f, extras *x, misfit *m) {
+    f->owned = NULL;
+    for (int lenient = self->count == 1; lenient < 2; lenient++) {
+        f->exact = !lenient;
+        for (int i = 0; i < self->count; i++) {
+            *x = (extras){0};
+            int fits = fit_overload(self, &self->overloads[i], args, n, kwnames, f, x, m);
+            if (fits) return fits > 0 ? &self->overloads[i] : NULL;
+        }
+    }
+    return NULL;
+}
+
 static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     tpy_operator *self = (tpy_operator *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     if (tpy_overridden(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0))) return tpy_call_override(callable, args, n, kwnames);
     tpy_frame f;
-    f.owned = NULL;
+    extras x;
     misfit m = {0};
-    for (int lenient = self->count == 1; lenient < 2; lenient++) {
-        f.exact = !lenient;
-        for (int i = 0; i < self->count; i++) {
-            extras x = {0};
-            int fits = fit_overload(self, &self->overloads[i], args, n, kwnames, &f, &x, &m);
-            if (fits == 0) continue;
-            PyObject *result = fits > 0 ? invoke(self, &self->overloads[i], &f, &x, args) : NULL;
-            tpy_frame_end(&f);
-            return result;
-        }
-    }
+    const overload *o = choose(self, args, n, kwnames, &f, &x, &m);
+    PyObject *made = o ? invoke(self, o, &f, &x, args) : NULL;
     tpy_frame_end(&f);
+    if (o || PyErr_Occurred()) return made;
     tpy_old_call old;
     if (tpy_old_order(PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
         PyObject *result = call_operator(callable, old.args, (size_t)old.n, old.kwnames);
@@ -464,22 +471,13 @@ static PyObject *bind_call(PyObject *module, PyObject *const *all, Py_ssize_t co
     PyObject *const *args = all + 1;
     Py_ssize_t n = count - 1;
     tpy_frame f;
-    f.owned = NULL;
+    extras x;
     misfit m = {0};
-    for (int lenient = self->count == 1; lenient < 2; lenient++) {
-        f.exact = !lenient;
-        for (int i = 0; i < self->count; i++) {
-            extras x = {0};
-            const overload *o = &self->overloads[i];
-            int fits = fit_overload(self, o, args, n, kwnames, &f, &x, &m);
-            if (fits == 0) continue;
-            tpy_frame_end(&f);
-            PyObject *given = fits > 0 ? bound_arguments(self, o, args, n, kwnames) : NULL;
-            return given ? Py_BuildValue("(szsN)", o->op->name, o->op->batch, o->op->signature, given) : NULL;
-        }
-    }
+    const overload *o = choose(self, args, n, kwnames, &f, &x, &m);
     tpy_frame_end(&f);
-    return refuse(self, &m, args, n, kwnames);
+    if (!o) return PyErr_Occurred() ? NULL : refuse(self, &m, args, n, kwnames);
+    PyObject *given = bound_arguments(self, o, args, n, kwnames);
+    return given ? Py_BuildValue("(szsN)", o->op->name, o->op->batch, o->op->signature, given) : NULL;
 }
 
 PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace) {
