@@ -93,6 +93,12 @@ static void bad_options_are_refused(void **state) {
         assert_error("Muon only supports 2D real parameters");
         ASSERT_VALUES(p, 1);
         tp_optimiser_free(muon);
+        tp_tensor *same = tp_set_requires_grad(tp_detach(tp_expand(VECTOR(1), TP_INTS(3))), true);
+        tp_optimiser *sgd = tp_sgd(TP_LIST(same));
+        tp_set_grad(same, VECTOR(1, 1, 1));
+        assert_false(tp_step(sgd));
+        assert_error("elements of a parameter of shape [3] share memory");
+        tp_optimiser_free(sgd);
         tp_optimiser_free(NULL);
     }
 }

@@ -121,12 +121,7 @@ tp_optimiser *tp_optimiser_new(const tp_optimiser_kind *kind, tp_tensors params,
     return o;
 }
 tp_optimiser *tpi_optimiser_new(const char *kind, tp_tensors params, const double *values) {
-    for (const tp_optimiser_kind *k = tp_optimiser_kind_named(kind); k;) {
-        for (int64_t i = 0; i < k->nvalues; i++)
-            if (values[i] == -INFINITY) return NULL; /* a choice that was refused */
-        return tp_optimiser_new(k, params, values);
-    }
-    return NULL;
+    return tp_ok() ? tp_optimiser_new(tp_optimiser_kind_named(kind), params, values) : NULL; /* an option may have been refused already */
 }
 
 double tpi_option_choice(const char *kind, const char *option, const char *given) {
@@ -138,7 +133,7 @@ double tpi_option_choice(const char *kind, const char *option, const char *given
             if (!strcmp(k->options[i].choices[c], given)) return (double)(c + 1);
     }
     tpi_fail(TP_ERR_VALUE, "%s: option '%s' cannot be '%s'", kind, option, given);
-    return -INFINITY;
+    return 0;
 }
 
 void tp_optimiser_free(tp_optimiser *o) {

@@ -21,6 +21,6 @@ struct tp_optimiser {
 
 /* What tp_adam and its kin call: values in the table's order. */
 tp_optimiser *tpi_optimiser_new(const char *kind, tp_tensors params, const double *values);
-/* The number of a string among an option's choices, 0 for NULL; -1 and an error. */
+/* The number of a string among an option's choices, 0 for NULL; an error if it is none of them. */
 double tpi_option_choice(const char *kind, const char *option, const char *given);
 #endif

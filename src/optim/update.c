@@ -98,6 +98,8 @@ static bool check_param(const tp_tensor *p, const tp_tensor *g) {
     if (!tp_dtype_is_floating(p->dtype) && !tp_dtype_is_complex(p->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter must be floating or complex, not %s", tp_dtype_name(p->dtype));
     if (tpi_device(p).type != TP_CPU) return tpi_refuse(TP_ERR_MISSING, "optimisers work on the CPU only so far");
+    if (!tpi_is_dense(p) && tpi_overlaps_itself(p))
+        return tpi_refuse(TP_ERR_RUNTIME, "elements of a parameter of shape %s share memory", tpi_shape_text(tpi_shape(p)));
     if (!g) return true;
     if (!tpi_same_shape(p, g))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s", tpi_shape_text(tpi_shape(p)),
