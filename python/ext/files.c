@@ -1,10 +1,10 @@
 /* Files of tensors: what torch.save and torch.load need of the library. A _File opens a checkpoint; value() makes Python objects of the
- * values that the library read, without running anything that the file names, but for classes and functions that the caller lets through. */
+ * values that the library read, without running anything that the file names, but for classes and functions that the caller lets through.
+ */
 #include "tpy.h"
 
 typedef struct tpy_file {
-    PyObject_HEAD
-    tp_file *file;
+    PyObject_HEAD tp_file *file;
     Py_buffer memory;     /* obj NULL: a path was opened */
     const char **allowed; /* names of what the caller lets through, in strings that `names` keeps */
     PyObject *names;
@@ -52,7 +52,9 @@ static bool begin(maker *m, const tp_saved *v) {
     return mark != NULL;
 }
 
-static PyObject *make_text(const tp_saved *v) { return PyUnicode_DecodeUTF8(tp_saved_text(v), (Py_ssize_t)tp_saved_count(v), "surrogatepass"); }
+static PyObject *make_text(const tp_saved *v) {
+    return PyUnicode_DecodeUTF8(tp_saved_text(v), (Py_ssize_t)tp_saved_count(v), "surrogatepass");
+}
 
 static PyObject *make_bytes(const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
@@ -87,8 +89,10 @@ static PyObject *make_tuple(maker *m, const tp_saved *v) {
     PyObject *tuple = begin(m, v) ? PyTuple_New((Py_ssize_t)n) : NULL;
     for (int64_t i = 0; tuple && i < n; i++) {
         PyObject *item = make(m, tp_saved_at(v, i));
-        if (item) PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, item);
-        else Py_CLEAR(tuple);
+        if (item)
+            PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, item);
+        else
+            Py_CLEAR(tuple);
     }
     return remember(m, v, tuple);
 }
@@ -129,7 +133,8 @@ static PyObject *find(maker *m, const char *name) { return PyObject_CallFunction
 static PyObject *make_dict(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
     if (!tp_saved_describe(v, &about)) return raise_read();
-    PyObject *type = about.class_name ? find(m, about.class_name) : Py_NewRef(&PyDict_Type), *dict = type ? PyObject_CallNoArgs(type) : NULL;
+    PyObject *type = about.class_name ? find(m, about.class_name) : Py_NewRef(&PyDict_Type),
+             *dict = type ? PyObject_CallNoArgs(type) : NULL;
     Py_XDECREF(type);
     if (!remember(m, v, dict)) return NULL;
     const tp_saved *state = about.class_name ? tp_saved_part_of(v, TP_PART_STATE) : NULL;
@@ -166,7 +171,8 @@ static PyObject *make_typed_storage(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
     PyObject *bytes = make_storage(m, v);
     if (!bytes || !tp_saved_describe(v, &about)) return bytes ? raise_read() : NULL;
-    PyObject *dtype = tpy_dtype_object(about.dtype ? about.dtype : TP_UINT8), *typed = dtype ? PyObject_CallMethod(m->utils, "_typed_storage", "OO", bytes, dtype) : NULL;
+    PyObject *dtype = tpy_dtype_object(about.dtype ? about.dtype : TP_UINT8),
+             *typed = dtype ? PyObject_CallMethod(m->utils, "_typed_storage", "OO", bytes, dtype) : NULL;
     Py_DECREF(bytes);
     Py_XDECREF(dtype);
     return typed;
@@ -175,7 +181,8 @@ static PyObject *make_typed_storage(maker *m, const tp_saved *v) {
 static PyObject *plain_tensor(maker *m, const tp_saved *v, const tp_saved_about *about) {
     PyObject *memory = make_storage(m, tp_saved_part_of(v, TP_PART_STORAGE));
     tp_storage *s = memory ? tpy_storage_in(memory) : NULL;
-    if (memory && !s && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "map_location must give a storage, not %s", Py_TYPE(memory)->tp_name);
+    if (memory && !s && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "map_location must give a storage, not %s", Py_TYPE(memory)->tp_name);
     PyObject *o = NULL;
     int64_t none = 0;
     tp_tensor *t = s ? tpy_own(tp_empty(tp_ints_view(&none, 1), .dtype = about->dtype, .device = tp_storage_device(s))) : NULL;
@@ -195,7 +202,8 @@ static PyObject *make_tensor(maker *m, const tp_saved *v) {
     PyObject *tensor = plain_tensor(m, v, &about), *type = NULL, *state = NULL, *result = NULL;
     const tp_saved *attributes = tp_saved_part_of(v, TP_PART_STATE);
     if (tensor && !about.class_name && !attributes && !about.requires_grad) return remember(m, v, tensor);
-    if (tensor && (type = about.class_name ? find(m, about.class_name) : Py_NewRef(Py_None)) && (state = attributes ? make(m, attributes) : Py_NewRef(Py_None)))
+    if (tensor && (type = about.class_name ? find(m, about.class_name) : Py_NewRef(Py_None)) &&
+        (state = attributes ? make(m, attributes) : Py_NewRef(Py_None)))
         result = PyObject_CallMethod(m->utils, "_finish_tensor", "OOOO", tensor, type, about.requires_grad ? Py_True : Py_False, state);
     Py_XDECREF(tensor);
     Py_XDECREF(type);
@@ -233,7 +241,8 @@ static PyObject *make_object(maker *m, const tp_saved *v) {
     const tp_saved *parts[3] = {tp_saved_part_of(v, TP_PART_ITEMS), tp_saved_part_of(v, TP_PART_PAIRS), tp_saved_part_of(v, TP_PART_STATE)};
     static const char *const methods[3] = {"_extend", "_put_pairs", "_build"};
     for (int i = 0; o && i < 3; i++) {
-        PyObject *part = parts[i] ? make(m, parts[i]) : NULL, *done = part ? PyObject_CallMethod(m->utils, methods[i], "OO", o, part) : NULL;
+        PyObject *part = parts[i] ? make(m, parts[i]) : NULL,
+                 *done = part ? PyObject_CallMethod(m->utils, methods[i], "OO", o, part) : NULL;
         if (parts[i] && !done) Py_CLEAR(o);
         Py_XDECREF(part);
         Py_XDECREF(done);
@@ -289,12 +298,21 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     static char *words[] = {"path", "memory", "map", "map_shared", "allowed", "any_global", NULL};
     PyObject *path, *memory = Py_None, *names = NULL;
     int map = 0, map_shared = 0, any = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!p:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared, &PyList_Type, &names, &any)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!p:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared,
+                                     &PyList_Type, &names, &any))
+        return NULL;
     tpy_file *self = (tpy_file *)type->tp_alloc(type, 0);
-    bool ok = self && (memory == Py_None || PyObject_GetBuffer(memory, &self->memory, PyBUF_SIMPLE) == 0) && (!names || read_names(self, names));
+    bool ok =
+        self && (memory == Py_None || PyObject_GetBuffer(memory, &self->memory, PyBUF_SIMPLE) == 0) && (!names || read_names(self, names));
     if (ok) {
-        tp_file_options options = {.size = sizeof options, .map = map, .map_shared = map_shared, .any_global = any, .allowed = self->allowed,
-                                   .nallowed = names ? PyList_GET_SIZE(names) : 0, .memory = self->memory.buf, .memory_bytes = self->memory.len};
+        tp_file_options options = {.size = sizeof options,
+                                   .map = map,
+                                   .map_shared = map_shared,
+                                   .any_global = any,
+                                   .allowed = self->allowed,
+                                   .nallowed = names ? PyList_GET_SIZE(names) : 0,
+                                   .memory = self->memory.buf,
+                                   .memory_bytes = self->memory.len};
         if (self->memory.obj && !options.memory) options.memory = ""; /* empty */
         self->file = tp_open_file(PyBytes_AS_STRING(path), &options);
         if (!self->file) ok = raise_read() != NULL;
@@ -316,8 +334,9 @@ static void file_dealloc(PyObject *o) {
 }
 
 static PyObject *file_format(PyObject *o, void *unused) {
-    static const char *const names[] = {[TP_FILE_UNKNOWN] = "", [TP_FILE_PT] = "pt", [TP_FILE_PT_OLD] = "old pt", [TP_FILE_SAFETENSORS] = "safetensors",
-                                        [TP_FILE_NPZ] = "npz", [TP_FILE_NPY] = "npy"};
+    static const char *const names[] = {
+        [TP_FILE_UNKNOWN] = "", [TP_FILE_PT] = "pt",  [TP_FILE_PT_OLD] = "old pt", [TP_FILE_SAFETENSORS] = "safetensors",
+        [TP_FILE_NPZ] = "npz",  [TP_FILE_NPY] = "npy"};
     (void)unused;
     return PyUnicode_FromString(names[tp_file_kind_of(((tpy_file *)o)->file)]);
 }
@@ -378,18 +397,21 @@ static PyObject *file_globals(PyObject *o, PyObject *unused) {
 static PyMethodDef file_methods[] = {
     {"pickle", file_pickle, METH_NOARGS, "The pickle of a zip file, as bytes."},
     {"storage", file_storage, METH_VARARGS, "storage(key, bytes, dtype): the storage of that name; dtype None for bytes."},
-    {"value", file_value, METH_VARARGS, "value(find, restore): what the file holds; nothing that it names is called, but for what was allowed."},
+    {"value", file_value, METH_VARARGS,
+     "value(find, restore): what the file holds; nothing that it names is called, but for what was allowed."},
     {"globals", file_globals, METH_NOARGS, "The classes and functions that the pickle names beyond those of plain values and tensors."},
     {0}};
 static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz or npy.", NULL},
-                                         {"end", file_end, NULL, "Where an old .pt ended, once it was read.", NULL}, {0}};
-static PyType_Slot file_slots[] = {{Py_tp_new, file_new}, {Py_tp_dealloc, file_dealloc}, {Py_tp_methods, file_methods}, {Py_tp_getset, file_properties},
-                                   {Py_tp_doc, "An opened checkpoint."}, {0, NULL}};
+                                        {"end", file_end, NULL, "Where an old .pt ended, once it was read.", NULL},
+                                        {0}};
+static PyType_Slot file_slots[] = {{Py_tp_new, file_new},           {Py_tp_dealloc, file_dealloc},        {Py_tp_methods, file_methods},
+                                   {Py_tp_getset, file_properties}, {Py_tp_doc, "An opened checkpoint."}, {0, NULL}};
 static PyType_Spec file_spec = {"taper._C._File", sizeof(tpy_file), 0, Py_TPFLAGS_DEFAULT, file_slots};
 
 /* ---- Writing ---- */
 static bool call_write(void *context, const void *data, size_t bytes) {
-    PyObject *view = PyMemoryView_FromMemory((char *)data, (Py_ssize_t)bytes, PyBUF_READ), *done = view ? PyObject_CallOneArg(context, view) : NULL;
+    PyObject *view = PyMemoryView_FromMemory((char *)data, (Py_ssize_t)bytes, PyBUF_READ),
+             *done = view ? PyObject_CallOneArg(context, view) : NULL;
     if (view && done) { /* nobody may look at the memory later */
         PyObject *released = PyObject_CallMethod(view, "release", NULL);
         Py_XDECREF(released);
@@ -405,14 +427,16 @@ static PyObject *write_pt(PyObject *module, PyObject *args) {
     PyObject *path = NULL, *write, *list;
     Py_buffer pickle;
     const char *archive;
-    if (!PyArg_ParseTuple(args, "O&Osy*O!:_write_pt", PyUnicode_FSConverter, &path, &write, &archive, &pickle, &PyList_Type, &list)) return NULL;
+    if (!PyArg_ParseTuple(args, "O&Osy*O!:_write_pt", PyUnicode_FSConverter, &path, &write, &archive, &pickle, &PyList_Type, &list))
+        return NULL;
     Py_ssize_t n = PyList_GET_SIZE(list);
     tp_storage **storages = PyMem_Calloc((size_t)n + 1, sizeof *storages);
     bool ok = storages || PyErr_NoMemory();
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         storages[i] = tpy_storage_in(PyList_GET_ITEM(list, i));
         ok = storages[i] != NULL;
-        if (!ok && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "expected a storage, got %s", Py_TYPE(PyList_GET_ITEM(list, i))->tp_name);
+        if (!ok && !PyErr_Occurred())
+            PyErr_Format(PyExc_TypeError, "expected a storage, got %s", Py_TYPE(PyList_GET_ITEM(list, i))->tp_name);
     }
     if (ok && write != Py_None) {
         tp_sink sink = {call_write, write};
@@ -493,7 +517,9 @@ static PyObject *save_named(PyObject *module, PyObject *args) {
     bool ok = (names && tensors) || PyErr_NoMemory();
     for (; ok && PyDict_Next(dict, &at, &key, &value); have += ok) {
         ok = PyUnicode_Check(key) && tpy_is_tensor(value);
-        if (!ok) PyErr_Format(PyExc_TypeError, "expected a dict of texts and tensors, got %s: %s", Py_TYPE(key)->tp_name, Py_TYPE(value)->tp_name);
+        if (!ok)
+            PyErr_Format(PyExc_TypeError, "expected a dict of texts and tensors, got %s: %s", Py_TYPE(key)->tp_name,
+                         Py_TYPE(value)->tp_name);
         if (ok) ok = (names[have] = PyUnicode_AsUTF8(key)) != NULL, tensors[have] = tpy_unwrap(value);
     }
     if (ok) {
@@ -509,9 +535,11 @@ static PyObject *save_named(PyObject *module, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"_save_named", save_named, METH_VARARGS, "_save_named(path, tensors): a dict of tensors, in the format that the path's ending says."},
-    {"_write_pt", write_pt, METH_VARARGS, "_write_pt(path, write, archive, pickle, storages): a zip file of PyTorch's, to the path or by write(bytes)."},
+    {"_write_pt", write_pt, METH_VARARGS,
+     "_write_pt(path, write, archive, pickle, storages): a zip file of PyTorch's, to the path or by write(bytes)."},
     {"_write_pieces", write_pieces, METH_VARARGS, "_write_pieces(path, pieces): written beside, synced, renamed."},
-    {"_rename_pickle", rename_pickle, METH_VARARGS, "_rename_pickle(pickle, rename): the pickle with modules named as rename(module) says; None: as they are."},
+    {"_rename_pickle", rename_pickle, METH_VARARGS,
+     "_rename_pickle(pickle, rename): the pickle with modules named as rename(module) says; None: as they are."},
     {0}};
 
 int tpy_init_files(PyObject *module) {

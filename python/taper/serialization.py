@@ -6,7 +6,6 @@ nothing; otherwise Python's unpickler does what the file says.
 import os
 import pickle
 import threading
-from collections import OrderedDict  # noqa: F401
 from contextlib import contextmanager
 
 import taper
@@ -265,7 +264,16 @@ def _name_after_torch(value):
     return str(value).rpartition(".")[2]
 
 
+def _reduce_tensor(tensor):
+    """As pickle does it, but that the class of a tensor with attributes is named, as PyTorch does."""
+    rebuild, arguments = tensor.__reduce_ex__(DEFAULT_PROTOCOL)
+    if arguments[1] is None:
+        arguments = (arguments[0], _C.Tensor, *arguments[2:])
+    return rebuild, arguments
+
+
 _reductions = {
+    _C.Tensor: _reduce_tensor,
     _C.dtype: _name_after_torch,
     _C.memory_format: _name_after_torch,
     _C.layout: lambda layout: (_get_layout, (str(layout),)),

@@ -25,8 +25,12 @@ static bool open_as(tp_file *f, tpi_source source) {
         return f->format == TP_FILE_NPZ || tpi_pt_open(f);
     }
     f->source = source;
-    f->format = tpi_pt_is_legacy(&source) ? TP_FILE_PT_OLD : tpi_npy_is(&source) ? TP_FILE_NPY : tpi_safetensors_is(&source) ? TP_FILE_SAFETENSORS : TP_FILE_UNKNOWN;
-    return f->format != TP_FILE_UNKNOWN || tpi_refuse(TP_ERR_IO, "'%s' is not a file of PyTorch's, nor .safetensors, .npz or .npy, judging by how it starts", source.path);
+    f->format = tpi_pt_is_legacy(&source)     ? TP_FILE_PT_OLD
+                : tpi_npy_is(&source)         ? TP_FILE_NPY
+                : tpi_safetensors_is(&source) ? TP_FILE_SAFETENSORS
+                                              : TP_FILE_UNKNOWN;
+    return f->format != TP_FILE_UNKNOWN ||
+           tpi_refuse(TP_ERR_IO, "'%s' is not a file of PyTorch's, nor .safetensors, .npz or .npy, judging by how it starts", source.path);
 }
 
 static bool open_any(tp_file *f, const char *path) {
@@ -36,7 +40,9 @@ static bool open_any(tp_file *f, const char *path) {
     if (!opened || !open_as(f, source)) return false;
     if (!f->options.map) return true;
     if (f->format == TP_FILE_PT_OLD)
-        return tpi_refuse(TP_ERR_RUNTIME, "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, got '%s'", f->source.path);
+        return tpi_refuse(TP_ERR_RUNTIME,
+                          "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, got '%s'",
+                          f->source.path);
     f->mapping = tpi_source_map(f->format == TP_FILE_PT || f->format == TP_FILE_NPZ ? &f->zip.source : &f->source, f->options.map_shared);
     return f->mapping != NULL;
 }
@@ -69,7 +75,8 @@ const char *tpi_file_path(const tp_file *f) { return f->zip.source.path ? f->zip
 
 tp_file_kind tp_file_kind_of(const tp_file *f) { return f ? f->format : TP_FILE_UNKNOWN; }
 
-/* ---- Storages by key --------------------------------------------------------------------------------------------------------------------- */
+/* ---- Storages by key
+ * --------------------------------------------------------------------------------------------------------------------- */
 
 static uint64_t hash_of(const char *key) {
     uint64_t h = 1469598103934665603u;
@@ -102,11 +109,18 @@ bool tpi_file_add_store(tp_file *f, tpi_store *store) {
     return true;
 }
 
-/* ---- The value ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The value
+ * ---------------------------------------------------------------------------------------------------------------------------- */
 
 tpi_pickle tpi_file_pickle(tp_file *f) {
-    return (tpi_pickle){.arena = &f->arena, .path = tpi_file_path(f), .any_global = f->options.any_global, .nallowed = f->options.nallowed,
-                        .allowed = f->options.allowed, .persistent = tpi_pt_persistent, .context = f, .globals = f->globals};
+    return (tpi_pickle){.arena = &f->arena,
+                        .path = tpi_file_path(f),
+                        .any_global = f->options.any_global,
+                        .nallowed = f->options.nallowed,
+                        .allowed = f->options.allowed,
+                        .persistent = tpi_pt_persistent,
+                        .context = f,
+                        .globals = f->globals};
 }
 
 static tp_saved *read_value(tp_file *f) {
@@ -130,7 +144,8 @@ const tp_saved *tp_file_value(tp_file *f) {
     return f->value;
 }
 
-/* ---- Bytes ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Bytes
+ * ---------------------------------------------------------------------------------------------------------------------------------- */
 
 static void swap_bytes(char *data, int64_t bytes, int64_t item) {
     for (; bytes >= item; bytes -= item, data += item)
@@ -171,13 +186,14 @@ static bool read_bytes(const tpi_store *store, void *out) {
     if (store->member) return read_from_member(store, out);
     if (!tpi_source_read(&f->source, store->at, out, (size_t)store->bytes)) return false;
     uint32_t crc = store->has_crc ? tpi_crc32(0, out, (size_t)store->bytes) : store->crc;
-    return crc == store->crc || tpi_refuse(TP_ERR_IO, "'%s' is damaged: the checksum of '%s' is %08x, expected %08x", tpi_file_path(f), store->key, crc, store->crc);
+    return crc == store->crc || tpi_refuse(TP_ERR_IO, "'%s' is damaged: the checksum of '%s' is %08x, expected %08x", tpi_file_path(f),
+                                           store->key, crc, store->crc);
 }
 
 static int64_t number_bytes(tp_dtype d) { return d ? tp_dtype_size(d) / (tp_dtype_is_complex(d) ? 2 : 1) : 1; }
 
-/* The storage over the mapped file; *fits false without an error where it has to be read: packed, misaligned, in another byte order, or bools,
- * which must be looked at. */
+/* The storage over the mapped file; *fits false without an error where it has to be read: packed, misaligned, in another byte order, or
+ * bools, which must be looked at. */
 static tp_storage *mapped(const tpi_store *store, bool *fits) {
     const tpi_zip_member *m = store->member;
     tp_file *f = store->file;
@@ -185,7 +201,8 @@ static tp_storage *mapped(const tpi_store *store, bool *fits) {
     int64_t align = store->untyped ? 1 : number_bytes(store->dtype);
     *fits = f->mapping && !(m && m->method != 0) && !(store->swapped && align > 1) && store->dtype != TP_BOOL && at % (uint64_t)align == 0;
     if (!*fits) return NULL;
-    tp_storage *s = tpi_storage_over(tpi_mapping_data(f->mapping) + at, (size_t)store->bytes, (tp_device){TP_CPU, 0}, tpi_mapping_release, f->mapping);
+    tp_storage *s =
+        tpi_storage_over(tpi_mapping_data(f->mapping) + at, (size_t)store->bytes, (tp_device){TP_CPU, 0}, tpi_mapping_release, f->mapping);
     if (s) tpi_mapping_retain(f->mapping);
     return s;
 }
@@ -195,8 +212,9 @@ static bool check_place(const tpi_store *s) {
     if (!s->untyped && s->dtype == TP_NO_DTYPE) return tpi_refuse(TP_ERR_MISSING, "dtype %s is not in Taper", s->dtype_name);
     if (f->format != TP_FILE_PT) return true; /* other formats were checked when they were opened */
     if (!s->member) return tpi_refuse(TP_ERR_IO, "'%s': there is no member '%sdata/%s'", tpi_file_path(f), f->prefix, s->key);
-    return s->member->bytes == (uint64_t)s->bytes || tpi_refuse(TP_ERR_IO, "'%s': storage '%s' should have %lld bytes, its member has %llu", tpi_file_path(f), s->key,
-                                                                (long long)s->bytes, (unsigned long long)s->member->bytes);
+    return s->member->bytes == (uint64_t)s->bytes ||
+           tpi_refuse(TP_ERR_IO, "'%s': storage '%s' should have %lld bytes, its member has %llu", tpi_file_path(f), s->key,
+                      (long long)s->bytes, (unsigned long long)s->member->bytes);
 }
 
 /* Numbers are put in this machine's order, and each byte of bools becomes 0 or 1, as others are not bools to C. */
@@ -217,7 +235,8 @@ static bool load_store(tpi_store *store) {
     return true;
 }
 
-/* Puts the name of the tensor whose reading failed in front of the error. Where somebody else reads the pickle, it is looked at here, too. */
+/* Puts the name of the tensor whose reading failed in front of the error. Where somebody else reads the pickle, it is looked at here, too.
+ */
 static void *name_failure(const tpi_store *s) {
     char name[256], text[512];
     tp_file *f = s->file;
@@ -241,7 +260,8 @@ tp_storage *tp_saved_storage(const tp_saved *v) {
     return load_store(s) ? tpi_storage_retain(s->storage) : name_failure(s);
 }
 
-/* ---- Tensors --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Tensors
+ * --------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Where a tensor starts in its storage, in elements, and whether what it says of itself can be true. */
 static bool check_view(const tpi_view *view, int64_t *offset) {
@@ -274,7 +294,8 @@ tp_tensor *tp_saved_tensor(const tp_saved *v) {
     const tpi_view *view = v ? tensor_view(v, &offset) : NULL;
     tp_storage *s = view ? tp_saved_storage(view->storage) : NULL;
     if (!s) return NULL;
-    tp_tensor *t = tpi_tensor_over(s, view->dtype, tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim), offset * tp_dtype_size(view->dtype));
+    tp_tensor *t = tpi_tensor_over(s, view->dtype, tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim),
+                                   offset * tp_dtype_size(view->dtype));
     if (t) t->requires_grad = view->requires_grad && (tp_dtype_is_floating(view->dtype) || tp_dtype_is_complex(view->dtype));
     return tpi_to_scope(t);
 }
@@ -312,7 +333,12 @@ tp_saved *tpi_file_array(tp_file *f, tpi_store *store, tp_ints shape, bool fortr
     store->numel = tpi_numel_of(shape);
     if (store->numel < 0 || __builtin_mul_overflow(store->numel, store->dtype ? tp_dtype_size(store->dtype) : 1, &store->bytes))
         return tpi_fail(TP_ERR_IO, "'%s': array '%s' has an impossible shape", tpi_file_path(f), store->key);
-    *view = (tpi_view){.storage = s, .ndim = (int)shape.n, .shape = sizes, .strides = sizes + shape.n, .dtype = store->dtype, .dtype_name = store->dtype_name};
+    *view = (tpi_view){.storage = s,
+                       .ndim = (int)shape.n,
+                       .shape = sizes,
+                       .strides = sizes + shape.n,
+                       .dtype = store->dtype,
+                       .dtype_name = store->dtype_name};
     s->as.storage.store = store;
     s->as.storage.numel = store->numel;
     t->as.view = view;

@@ -6,12 +6,27 @@
 #include <stdio.h>
 
 enum {
-    G_OTHER = 0,      /* let through by the caller */
-    G_CLASS,          /* a name that may be mentioned but not called */
-    G_ORDERED_DICT, G_COUNTER, G_SET, G_BYTEARRAY, G_COMPLEX, G_ENCODE, G_SIZE, G_DEVICE, G_LAYOUT, G_TENSOR, G_PARAMETER,
-    G_REBUILD, G_REBUILD_V2, G_REBUILD_V3, G_REBUILD_PARAMETER, G_REBUILD_PARAMETER_STATE, G_REBUILD_TYPE,
-    G_ABSENT,         /* makes a kind of tensor that Taper has not */
-    G_STORAGE,        /* torch.FloatStorage */
+    G_OTHER = 0, /* let through by the caller */
+    G_CLASS,     /* a name that may be mentioned but not called */
+    G_ORDERED_DICT,
+    G_COUNTER,
+    G_SET,
+    G_BYTEARRAY,
+    G_COMPLEX,
+    G_ENCODE,
+    G_SIZE,
+    G_DEVICE,
+    G_LAYOUT,
+    G_TENSOR,
+    G_PARAMETER,
+    G_REBUILD,
+    G_REBUILD_V2,
+    G_REBUILD_V3,
+    G_REBUILD_PARAMETER,
+    G_REBUILD_PARAMETER_STATE,
+    G_REBUILD_TYPE,
+    G_ABSENT,  /* makes a kind of tensor that Taper has not */
+    G_STORAGE, /* torch.FloatStorage */
     G_UNTYPED
 };
 
@@ -51,16 +66,62 @@ static const struct known {
 static const struct storage_word {
     const char *word, *dtype;
 } storage_words[] = {
-    {"Float", "float32"}, {"Double", "float64"}, {"Half", "float16"}, {"BFloat16", "bfloat16"}, {"Long", "int64"}, {"Int", "int32"},
-    {"Short", "int16"}, {"Char", "int8"}, {"Byte", "uint8"}, {"Bool", "bool"}, {"ComplexFloat", "complex64"}, {"ComplexDouble", "complex128"},
-    {"QInt8", "qint8"}, {"QUInt8", "quint8"}, {"QInt32", "qint32"}, {"QUInt4x2", "quint4x2"}, {"QUInt2x4", "quint2x4"},
+    {"Float", "float32"},
+    {"Double", "float64"},
+    {"Half", "float16"},
+    {"BFloat16", "bfloat16"},
+    {"Long", "int64"},
+    {"Int", "int32"},
+    {"Short", "int16"},
+    {"Char", "int8"},
+    {"Byte", "uint8"},
+    {"Bool", "bool"},
+    {"ComplexFloat", "complex64"},
+    {"ComplexDouble", "complex128"},
+    {"QInt8", "qint8"},
+    {"QUInt8", "quint8"},
+    {"QInt32", "qint32"},
+    {"QUInt4x2", "quint4x2"},
+    {"QUInt2x4", "quint2x4"},
 };
 
 /* dtypes of PyTorch's that Taper knows by name alone. */
 static const char *const other_dtypes[] = {
-    "uint16", "uint32", "uint64", "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7", "int1", "int2", "int3", "int4", "int5", "int6", "int7",
-    "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32", "bcomplex32", "qint8",
-    "quint8", "qint32", "quint4x2", "quint2x4", "bits8", "bits16", "bits1x8", "bits2x4", "bits4x2",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint1",
+    "uint2",
+    "uint3",
+    "uint4",
+    "uint5",
+    "uint6",
+    "uint7",
+    "int1",
+    "int2",
+    "int3",
+    "int4",
+    "int5",
+    "int6",
+    "int7",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn_x2",
+    "complex32",
+    "bcomplex32",
+    "qint8",
+    "quint8",
+    "qint32",
+    "quint4x2",
+    "quint2x4",
+    "bits8",
+    "bits16",
+    "bits1x8",
+    "bits2x4",
+    "bits4x2",
 };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -135,7 +196,8 @@ tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name) 
 /* ---- Plain values ---------------------------------------------------------------------------------------------------------------- */
 
 static void *wrong(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
-    return tpi_fail(TP_ERR_VALUE, "'%s': its pickle calls %s with %lld arguments that do not fit", p->path, call->as.text, (long long)args->n);
+    return tpi_fail(TP_ERR_VALUE, "'%s': its pickle calls %s with %lld arguments that do not fit", p->path, call->as.text,
+                    (long long)args->n);
 }
 
 static const tp_saved *argument(const tp_saved *args, int64_t i) { return i < args->n ? args->as.items.v[i] : NULL; }
@@ -167,7 +229,8 @@ static tp_saved *make_set(const tpi_pickle *p, const tp_saved *call, const tp_sa
     tp_saved *set = tpi_saved_new(p->arena, TP_SAVED_SET);
     for (int64_t i = 0; set && from && i < from->n; i++) {
         const tp_saved *v = from->as.items.v[i];
-        if (v->kind == TP_SAVED_LIST || v->kind == TP_SAVED_DICT || v->kind == TP_SAVED_SET || v->weight > TPI_KEY_WEIGHT) return wrong(p, call, args);
+        if (v->kind == TP_SAVED_LIST || v->kind == TP_SAVED_DICT || v->kind == TP_SAVED_SET || v->weight > TPI_KEY_WEIGHT)
+            return wrong(p, call, args);
         if (!tpi_saved_append(p->arena, set, from->as.items.v[i])) return NULL;
     }
     return set;
@@ -220,9 +283,11 @@ static tp_saved *make_size(const tpi_pickle *p, const tp_saved *call, const tp_s
 
 static tp_saved *make_device(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *type = argument(args, 0), *index = argument(args, 1);
-    if (args->n < 1 || args->n > 2 || type->kind != TP_SAVED_TEXT || type->n > 32 || (index && !tpi_is_int(index))) return wrong(p, call, args);
+    if (args->n < 1 || args->n > 2 || type->kind != TP_SAVED_TEXT || type->n > 32 || (index && !tpi_is_int(index)))
+        return wrong(p, call, args);
     char text[64];
-    int n = index ? snprintf(text, sizeof text, "%s:%lld", type->as.text, (long long)index->as.number.as.i) : snprintf(text, sizeof text, "%s", type->as.text);
+    int n = index ? snprintf(text, sizeof text, "%s:%lld", type->as.text, (long long)index->as.number.as.i)
+                  : snprintf(text, sizeof text, "%s", type->as.text);
     return tpi_saved_text(p->arena, TP_SAVED_DEVICE, text, (size_t)n);
 }
 
@@ -230,7 +295,9 @@ static tp_saved *make_device(const tpi_pickle *p, const tp_saved *call, const tp
 
 static int64_t *ints(const tpi_pickle *p, const tp_saved *from, int *n) {
     if (!from || (from->kind != TP_SAVED_TUPLE && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_SIZE)) return NULL;
-    if (from->n > TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "'%s': a tensor has %lld dimensions, at most %d are possible", p->path, (long long)from->n, TP_MAX_DIMS);
+    if (from->n > TP_MAX_DIMS)
+        return tpi_fail(TP_ERR_VALUE, "'%s': a tensor has %lld dimensions, at most %d are possible", p->path, (long long)from->n,
+                        TP_MAX_DIMS);
     int64_t *list = tpi_arena_new(p->arena, ((size_t)from->n + 1) * sizeof *list);
     for (int64_t i = 0; list && i < from->n; i++) {
         if (!tpi_is_int(from->as.items.v[i])) return NULL;
@@ -244,8 +311,8 @@ static int64_t *ints(const tpi_pickle *p, const tp_saved *from, int *n) {
 static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *storage = argument(args, 0), *offset = argument(args, 1), *grad = argument(args, 4), *dtype = argument(args, 6);
     int64_t least = call->global == G_REBUILD ? 4 : call->global == G_REBUILD_V3 ? 7 : 6;
-    if (args->n < least || args->n > least + 1 || storage->kind != TP_SAVED_STORAGE || !tpi_is_int(offset) || (least > 4 && !tpi_is_bool(grad)) ||
-        (call->global == G_REBUILD_V3 && dtype->kind != TP_SAVED_DTYPE))
+    if (args->n < least || args->n > least + 1 || storage->kind != TP_SAVED_STORAGE || !tpi_is_int(offset) ||
+        (least > 4 && !tpi_is_bool(grad)) || (call->global == G_REBUILD_V3 && dtype->kind != TP_SAVED_DTYPE))
         return wrong(p, call, args);
     tp_saved *t = tpi_saved_new(p->arena, TP_SAVED_TENSOR);
     tpi_view *view = t ? tpi_arena_new(p->arena, sizeof *view) : NULL;
@@ -290,14 +357,16 @@ static tp_saved *make_parameter(const tpi_pickle *p, const tp_saved *call, const
 /* (function, class, its arguments, attributes) */
 static tp_saved *make_of_type(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *function = argument(args, 0), *type = argument(args, 1), *inner = argument(args, 2);
-    if (args->n != 4 || function->kind != TP_SAVED_GLOBAL || type->kind != TP_SAVED_GLOBAL || inner->kind != TP_SAVED_TUPLE) return wrong(p, call, args);
+    if (args->n != 4 || function->kind != TP_SAVED_GLOBAL || type->kind != TP_SAVED_GLOBAL || inner->kind != TP_SAVED_TUPLE)
+        return wrong(p, call, args);
     if (function->global != G_REBUILD && function->global != G_REBUILD_V2 && function->global != G_REBUILD_V3) return wrong(p, call, args);
     if (type->global != G_OTHER && type->global != G_TENSOR && type->global != G_PARAMETER) return wrong(p, call, args);
     tp_saved *tensor = make_tensor(p, function, inner);
     return tensor ? make_typed(p, tensor, type->global == G_TENSOR ? NULL : type->as.text, NULL, args->as.items.v[3]) : NULL;
 }
 
-/* ---- Calls ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Calls -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_saved *make_object(const tpi_pickle *p, tp_saved *call, tp_saved *args, tp_saved *kwargs, bool by_new) {
     tp_saved *v = tpi_saved_new(p->arena, TP_SAVED_OBJECT);
@@ -317,18 +386,24 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     if (call->kind != TP_SAVED_GLOBAL) return p->any_global ? make_object(p, call, args, NULL, false) : not_callable(p, call);
     switch (call->global) {
     case G_OTHER: return make_object(p, call, args, NULL, false);
-    case G_ORDERED_DICT: case G_COUNTER: return make_dict(p, call, args);
+    case G_ORDERED_DICT:
+    case G_COUNTER: return make_dict(p, call, args);
     case G_SET: return make_set(p, call, args);
-    case G_BYTEARRAY: case G_ENCODE: return make_bytes(p, call, args);
+    case G_BYTEARRAY:
+    case G_ENCODE: return make_bytes(p, call, args);
     case G_COMPLEX: return make_complex(p, call, args);
     case G_SIZE: return make_size(p, call, args);
     case G_DEVICE: return make_device(p, call, args);
     case G_LAYOUT:
         if (args->n != 1 || args->as.items.v[0]->kind != TP_SAVED_TEXT) return wrong(p, call, args);
-        return tpi_is_text(args->as.items.v[0], "torch.strided") ? make_object(p, call, args, NULL, false)
-                                                                 : tpi_fail(TP_ERR_MISSING, "'%s': no layout but torch.strided is there", p->path);
-    case G_REBUILD: case G_REBUILD_V2: case G_REBUILD_V3: return make_tensor(p, call, args);
-    case G_REBUILD_PARAMETER: case G_REBUILD_PARAMETER_STATE: return make_parameter(p, call, args);
+        return tpi_is_text(args->as.items.v[0], "torch.strided")
+                   ? make_object(p, call, args, NULL, false)
+                   : tpi_fail(TP_ERR_MISSING, "'%s': no layout but torch.strided is there", p->path);
+    case G_REBUILD:
+    case G_REBUILD_V2:
+    case G_REBUILD_V3: return make_tensor(p, call, args);
+    case G_REBUILD_PARAMETER:
+    case G_REBUILD_PARAMETER_STATE: return make_parameter(p, call, args);
     case G_REBUILD_TYPE: return make_of_type(p, call, args);
     case G_ABSENT: return tpi_fail(TP_ERR_MISSING, "'%s': it holds a tensor made by %s, a kind that Taper has not", p->path, call->as.text);
     default: return not_callable(p, call);
@@ -345,9 +420,11 @@ tp_saved *tpi_global_new(const tpi_pickle *p, tp_saved *cls, tp_saved *args, tp_
 bool tpi_global_build(const tpi_pickle *p, tp_saved *v, tp_saved *state) {
     bool takes = v->kind == TP_SAVED_OBJECT ||
                  (v->kind == TP_SAVED_DICT && v->class_name && state->kind == TP_SAVED_DICT); /* an OrderedDict's attributes: _metadata */
-    if (!takes && !p->any_global) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s, which has none", p->path, tpi_kind_name(v));
+    if (!takes && !p->any_global)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s, which has none", p->path, tpi_kind_name(v));
     if (!tpi_saved_parts(p->arena, v)) return false;
-    if (v->parts->state && !p->any_global) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s twice", p->path, tpi_kind_name(v));
+    if (v->parts->state && !p->any_global)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s twice", p->path, tpi_kind_name(v));
     v->parts->state = state;
     return true;
 }

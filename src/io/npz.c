@@ -1,5 +1,5 @@
-/* NumPy's files: .npz, zip archives of .npy members as np.savez and np.savez_compressed write and np.load reads them, and single .npy files.
- * bfloat16, which NumPy does not know, is marked in the member's comment. */
+/* NumPy's files: .npz, zip archives of .npy members as np.savez and np.savez_compressed write and np.load reads them, and single .npy
+ * files. bfloat16, which NumPy does not know, is marked in the member's comment. */
 #include "io/checkpoint.h"
 #include "io/formats.h"
 #include "io/npy.h"
@@ -39,7 +39,7 @@ bool tpi_npz_save(const char *path, int64_t n, const char *const *names, tp_tens
 
 /* ---- Reading --------------------------------------------------------------------------------------------------------------- */
 
-typedef struct bytes { /* a member's, or the file's */
+typedef struct bytes {      /* a member's, or the file's */
     tpi_zip_stream *stream; /* NULL: the file's */
     const tpi_source *source;
     uint64_t at, bytes;
@@ -76,12 +76,13 @@ static tp_saved *read_array(tp_file *f, bytes *b, const tpi_zip_member *m, const
     if (!read_header(b, m && strcmp(m->comment, bfloat16_mark) == 0, &header, &length)) return NULL;
     tpi_store *store = tpi_arena_new(&f->arena, sizeof *store);
     if (!store) return NULL;
-    *store = (tpi_store){.key = key, .dtype = header.dtype, .dtype_name = tp_dtype_name(header.dtype), .member = m, .at = length, .swapped = header.swapped};
+    *store = (tpi_store){
+        .key = key, .dtype = header.dtype, .dtype_name = tp_dtype_name(header.dtype), .member = m, .at = length, .swapped = header.swapped};
     tp_ints shape = tp_ints_view(header.shape, header.ndim);
     tp_saved *array = tpi_file_array(f, store, shape, header.fortran);
     if (array && (uint64_t)store->bytes != b->bytes - length)
-        return tpi_fail(TP_ERR_IO, "array '%s': shape %s of %s does not fit its %llu bytes", key, tpi_shape_text(shape), tp_dtype_name(header.dtype),
-                        (unsigned long long)(b->bytes - length));
+        return tpi_fail(TP_ERR_IO, "array '%s': shape %s of %s does not fit its %llu bytes", key, tpi_shape_text(shape),
+                        tp_dtype_name(header.dtype), (unsigned long long)(b->bytes - length));
     return array;
 }
 
@@ -101,7 +102,8 @@ tp_saved *tpi_npz_read(tp_file *f) {
     tp_saved *dict = tpi_saved_new(&f->arena, TP_SAVED_DICT);
     for (int64_t i = 0; dict && i < f->zip.n; i++)
         if (!add_member(f, dict, &f->zip.members[i])) return NULL;
-    if (dict && dict->n == 0 && f->zip.n) return tpi_fail(TP_ERR_IO, "'%s' is a zip archive with neither PyTorch's data.pkl nor NumPy's arrays in it", f->zip.source.path);
+    if (dict && dict->n == 0 && f->zip.n)
+        return tpi_fail(TP_ERR_IO, "'%s' is a zip archive with neither PyTorch's data.pkl nor NumPy's arrays in it", f->zip.source.path);
     return dict;
 }
 

@@ -1,5 +1,5 @@
-/* Writing files so that nothing is lost: the new file grows beside the old one, is synced, renamed over it, and the folder is synced. Where the
- * system can, the growing file has no name at all, so that a writer that is killed leaves nothing behind. */
+/* Writing files so that nothing is lost: the new file grows beside the old one, is synced, renamed over it, and the folder is synced. Where
+ * the system can, the growing file has no name at all, so that a writer that is killed leaves nothing behind. */
 #define _GNU_SOURCE /* O_TMPFILE */
 #include "io/out.h"
 #include "base/error.h"
@@ -81,8 +81,10 @@ bool tpi_out_open(tpi_out *o, const char *path) {
     if (!o->path) return false;
     o->in_place = there && !S_ISREG(old.st_mode);
     if (o->in_place) {
-        if (S_ISDIR(old.st_mode)) errno = EISDIR;
-        else o->fd = open(o->path, O_WRONLY | O_CLOEXEC);
+        if (S_ISDIR(old.st_mode))
+            errno = EISDIR;
+        else
+            o->fd = open(o->path, O_WRONLY | O_CLOEXEC);
         if (o->fd >= 0 || io_error(o, "open")) return true;
     } else if (open_beside(o) && (!there || fchmod(o->fd, old.st_mode & 07777) == 0 || io_error(o, "set the mode of"))) {
         return true;

@@ -4,12 +4,12 @@
 #include <taper/io.h>
 
 typedef struct tpi_out {
-    tp_sink sink;      /* write is NULL: a file */
+    tp_sink sink; /* write is NULL: a file */
     int fd;
-    char *path;        /* of the file to replace, links followed */
-    char *temporary;   /* its name beside that while it grows; NULL: it has none yet, or the path is no plain file and written in place */
+    char *path;      /* of the file to replace, links followed */
+    char *temporary; /* its name beside that while it grows; NULL: it has none yet, or the path is no plain file and written in place */
     bool in_place;
-    uint64_t at;       /* bytes written */
+    uint64_t at; /* bytes written */
 } tpi_out;
 
 /* Starts a new file beside `path`. It keeps the mode of the file it will replace; a link stays one. */

@@ -8,13 +8,13 @@
 
 typedef struct tpi_pickle {
     tpi_arena *arena;
-    const char *path;      /* for messages */
-    bool any_global;       /* let all classes and functions through */
+    const char *path; /* for messages */
+    bool any_global;  /* let all classes and functions through */
     int64_t nallowed;
     const char *const *allowed;
     tp_saved *(*persistent)(void *context, tp_saved *id); /* what a persistent id stands for; NULL and an error if nothing */
     void *context;
-    tp_saved *globals;     /* a set of the names that were let through or would have to be; NULL: not asked for */
+    tp_saved *globals; /* a set of the names that were let through or would have to be; NULL: not asked for */
 } tpi_pickle;
 
 /* The value of the pickle at the start of the bytes; *used: how many it takes. *cut: set where it failed for the bytes' end alone. */
@@ -22,10 +22,11 @@ tp_saved *tpi_pickle_read(const tpi_pickle *p, const unsigned char *data, size_t
 
 /* ---- What names stand for (globals.c) ---- */
 tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name);
-tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args);   /* call(*args) */
+tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args);                 /* call(*args) */
 tp_saved *tpi_global_new(const tpi_pickle *p, tp_saved *cls, tp_saved *args, tp_saved *kwargs); /* cls.__new__(cls, *args, **kwargs) */
-bool tpi_global_build(const tpi_pickle *p, tp_saved *v, tp_saved *state);         /* v.__setstate__(state) */
-bool tpi_storage_type(const tp_saved *global, tp_dtype *dtype, const char **dtype_name, bool *untyped); /* is it torch.FloatStorage or the like? */
+bool tpi_global_build(const tpi_pickle *p, tp_saved *v, tp_saved *state);                       /* v.__setstate__(state) */
+bool tpi_storage_type(const tp_saved *global, tp_dtype *dtype, const char **dtype_name,
+                      bool *untyped); /* is it torch.FloatStorage or the like? */
 
 /* Bounds that no honest file comes near. */
 enum { TPI_PICKLE_MARKS = 1 << 16, TPI_KEY_WEIGHT = 1 << 14 };

@@ -1,5 +1,5 @@
-/* The pickle machine: a stack, marks on it and a memo, as Python's; see io/pickle.h for what it does not do. Protocols 2 to 5, in the opcodes
- * that picklers of values write; those of protocol 0 and 1 and the ones for extension codes and out-of-band buffers are refused. */
+/* The pickle machine: a stack, marks on it and a memo, as Python's; see io/pickle.h for what it does not do. Protocols 2 to 5, in the
+ * opcodes that picklers of values write; those of protocol 0 and 1 and the ones for extension codes and out-of-band buffers are refused. */
 #include "io/pickle.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -180,7 +180,8 @@ static bool push_small_tuple(machine *m, size_t n) {
     return push_tuple(m, values, n);
 }
 
-/* ---- Filling containers --------------------------------------------------------------------------------------------------------------- */
+/* ---- Filling containers ---------------------------------------------------------------------------------------------------------------
+ */
 
 static tp_saved *part(machine *m, tp_saved **which, tp_saved_kind kind) {
     if (!*which) *which = tpi_saved_new(m->p->arena, kind);
@@ -189,8 +190,10 @@ static tp_saved *part(machine *m, tp_saved **which, tp_saved_kind kind) {
 
 static bool append_to(machine *m, tp_saved *v, tp_saved *const *values, size_t n, tp_saved_kind kind) {
     tp_saved *into = v;
-    if (v->kind == TP_SAVED_OBJECT && kind == TP_SAVED_LIST) into = part(m, &v->parts->items, TP_SAVED_LIST);
-    else if (v->kind != kind) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle appends to %s", m->p->path, tpi_kind_name(v));
+    if (v->kind == TP_SAVED_OBJECT && kind == TP_SAVED_LIST)
+        into = part(m, &v->parts->items, TP_SAVED_LIST);
+    else if (v->kind != kind)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle appends to %s", m->p->path, tpi_kind_name(v));
     bool ok = into != NULL;
     for (size_t i = 0; ok && i < n; i++) ok = tpi_saved_append(m->p->arena, into, values[i]);
     return ok;
@@ -199,14 +202,17 @@ static bool append_to(machine *m, tp_saved *v, tp_saved *const *values, size_t n
 static bool check_key(machine *m, const tp_saved *key) {
     bool hashable = key->kind != TP_SAVED_LIST && key->kind != TP_SAVED_DICT && key->kind != TP_SAVED_SET;
     if (!hashable) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has %s for a key", m->p->path, tpi_kind_name(key));
-    return key->weight <= TPI_KEY_WEIGHT || tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has a tuple of too many values for a key", m->p->path);
+    return key->weight <= TPI_KEY_WEIGHT ||
+           tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has a tuple of too many values for a key", m->p->path);
 }
 
 static bool put_into(machine *m, tp_saved *v, tp_saved *const *pairs, size_t n) {
     tp_saved *into = v;
     if (n % 2) return refused(m, "a key without a value");
-    if (v->kind == TP_SAVED_OBJECT) into = part(m, &v->parts->pairs, TP_SAVED_DICT);
-    else if (v->kind != TP_SAVED_DICT) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle puts items into %s", m->p->path, tpi_kind_name(v));
+    if (v->kind == TP_SAVED_OBJECT)
+        into = part(m, &v->parts->pairs, TP_SAVED_DICT);
+    else if (v->kind != TP_SAVED_DICT)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle puts items into %s", m->p->path, tpi_kind_name(v));
     bool ok = into != NULL;
     for (size_t i = 0; ok && i < n; i += 2) ok = check_key(m, pairs[i]) && tpi_saved_put(m->p->arena, into, pairs[i], pairs[i + 1]);
     return ok;
@@ -228,20 +234,23 @@ static bool put_marked(machine *m) {
     return pop_mark(m, &values, &n) && (v = top(m)) && put_into(m, v, values, n);
 }
 
-/* ---- Names and calls ---------------------------------------------------------------------------------------------------------------------- */
+/* ---- Names and calls
+ * ---------------------------------------------------------------------------------------------------------------------- */
 
 static bool push_global(machine *m) {
     size_t n = 0, k = 0;
     char *module = take_line(m, &n), *name = module ? take_line(m, &k) : NULL;
     if (!name) return false;
-    if (strlen(module) != n || strlen(name) != k || !tpi_is_utf8(module, n) || !tpi_is_utf8(name, k)) return refused(m, "a name is not a text");
+    if (strlen(module) != n || strlen(name) != k || !tpi_is_utf8(module, n) || !tpi_is_utf8(name, k))
+        return refused(m, "a name is not a text");
     return push(m, tpi_global(m->p, module, name));
 }
 
 static bool push_stack_global(machine *m) {
     tp_saved *name = pop(m), *module = name ? pop(m) : NULL;
     if (!module) return false;
-    bool texts = name->kind == TP_SAVED_TEXT && module->kind == TP_SAVED_TEXT && strlen(name->as.text) == (size_t)name->n && strlen(module->as.text) == (size_t)module->n;
+    bool texts = name->kind == TP_SAVED_TEXT && module->kind == TP_SAVED_TEXT && strlen(name->as.text) == (size_t)name->n &&
+                 strlen(module->as.text) == (size_t)module->n;
     if (!texts) return refused(m, "a name is not a text");
     return push(m, tpi_global(m->p, module->as.text, name->as.text));
 }
@@ -267,7 +276,8 @@ static bool push_persistent(machine *m) {
     return push(m, m->p->persistent(m->p->context, id));
 }
 
-/* ---- The opcodes ---------------------------------------------------------------------------------------------------------------------------- */
+/* ---- The opcodes
+ * ---------------------------------------------------------------------------------------------------------------------------- */
 
 static bool check_protocol(machine *m) {
     uint64_t version;
@@ -286,12 +296,15 @@ static bool container_opcode(machine *m, unsigned char op) {
     case '1': return pop_mark(m, &values, &n);
     case '2': return push(m, top(m));
     case ')': return push_tuple(m, NULL, 0);
-    case 0x85: case 0x86: case 0x87: return push_small_tuple(m, op - 0x84u);
+    case 0x85:
+    case 0x86:
+    case 0x87: return push_small_tuple(m, op - 0x84u);
     case 't': return pop_mark(m, &values, &n) && push_tuple(m, values, n);
     case ']': return push(m, tpi_saved_new(a, TP_SAVED_LIST));
     case '}': return push(m, tpi_saved_new(a, TP_SAVED_DICT));
     case 0x8f: return push(m, tpi_saved_new(a, TP_SAVED_SET));
-    case 'l': return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_LIST)) && append_to(m, v, values, n, TP_SAVED_LIST) && push(m, v);
+    case 'l':
+        return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_LIST)) && append_to(m, v, values, n, TP_SAVED_LIST) && push(m, v);
     case 'd': return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_DICT)) && put_into(m, v, values, n) && push(m, v);
     case 'a': return (v = pop(m)) && (key = top(m)) && append_to(m, key, &v, 1, TP_SAVED_LIST);
     case 'e': return append_marked(m, TP_SAVED_LIST);
@@ -301,7 +314,10 @@ static bool container_opcode(machine *m, unsigned char op) {
         m->n -= 2;
         return put_into(m, m->stack[m->n - 1], m->stack + m->n, 2);
     case 'u': return put_marked(m);
-    default: return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has opcode 0x%02x at byte %zu, which is not one of those that values are written with", m->p->path, op, m->at - 1);
+    default:
+        return tpi_refuse(TP_ERR_VALUE,
+                          "'%s': its pickle has opcode 0x%02x at byte %zu, which is not one of those that values are written with",
+                          m->p->path, op, m->at - 1);
     }
 }
 
@@ -312,7 +328,8 @@ static bool opcode(machine *m, unsigned char op) {
     case 0x80: return check_protocol(m);
     case 0x95: return take_number(m, 8, &v); /* frames are a hint about reading ahead */
     case 'N': return push(m, tpi_saved_new(a, TP_SAVED_NONE));
-    case 0x88: case 0x89: return push(m, tpi_saved_number(a, tp_truth(op == 0x88)));
+    case 0x88:
+    case 0x89: return push(m, tpi_saved_number(a, tp_truth(op == 0x88)));
     case 'J': return take_number(m, 4, &v) && push_int(m, (int32_t)(uint32_t)v);
     case 'K': return take_number(m, 1, &v) && push_int(m, (int64_t)v);
     case 'M': return take_number(m, 2, &v) && push_int(m, (int64_t)v);

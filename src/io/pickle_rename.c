@@ -3,13 +3,14 @@
  * left out; they are optional. */
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/wire.h"
 #include <string.h>
 #include <taper/io.h>
 
 typedef struct token {
     unsigned char op;
-    size_t at, end;        /* of the opcode and of what follows it */
-    size_t text, n;        /* where the text of a text opcode is */
+    size_t at, end; /* of the opcode and of what follows it */
+    size_t text, n; /* where the text of a text opcode is */
 } token;
 
 typedef struct rewriter {
@@ -17,12 +18,11 @@ typedef struct rewriter {
     size_t bytes;
     const char *(*rename)(void *context, const char *module);
     void *context;
-    size_t *memo;          /* index -> place of the text that was put there + 1; 0: something else */
+    size_t *memo; /* index -> place of the text that was put there + 1; 0: something else */
     size_t nmemo, memo_room;
-    size_t *places;        /* of text opcodes that are modules, in order of use */
+    size_t *places; /* of text opcodes that are modules, in order of use */
     size_t nplaces, places_room;
-    char *out;
-    size_t nout, out_room;
+    tpi_wire out;
 } rewriter;
 
 static bool make_room(void *list, size_t *room, size_t need, size_t item) {
@@ -39,15 +39,24 @@ static bool make_room(void *list, size_t *room, size_t need, size_t item) {
 /* How long the argument of an opcode is: a number of bytes; or a length of that many bytes in front of a text; or lines. */
 static void shape_of(unsigned char op, int *fixed, int *length, int *lines) {
     *fixed = *length = *lines = 0;
-    if (strchr("Kqh\x80\x82", op) && op) *fixed = 1;
-    else if (op == 'M' || op == 0x83) *fixed = 2;
-    else if (op == 'J' || op == 'r' || op == 'j' || op == 0x84) *fixed = 4;
-    else if (op == 'G' || op == 0x95) *fixed = 8;
-    else if (op == 'U' || op == 'C' || op == 0x8c || op == 0x8a) *length = 1;
-    else if (op == 'X' || op == 'T' || op == 'B' || op == 0x8b) *length = 4;
-    else if (op == 0x8d || op == 0x8e || op == 0x96) *length = 8;
-    else if (op == 'c' || op == 'i') *lines = 2;
-    else if (op && strchr("FILSVPgp", op)) *lines = 1;
+    if (strchr("Kqh\x80\x82", op) && op)
+        *fixed = 1;
+    else if (op == 'M' || op == 0x83)
+        *fixed = 2;
+    else if (op == 'J' || op == 'r' || op == 'j' || op == 0x84)
+        *fixed = 4;
+    else if (op == 'G' || op == 0x95)
+        *fixed = 8;
+    else if (op == 'U' || op == 'C' || op == 0x8c || op == 0x8a)
+        *length = 1;
+    else if (op == 'X' || op == 'T' || op == 'B' || op == 0x8b)
+        *length = 4;
+    else if (op == 0x8d || op == 0x8e || op == 0x96)
+        *length = 8;
+    else if (op == 'c' || op == 'i')
+        *lines = 2;
+    else if (op && strchr("FILSVPgp", op))
+        *lines = 1;
 }
 
 static bool next_token(const rewriter *r, size_t at, token *t) {
@@ -73,12 +82,13 @@ static bool next_token(const rewriter *r, size_t at, token *t) {
 }
 
 static size_t index_of(const rewriter *r, const token *t) {
-    return t->op == 'q' || t->op == 'h' ? r->data[t->at + 1]
-                                        : r->data[t->at + 1] | (size_t)r->data[t->at + 2] << 8 | (size_t)r->data[t->at + 3] << 16 | (size_t)r->data[t->at + 4] << 24;
+    return t->op == 'q' || t->op == 'h'
+               ? r->data[t->at + 1]
+               : r->data[t->at + 1] | (size_t)r->data[t->at + 2] << 8 | (size_t)r->data[t->at + 3] << 16 | (size_t)r->data[t->at + 4] << 24;
 }
 
-/* The first pass: finds the texts that STACK_GLOBAL takes for modules. before[1] and before[0]: the places + 1 of the last two values if they
- * are texts. */
+/* The first pass: finds the texts that STACK_GLOBAL takes for modules. before[1] and before[0]: the places + 1 of the last two values if
+ * they are texts. */
 static bool find_modules(rewriter *r) {
     size_t before[2] = {0, 0};
     token t;
@@ -108,10 +118,8 @@ static bool find_modules(rewriter *r) {
 }
 
 static bool put_bytes(rewriter *r, const void *data, size_t n) {
-    if (!make_room(&r->out, &r->out_room, r->nout + n, 1)) return false;
-    memcpy(r->out + r->nout, data, n);
-    r->nout += n;
-    return true;
+    tpi_wire_raw(&r->out, data, n);
+    return !r->out.failed;
 }
 
 /* The new name of the module whose name stands in n bytes; *ok false on failure. NULL: it keeps its name. */
@@ -141,7 +149,8 @@ static bool write_token(rewriter *r, const token *t) {
     if (!ok) return false;
     if (!name) return put_bytes(r, r->data + t->at, t->end - t->at);
     size_t length = strlen(name);
-    unsigned char head[5] = {line ? 'c' : 'X', (unsigned char)length, (unsigned char)(length >> 8), (unsigned char)(length >> 16), (unsigned char)(length >> 24)};
+    unsigned char head[5] = {line ? 'c' : 'X', (unsigned char)length, (unsigned char)(length >> 8), (unsigned char)(length >> 16),
+                             (unsigned char)(length >> 24)};
     return put_bytes(r, head, line ? 1 : 5) && put_bytes(r, name, length) && put_bytes(r, text + n, t->end - (size_t)(text - r->data) - n);
 }
 
@@ -150,18 +159,19 @@ static bool rewrite(rewriter *r) {
     if (!find_modules(r)) return false;
     for (size_t at = 0; at < r->bytes; at = t.end)
         if (!next_token(r, at, &t) || !write_token(r, &t)) return false;
-    return make_room(&r->out, &r->out_room, 1, 1);
+    return true;
 }
 
-void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context, int64_t *result_bytes) {
+void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context,
+                       int64_t *result_bytes) {
     rewriter r = {.data = pickle, .bytes = (size_t)bytes, .rename = rename, .context = context};
-    bool ok = rewrite(&r);
+    bool ok = bytes > 0 && rewrite(&r);
     tpi_mfree(r.memo);
     tpi_mfree(r.places);
     if (ok) {
-        *result_bytes = (int64_t)r.nout;
-        return r.out;
+        *result_bytes = (int64_t)r.out.n;
+        return r.out.data;
     }
-    tpi_mfree(r.out);
+    tpi_wire_free(&r.out);
     return tp_ok() ? tpi_fail(TP_ERR_VALUE, "argument 'pickle': expected a pickle, got %lld bytes that are none", (long long)bytes) : NULL;
 }

@@ -1,5 +1,5 @@
-/* Values as pickles of protocol 2, in the opcodes and names that PyTorch's own files have. A value that stands in several places is written in
- * each; tensors keep sharing memory through their storages. */
+/* Values as pickles of protocol 2, in the opcodes and names that PyTorch's own files have. A value that stands in several places is written
+ * in each; tensors keep sharing memory through their storages. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint.h"
@@ -9,24 +9,15 @@
 enum { DEEPEST = 100 };
 
 typedef struct writer {
-    tpi_pickled *out;
+    tpi_wire *out;
     const char *path;
     const char *(*name)(void *context, const tp_saved *storage);
     void *context;
 } writer;
 
 static bool put(writer *w, const void *data, size_t n) {
-    tpi_pickled *o = w->out;
-    if (o->n + n > o->room) {
-        size_t room = 2 * (o->n + n) + 1024;
-        unsigned char *larger = tpi_realloc(o->data, room);
-        if (!larger) return false;
-        o->data = larger;
-        o->room = room;
-    }
-    if (n) memcpy(o->data + o->n, data, n);
-    o->n += n;
-    return true;
+    tpi_wire_raw(w->out, data, n);
+    return !w->out->failed;
 }
 
 static bool op(writer *w, unsigned char code) { return put(w, &code, 1); }
@@ -67,7 +58,8 @@ static bool number(writer *w, tp_scalar s) {
     case TP_SCALAR_BOOL: return op(w, s.as.i ? 0x88 : 0x89);
     case TP_SCALAR_INT: return integer(w, s.as.i);
     case TP_SCALAR_FLOAT: return real(w, s.as.d[0]);
-    case TP_SCALAR_COMPLEX: return global(w, "__builtin__", "complex") && real(w, s.as.d[0]) && real(w, s.as.d[1]) && op(w, 0x86) && op(w, 'R');
+    case TP_SCALAR_COMPLEX:
+        return global(w, "__builtin__", "complex") && real(w, s.as.d[0]) && real(w, s.as.d[1]) && op(w, 0x86) && op(w, 'R');
     default: return tpi_refuse(TP_ERR_VALUE, "'%s': a number without a value cannot be written", w->path);
     }
 }
@@ -100,9 +92,18 @@ static bool sizes(writer *w, const int64_t *v, int n) {
 
 static const char *storage_word(const tpi_store *s) {
     static const char *const words[TP_DTYPE_COUNT] = {
-        [TP_BOOL] = "BoolStorage", [TP_UINT8] = "ByteStorage", [TP_INT8] = "CharStorage", [TP_INT16] = "ShortStorage", [TP_INT32] = "IntStorage",
-        [TP_INT64] = "LongStorage", [TP_FLOAT16] = "HalfStorage", [TP_BFLOAT16] = "BFloat16Storage", [TP_FLOAT32] = "FloatStorage",
-        [TP_FLOAT64] = "DoubleStorage", [TP_COMPLEX64] = "ComplexFloatStorage", [TP_COMPLEX128] = "ComplexDoubleStorage",
+        [TP_BOOL] = "BoolStorage",
+        [TP_UINT8] = "ByteStorage",
+        [TP_INT8] = "CharStorage",
+        [TP_INT16] = "ShortStorage",
+        [TP_INT32] = "IntStorage",
+        [TP_INT64] = "LongStorage",
+        [TP_FLOAT16] = "HalfStorage",
+        [TP_BFLOAT16] = "BFloat16Storage",
+        [TP_FLOAT32] = "FloatStorage",
+        [TP_FLOAT64] = "DoubleStorage",
+        [TP_COMPLEX64] = "ComplexFloatStorage",
+        [TP_COMPLEX128] = "ComplexDoubleStorage",
     };
     return words[s->dtype];
 }
@@ -111,26 +112,32 @@ static bool storage_id(writer *w, const tp_saved *v) {
     const tpi_store *s = v->as.storage.store;
     const char *key = w->name(w->context, v);
     if (!key) return false;
-    return op(w, '(') && text(w, "storage", 7) && (s->untyped ? global(w, "torch.storage", "UntypedStorage") : global(w, "torch", storage_word(s))) &&
-           text(w, key, strlen(key)) && text(w, s->location, strlen(s->location)) && integer(w, s->untyped ? s->bytes : s->numel) && op(w, 't') && op(w, 'Q');
+    return op(w, '(') && text(w, "storage", 7) &&
+           (s->untyped ? global(w, "torch.storage", "UntypedStorage") : global(w, "torch", storage_word(s))) && text(w, key, strlen(key)) &&
+           text(w, s->location, strlen(s->location)) && integer(w, s->untyped ? s->bytes : s->numel) && op(w, 't') && op(w, 'Q');
 }
 
 static bool tensor(writer *w, const tp_saved *v) {
     const tpi_view *t = v->as.view;
-    bool parameter = v->class_name && strcmp(v->class_name, "torch.nn.parameter.Parameter") == 0, v3 = t->storage->as.storage.store->untyped;
-    if (v->class_name && !parameter) return tpi_refuse(TP_ERR_VALUE, "'%s': a tensor of class %s cannot be written", w->path, v->class_name);
-    bool ok = (!parameter || global(w, "torch._utils", "_rebuild_parameter")) && global(w, "torch._utils", v3 ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2") && op(w, '(') &&
-              storage_id(w, t->storage) && integer(w, t->offset + t->storage->as.storage.first) && sizes(w, t->shape, t->ndim) && sizes(w, t->strides, t->ndim) &&
+    bool parameter = v->class_name && strcmp(v->class_name, "torch.nn.parameter.Parameter") == 0,
+         v3 = t->storage->as.storage.store->untyped;
+    if (v->class_name && !parameter)
+        return tpi_refuse(TP_ERR_VALUE, "'%s': a tensor of class %s cannot be written", w->path, v->class_name);
+    bool ok = (!parameter || global(w, "torch._utils", "_rebuild_parameter")) &&
+              global(w, "torch._utils", v3 ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2") && op(w, '(') && storage_id(w, t->storage) &&
+              integer(w, t->offset + t->storage->as.storage.first) && sizes(w, t->shape, t->ndim) && sizes(w, t->strides, t->ndim) &&
               op(w, t->requires_grad && !parameter ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') &&
               (!v3 || global(w, "torch", t->dtype_name)) && op(w, 't') && op(w, 'R');
     if (!ok || !parameter) return ok;
-    return op(w, t->requires_grad ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') && op(w, 0x87) && op(w, 'R');
+    return op(w, t->requires_grad ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') && op(w, 0x87) &&
+           op(w, 'R');
 }
 
 static bool device(writer *w, const tp_saved *v) {
     const char *colon = strchr(v->as.text, ':');
     size_t n = colon ? (size_t)(colon - v->as.text) : (size_t)v->n;
-    return global(w, "torch", "device") && text(w, v->as.text, n) && (!colon || integer(w, atoll(colon + 1))) && op(w, colon ? 0x86 : 0x85) && op(w, 'R');
+    return global(w, "torch", "device") && text(w, v->as.text, n) && (!colon || integer(w, atoll(colon + 1))) &&
+           op(w, colon ? 0x86 : 0x85) && op(w, 'R');
 }
 
 static bool value(writer *w, const tp_saved *v, int depth);
@@ -158,7 +165,9 @@ static bool value(writer *w, const tp_saved *v, int depth) {
     case TP_SAVED_BYTES: return bytes(w, v);
     case TP_SAVED_LIST: return op(w, ']') && (v->n == 0 || (items(w, v, depth) && op(w, 'e')));
     case TP_SAVED_TUPLE: return items(w, v, depth) && op(w, 't');
-    case TP_SAVED_SET: return global(w, "__builtin__", "set") && op(w, ']') && (v->n == 0 || (items(w, v, depth) && op(w, 'e'))) && op(w, 0x85) && op(w, 'R');
+    case TP_SAVED_SET:
+        return global(w, "__builtin__", "set") && op(w, ']') && (v->n == 0 || (items(w, v, depth) && op(w, 'e'))) && op(w, 0x85) &&
+               op(w, 'R');
     case TP_SAVED_DICT: return dict(w, v, depth);
     case TP_SAVED_TENSOR: return tensor(w, v);
     case TP_SAVED_STORAGE: return storage_id(w, v);
@@ -169,7 +178,8 @@ static bool value(writer *w, const tp_saved *v, int depth) {
     }
 }
 
-bool tpi_pickle_write(tpi_pickled *out, const tp_saved *v, const char *path, const char *(*name)(void *context, const tp_saved *storage), void *context) {
+bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path, const char *(*name)(void *context, const tp_saved *storage),
+                      void *context) {
     writer w = {out, path, name, context};
     return put(&w, "\x80\x02", 2) && value(&w, v, 0) && op(&w, '.');
 }

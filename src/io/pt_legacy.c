@@ -18,7 +18,9 @@ bool tpi_pt_is_legacy(const tpi_source *s) {
     return n >= at + sizeof magic && memcmp(head + at, magic, sizeof magic) == 0;
 }
 
-static void *refuse(const tp_file *f, const char *what) { return tpi_fail(TP_ERR_IO, "'%s' is not a valid file of PyTorch's old format: %s", f->source.path, what); }
+static void *refuse(const tp_file *f, const char *what) {
+    return tpi_fail(TP_ERR_IO, "'%s' is not a valid file of PyTorch's old format: %s", f->source.path, what);
+}
 
 /* The five pickles in the window; *used: their bytes. */
 static tp_saved *read_pickles(tp_file *f, const unsigned char *window, size_t bytes, size_t *used, tp_saved **keys, bool *cut) {
@@ -32,7 +34,8 @@ static tp_saved *read_pickles(tp_file *f, const unsigned char *window, size_t by
         *used += n;
     }
     if (!tpi_is_int(parts[1]) || parts[1]->as.number.as.i != PROTOCOL) return refuse(f, "its protocol is not 1001");
-    const tp_saved *order = parts[2]->kind == TP_SAVED_DICT && tp_saved_has(parts[2], "little_endian") ? tp_saved_get(parts[2], "little_endian") : NULL;
+    const tp_saved *order =
+        parts[2]->kind == TP_SAVED_DICT && tp_saved_has(parts[2], "little_endian") ? tp_saved_get(parts[2], "little_endian") : NULL;
     f->swapped = order && tpi_is_bool(order) && !order->as.number.as.i;
     *keys = parts[4];
     return parts[3];

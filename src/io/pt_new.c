@@ -25,9 +25,13 @@ static tp_saved *place(tp_file *f, tp_saved *into, tp_saved *key, tp_saved *v) {
     if (!f) return NULL;
     if (!into) into = f->value;
     bool ok = v != NULL;
-    if (ok && into->kind == TP_SAVED_LIST) ok = tpi_saved_append(&f->arena, into, v);
-    else if (ok && into->kind == TP_SAVED_DICT) ok = key ? tpi_saved_put(&f->arena, into, key, v) : tpi_refuse(TP_ERR_VALUE, "argument 'key': expected a key for the dict, got none");
-    else if (ok) ok = tpi_refuse(TP_ERR_TYPE, "argument 'into': expected a dict or a list, got %s", tpi_kind_name(into));
+    if (ok && into->kind == TP_SAVED_LIST)
+        ok = tpi_saved_append(&f->arena, into, v);
+    else if (ok && into->kind == TP_SAVED_DICT)
+        ok = key ? tpi_saved_put(&f->arena, into, key, v)
+                 : tpi_refuse(TP_ERR_VALUE, "argument 'key': expected a key for the dict, got none");
+    else if (ok)
+        ok = tpi_refuse(TP_ERR_TYPE, "argument 'into': expected a dict or a list, got %s", tpi_kind_name(into));
     f->failed |= !ok;
     return ok ? v : NULL;
 }
@@ -50,11 +54,21 @@ static tp_saved *put_value(tp_file *f, tp_saved *into, const char *key, tp_saved
     return key_value(f, key, &k) ? place(f, into, k, v) : NULL;
 }
 
-bool tp_put_number(tp_file *f, tp_saved *into, const char *key, tp_scalar number) { return f && put_value(f, into, key, tpi_saved_number(&f->arena, number)); }
-bool tp_put_text(tp_file *f, tp_saved *into, const char *key, const char *text) { return f && put_value(f, into, key, text_value(f, text, "text")); }
-bool tp_put_none(tp_file *f, tp_saved *into, const char *key) { return f && put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_NONE)); }
-tp_saved *tp_put_dict(tp_file *f, tp_saved *into, const char *key) { return f ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL; }
-tp_saved *tp_put_list(tp_file *f, tp_saved *into, const char *key) { return f ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_LIST)) : NULL; }
+bool tp_put_number(tp_file *f, tp_saved *into, const char *key, tp_scalar number) {
+    return f && put_value(f, into, key, tpi_saved_number(&f->arena, number));
+}
+bool tp_put_text(tp_file *f, tp_saved *into, const char *key, const char *text) {
+    return f && put_value(f, into, key, text_value(f, text, "text"));
+}
+bool tp_put_none(tp_file *f, tp_saved *into, const char *key) {
+    return f && put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_NONE));
+}
+tp_saved *tp_put_dict(tp_file *f, tp_saved *into, const char *key) {
+    return f ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;
+}
+tp_saved *tp_put_list(tp_file *f, tp_saved *into, const char *key) {
+    return f ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_LIST)) : NULL;
+}
 tp_saved *tp_put_dict_int(tp_file *f, tp_saved *into, int64_t key) {
     return f ? place(f, into, tpi_saved_number(&f->arena, tp_int(key)), tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;
 }
@@ -73,9 +87,13 @@ static tpi_store *store_of(tp_file *f, tp_tensor *t) {
     s = tpi_arena_new(&f->arena, sizeof *s);
     if (!s) return NULL;
     size_t item = tpi_itemsize(t);
-    *s = (tpi_store){.key = tpi_arena_text(&f->arena, key, strlen(key)), .location = tpi_arena_text(&f->arena, place_name, strlen(place_name)),
-                     .dtype = (tp_dtype)t->dtype, .dtype_name = tp_dtype_name((tp_dtype)t->dtype), .numel = (int64_t)(t->storage->bytes / item),
-                     .bytes = (int64_t)t->storage->bytes, .file = f};
+    *s = (tpi_store){.key = tpi_arena_text(&f->arena, key, strlen(key)),
+                     .location = tpi_arena_text(&f->arena, place_name, strlen(place_name)),
+                     .dtype = (tp_dtype)t->dtype,
+                     .dtype_name = tp_dtype_name((tp_dtype)t->dtype),
+                     .numel = (int64_t)(t->storage->bytes / item),
+                     .bytes = (int64_t)t->storage->bytes,
+                     .file = f};
     if (!s->key || !s->location || !tpi_file_add_store(f, s)) return NULL;
     s->storage = tpi_storage_retain(t->storage);
     return s;
@@ -90,8 +108,14 @@ static tp_saved *tensor_value(tp_file *f, tp_tensor *t) {
     if (!sizes) return NULL;
     s->as.storage.store = store;
     s->as.storage.numel = store->numel;
-    *view = (tpi_view){.storage = s, .offset = tpi_offset(t), .ndim = t->ndim, .shape = sizes, .strides = sizes + t->ndim, .dtype = (tp_dtype)t->dtype,
-                       .dtype_name = tp_dtype_name((tp_dtype)t->dtype), .requires_grad = t->requires_grad};
+    *view = (tpi_view){.storage = s,
+                       .offset = tpi_offset(t),
+                       .ndim = t->ndim,
+                       .shape = sizes,
+                       .strides = sizes + t->ndim,
+                       .dtype = (tp_dtype)t->dtype,
+                       .dtype_name = tp_dtype_name((tp_dtype)t->dtype),
+                       .requires_grad = t->requires_grad};
     for (int i = 0; i < t->ndim; i++) view->shape[i] = t->shape[i], view->strides[i] = t->strides[i];
     v->as.view = view;
     return v;
@@ -103,7 +127,8 @@ bool tp_put_tensor(tp_file *f, tp_saved *into, const char *key, tp_tensor *t) {
     return v && put_value(f, into, key, v);
 }
 
-/* ---- Saving ----------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Saving -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct numbering { /* storages in the order of their first mention */
     tp_storage **v;
@@ -134,17 +159,20 @@ static char *archive_name(const char *path) { /* the file's name without folders
 }
 
 bool tp_save_file(tp_file *f, const char *path) {
-    if (!f || !path || !path[0]) return tpi_refuse(TP_ERR_VALUE, f ? "argument 'path': expected a file's name, got none" : "argument 'file': expected a file, got NULL");
+    if (!f || !path || !path[0])
+        return tpi_refuse(TP_ERR_VALUE,
+                          f ? "argument 'path': expected a file's name, got none" : "argument 'file': expected a file, got NULL");
     if (f->failed) return tpi_refuse(TP_ERR_RUNTIME, "'%s': something could not be put into it", path);
     const tp_saved *v = tp_file_value(f);
     if (!v) return false;
-    numbering all = {.v = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.v), .stores = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.stores)};
-    tpi_pickled pickle = {0};
+    numbering all = {.v = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.v),
+                     .stores = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.stores)};
+    tpi_wire pickle = {0};
     char *name = archive_name(path);
     bool ok = all.v && all.stores && name && tpi_pickle_write(&pickle, v, path, number_of, &all) &&
               tp_write_pt(path, NULL, name, pickle.data, (int64_t)pickle.n, (int64_t)all.n, all.v);
     tpi_mfree(name);
-    tpi_mfree(pickle.data);
+    tpi_wire_free(&pickle);
     tpi_mfree(all.v);
     tpi_mfree(all.stores);
     return ok;

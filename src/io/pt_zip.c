@@ -1,5 +1,5 @@
-/* PyTorch's zip format: one folder with data.pkl, a member data/KEY per storage, byteorder and version. What its pickle says of a storage must
- * be what its member is. */
+/* PyTorch's zip format: one folder with data.pkl, a member data/KEY per storage, byteorder and version. What its pickle says of a storage
+ * must be what its member is. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint.h"
@@ -7,7 +7,9 @@
 
 /* ---- Members --------------------------------------------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) { return strcmp((*(tpi_zip_member *const *)a)->name, (*(tpi_zip_member *const *)b)->name); }
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(tpi_zip_member *const *)a)->name, (*(tpi_zip_member *const *)b)->name);
+}
 
 bool tpi_zip_sort(tp_file *f) {
     const tpi_zip *z = &f->zip;
@@ -44,8 +46,8 @@ static bool check_sizes(const tp_file *f) {
         bytes += m->bytes; /* at most 1032 times the file's size */
     }
     if (bytes < (uint64_t)1 << 28 || bytes / 200 < packed) return true;
-    return tpi_refuse(TP_ERR_IO, "'%s': its packed members claim to hold %llu bytes, which is too much for their %llu", f->zip.source.path, (unsigned long long)bytes,
-                      (unsigned long long)packed);
+    return tpi_refuse(TP_ERR_IO, "'%s': its packed members claim to hold %llu bytes, which is too much for their %llu", f->zip.source.path,
+                      (unsigned long long)bytes, (unsigned long long)packed);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------------------------ */
@@ -78,9 +80,11 @@ static bool read_byteorder(tp_file *f) {
     const tpi_zip_member *m = member(f, "", "byteorder");
     char text[8] = {0};
     if (!m) return true;
-    if (m->bytes > 6 || !tpi_file_read_member(f, m, text)) return tpi_refuse(TP_ERR_IO, "'%s': its byte order is not readable", f->zip.source.path);
+    if (m->bytes > 6 || !tpi_file_read_member(f, m, text))
+        return tpi_refuse(TP_ERR_IO, "'%s': its byte order is not readable", f->zip.source.path);
     f->swapped = strcmp(text, "big") == 0;
-    return f->swapped || strcmp(text, "little") == 0 || tpi_refuse(TP_ERR_IO, "'%s': expected byte order little or big, got '%s'", f->zip.source.path, text);
+    return f->swapped || strcmp(text, "little") == 0 ||
+           tpi_refuse(TP_ERR_IO, "'%s': expected byte order little or big, got '%s'", f->zip.source.path, text);
 }
 
 bool tpi_pt_open(tp_file *f) {
@@ -88,7 +92,8 @@ bool tpi_pt_open(tp_file *f) {
     const tpi_zip_member *pickle = member(f, "", "data.pkl");
     if (!pickle) return false;
     if (member(f, "", "constants.pkl"))
-        return tpi_refuse(TP_ERR_VALUE, "'%s' is a TorchScript program, which holds code: expected tensors and plain values", f->zip.source.path);
+        return tpi_refuse(TP_ERR_VALUE, "'%s' is a TorchScript program, which holds code: expected tensors and plain values",
+                          f->zip.source.path);
     f->unchecked = pickle->crc == 0 && pickle->bytes; /* PyTorch can be told to leave all checksums out */
     f->pickle = tpi_malloc((size_t)pickle->bytes + 1);
     f->pickle_bytes = (size_t)pickle->bytes;
@@ -97,7 +102,9 @@ bool tpi_pt_open(tp_file *f) {
 
 /* ---- What persistent ids stand for ------------------------------------------------------------------------------------------------- */
 
-static void *bad_id(const tp_file *f, const char *what) { return tpi_fail(TP_ERR_VALUE, "'%s': a storage in its pickle %s", tpi_file_path(f), what); }
+static void *bad_id(const tp_file *f, const char *what) {
+    return tpi_fail(TP_ERR_VALUE, "'%s': a storage in its pickle %s", tpi_file_path(f), what);
+}
 
 static bool same_bytes(const tp_file *f, tpi_store *s) {
     int64_t item = s->untyped ? 1 : tp_dtype_size(s->dtype);
@@ -119,7 +126,8 @@ static tpi_store *new_store(tp_file *f, const tp_saved *type, const tp_saved *ke
 /* Old files may save a part of a storage: (its own key, first element, number of elements). */
 static bool read_part(const tp_file *f, const tp_saved *part, tp_saved *v) {
     if (part->kind == TP_SAVED_NONE) return true;
-    if (part->kind != TP_SAVED_TUPLE || part->n != 3 || !tpi_is_int(part->as.items.v[1]) || !tpi_is_int(part->as.items.v[2])) return bad_id(f, "is a part in no known form");
+    if (part->kind != TP_SAVED_TUPLE || part->n != 3 || !tpi_is_int(part->as.items.v[1]) || !tpi_is_int(part->as.items.v[2]))
+        return bad_id(f, "is a part in no known form");
     int64_t first = part->as.items.v[1]->as.number.as.i, numel = part->as.items.v[2]->as.number.as.i, whole = v->as.storage.store->numel;
     if (first < 0 || numel < 0 || first > whole || numel > whole - first) return bad_id(f, "is a part that reaches beyond the whole");
     v->as.storage.first = first;
@@ -130,8 +138,8 @@ static bool read_part(const tp_file *f, const tp_saved *part, tp_saved *v) {
 tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
     tp_file *f = context;
     tp_saved *const *v = id->as.items.v;
-    if (id->kind != TP_SAVED_TUPLE || id->n < 5 || id->n > 6 || !tpi_is_text(v[0], "storage") || v[2]->kind != TP_SAVED_TEXT || v[3]->kind != TP_SAVED_TEXT ||
-        !tpi_is_int(v[4]) || strlen(v[2]->as.text) != (size_t)v[2]->n)
+    if (id->kind != TP_SAVED_TUPLE || id->n < 5 || id->n > 6 || !tpi_is_text(v[0], "storage") || v[2]->kind != TP_SAVED_TEXT ||
+        v[3]->kind != TP_SAVED_TEXT || !tpi_is_int(v[4]) || strlen(v[2]->as.text) != (size_t)v[2]->n)
         return bad_id(f, "is not one");
     tpi_store *store = tpi_file_store(f, v[2]->as.text), wanted = {0};
     if (!store) store = new_store(f, v[1], v[2], v[3], v[4]->as.number.as.i);
@@ -148,7 +156,9 @@ tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
 
 /* ---- For those who read the pickle themselves -------------------------------------------------------------------------------------- */
 
-static bool is_pt(const tp_file *f) { return (f && f->format == TP_FILE_PT) || tpi_refuse(TP_ERR_VALUE, "argument 'file': expected PyTorch's zip format"); }
+static bool is_pt(const tp_file *f) {
+    return (f && f->format == TP_FILE_PT) || tpi_refuse(TP_ERR_VALUE, "argument 'file': expected PyTorch's zip format");
+}
 
 bool tp_file_pickle(tp_file *f, const void **data, int64_t *bytes) {
     if (!is_pt(f)) return false;
@@ -164,11 +174,20 @@ tp_storage *tp_file_storage(tp_file *f, const char *key, int64_t bytes, tp_dtype
         store = tpi_arena_new(&f->arena, sizeof *store);
         const char *copy = store ? tpi_arena_text(&f->arena, key, strlen(key)) : NULL;
         if (!copy) return NULL;
-        *store = (tpi_store){.key = copy, .location = "cpu", .dtype = dtype, .dtype_name = dtype ? tp_dtype_name(dtype) : "bytes", .untyped = !dtype,
-                             .numel = bytes / (dtype ? tp_dtype_size(dtype) : 1), .bytes = bytes, .file = f, .member = member(f, "data/", key), .swapped = f->swapped};
+        *store = (tpi_store){.key = copy,
+                             .location = "cpu",
+                             .dtype = dtype,
+                             .dtype_name = dtype ? tp_dtype_name(dtype) : "bytes",
+                             .untyped = !dtype,
+                             .numel = bytes / (dtype ? tp_dtype_size(dtype) : 1),
+                             .bytes = bytes,
+                             .file = f,
+                             .member = member(f, "data/", key),
+                             .swapped = f->swapped};
         if (!tpi_file_add_store(f, store)) return NULL;
     }
-    if (store->bytes != bytes) return tpi_fail(TP_ERR_VALUE, "argument 'bytes': storage '%s' has %lld, got %lld", key, (long long)store->bytes, (long long)bytes);
+    if (store->bytes != bytes)
+        return tpi_fail(TP_ERR_VALUE, "argument 'bytes': storage '%s' has %lld, got %lld", key, (long long)store->bytes, (long long)bytes);
     tp_saved *v = tpi_saved_new(&f->arena, TP_SAVED_STORAGE);
     if (!v) return NULL;
     v->as.storage.store = store;

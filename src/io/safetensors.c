@@ -1,17 +1,19 @@
-/* safetensors: eight bytes that say how long the header is, the header in JSON ({"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}),
- * then the tensors' bytes. The format has no checksums; ours stand in the header's metadata, where other readers pass them by. */
+/* safetensors: eight bytes that say how long the header is, the header in JSON ({"name": {"dtype": "F32", "shape": [2, 3], "data_offsets":
+ * [0, 24]}, ...}), then the tensors' bytes. The format has no checksums; ours stand in the header's metadata, where other readers pass them
+ * by. */
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint.h"
 #include "io/crc.h"
 #include "io/formats.h"
 #include "io/out.h"
+#include "io/wire.h"
 #include "io/zip_format.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char *const word_of[TP_DTYPE_COUNT] = {
-    [TP_BOOL] = "BOOL", [TP_UINT8] = "U8", [TP_INT8] = "I8", [TP_INT16] = "I16", [TP_INT32] = "I32", [TP_INT64] = "I64",
+    [TP_BOOL] = "BOOL",   [TP_UINT8] = "U8",      [TP_INT8] = "I8",     [TP_INT16] = "I16",   [TP_INT32] = "I32",     [TP_INT64] = "I64",
     [TP_FLOAT16] = "F16", [TP_BFLOAT16] = "BF16", [TP_FLOAT32] = "F32", [TP_FLOAT64] = "F64", [TP_COMPLEX64] = "C64",
 };
 static const char crc_key[] = "taper.crc32:"; /* followed by the tensor's name */
@@ -19,36 +21,21 @@ enum { LONGEST_HEADER = 100000000 };          /* as the format's other readers a
 
 /* ---- Writing ---------------------------------------------------------------------------------------------------------------------- */
 
-typedef struct text {
-    char *data;
-    size_t n, room;
-    bool failed;
-} text;
-
-static void add(text *t, const char *bytes, size_t n) {
-    if (!t->failed && t->n + n > t->room) {
-        size_t room = 2 * (t->n + n) + 256;
-        char *larger = tpi_realloc(t->data, room);
-        t->failed = !larger;
-        if (larger) t->data = larger, t->room = room;
-    }
-    if (t->failed) return;
-    memcpy(t->data + t->n, bytes, n);
-    t->n += n;
-}
-static void add_text(text *t, const char *s) { add(t, s, strlen(s)); }
-static void add_number(text *t, long long v) {
+static void add_text(tpi_wire *t, const char *s) { tpi_wire_raw(t, s, strlen(s)); }
+static void add_number(tpi_wire *t, long long v) {
     char digits[24];
-    add(t, digits, (size_t)snprintf(digits, sizeof digits, "%lld", v));
+    tpi_wire_raw(t, digits, (size_t)snprintf(digits, sizeof digits, "%lld", v));
 }
-static void add_string(text *t, const char *before, const char *s) {
+static void add_string(tpi_wire *t, const char *before, const char *s) {
     add_text(t, "\"");
     add_text(t, before);
     for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
         char code[8];
-        if (*p == '"' || *p == '\\') add(t, "\\", 1);
-        if (*p < 0x20) add(t, code, (size_t)snprintf(code, sizeof code, "\\u%04x", *p));
-        else add(t, (const char *)p, 1);
+        if (*p == '"' || *p == '\\') tpi_wire_raw(t, "\\", 1);
+        if (*p < 0x20)
+            tpi_wire_raw(t, code, (size_t)snprintf(code, sizeof code, "\\u%04x", *p));
+        else
+            tpi_wire_raw(t, p, 1);
     }
     add_text(t, "\"");
 }
@@ -68,7 +55,7 @@ static int by_alignment(const void *a, const void *b) {
     return i != k ? (i < k) - (i > k) : strcmp(x->name, y->name);
 }
 
-static void write_header(text *t, int64_t n, const entry *entries) {
+static void write_header(tpi_wire *t, int64_t n, const entry *entries) {
     add_text(t, "{\"__metadata__\":{\"format\":\"pt\"");
     for (int64_t i = 0; i < n; i++) {
         char crc[12];
@@ -79,7 +66,8 @@ static void write_header(text *t, int64_t n, const entry *entries) {
     size_t at = 0;
     for (int64_t i = 0; i < n; i++) {
         const tp_tensor *h = entries[i].here;
-        add_text(t, ","), add_string(t, "", entries[i].name), add_text(t, ":{\"dtype\":"), add_string(t, "", word_of[h->dtype]), add_text(t, ",\"shape\":[");
+        add_text(t, ","), add_string(t, "", entries[i].name), add_text(t, ":{\"dtype\":"), add_string(t, "", word_of[h->dtype]),
+            add_text(t, ",\"shape\":[");
         for (int k = 0; k < h->ndim; k++) add_text(t, k ? "," : ""), add_number(t, h->shape[k]);
         add_text(t, "],\"data_offsets\":["), add_number(t, (long long)at), add_text(t, ",");
         at += bytes_of(&entries[i]);
@@ -89,7 +77,7 @@ static void write_header(text *t, int64_t n, const entry *entries) {
     while (!t->failed && (t->n + 8) % TPI_ALIGN) add_text(t, " ");
 }
 
-static bool write_all(const char *path, int64_t n, const entry *entries, const text *header) {
+static bool write_all(const char *path, int64_t n, const entry *entries, const tpi_wire *header) {
     tpi_out out;
     unsigned char length[8];
     if (!tpi_out_open(&out, path)) return false;
@@ -103,12 +91,14 @@ static bool write_all(const char *path, int64_t n, const entry *entries, const t
 
 bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors) {
     entry *entries = tpi_malloc((size_t)n * sizeof *entries + 1);
-    text header = {0};
+    tpi_wire header = {0};
     bool ok = entries != NULL;
     int64_t have = 0;
     for (; ok && have < n; have += ok) {
         ok = word_of[tensors[have]->dtype] != NULL;
-        if (!ok) tpi_fail(TP_ERR_MISSING, "tensor '%s': safetensors has no dtype for %s", names[have], tp_dtype_name((tp_dtype)tensors[have]->dtype));
+        if (!ok)
+            tpi_fail(TP_ERR_MISSING, "tensor '%s': safetensors has no dtype for %s", names[have],
+                     tp_dtype_name((tp_dtype)tensors[have]->dtype));
         if (ok) entries[have] = (entry){names[have], tpi_on_cpu(tensors[have]), 0};
         ok = ok && entries[have].here;
         if (ok) entries[have].crc = tpi_crc32(0, entries[have].here->data, bytes_of(&entries[have]));
@@ -119,7 +109,7 @@ bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names,
         ok = !header.failed && write_all(path, n, entries, &header);
     }
     for (int64_t i = 0; i < have; i++) tp_release(entries[i].here);
-    tpi_mfree(header.data);
+    tpi_wire_free(&header);
     tpi_mfree(entries);
     return ok;
 }
@@ -150,7 +140,10 @@ static bool take(parser *s, char c) {
 static bool hex4(parser *s, unsigned *out) {
     *out = 0;
     for (int i = 0; i < 4; i++, s->p++) {
-        int c = s->p < s->end ? *s->p : 0, v = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int c = s->p < s->end ? *s->p : 0, v = c >= '0' && c <= '9'   ? c - '0'
+                                               : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                               : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                                      : -1;
         if (v < 0) return refuse(s, "a \\u in a text is not followed by four digits");
         *out = *out << 4 | (unsigned)v;
     }
@@ -159,9 +152,12 @@ static bool hex4(parser *s, unsigned *out) {
 
 static char *put_utf8(char *out, unsigned c) {
     if (c < 0x80) return *out++ = (char)c, out;
-    if (c < 0x800) *out++ = (char)(0xc0 | c >> 6);
-    else if (c < 0x10000) *out++ = (char)(0xe0 | c >> 12), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-    else *out++ = (char)(0xf0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3f)), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+    if (c < 0x800)
+        *out++ = (char)(0xc0 | c >> 6);
+    else if (c < 0x10000)
+        *out++ = (char)(0xe0 | c >> 12), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
+    else
+        *out++ = (char)(0xf0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 0x3f)), *out++ = (char)(0x80 | (c >> 6 & 0x3f));
     *out++ = (char)(0x80 | (c & 0x3f));
     return out;
 }
@@ -197,8 +193,10 @@ static tp_saved *string(parser *s) {
     while (s->p < end) {
         unsigned char c = *s->p++;
         if (c < 0x20) return refuse(s, "a text holds a control character"), NULL;
-        if (c != '\\') *out++ = (char)c;
-        else if (!escape(s, &out)) return NULL;
+        if (c != '\\')
+            *out++ = (char)c;
+        else if (!escape(s, &out))
+            return NULL;
     }
     s->p++;
     if (!tpi_is_utf8(bytes, (size_t)(out - bytes))) return refuse(s, "a text is not UTF-8"), NULL;
@@ -215,7 +213,8 @@ static bool numbers(parser *s, int64_t *out, int room, int *n) {
         unsigned char c = peek(s);
         if (c < '0' || c > '9') return refuse(s, "expected a number of 0 or more");
         for (out[*n] = 0; s->p < s->end && *s->p >= '0' && *s->p <= '9'; s->p++)
-            if (__builtin_mul_overflow(out[*n], 10, &out[*n]) || __builtin_add_overflow(out[*n], *s->p - '0', &out[*n])) return refuse(s, "a number is too large");
+            if (__builtin_mul_overflow(out[*n], 10, &out[*n]) || __builtin_add_overflow(out[*n], *s->p - '0', &out[*n]))
+                return refuse(s, "a number is too large");
     }
     return true;
 }
@@ -237,15 +236,19 @@ static bool read_tensor(parser *s, tp_saved *name) {
         if (!key) return false;
         if (!take(s, ':')) return refuse(s, "expected a colon");
         if (tpi_is_text(key, "dtype")) dtype = string(s);
-        if (tpi_is_text(key, "dtype") ? !dtype : tpi_is_text(key, "shape") ? !numbers(s, shape, TP_MAX_DIMS, &ndim) : tpi_is_text(key, "data_offsets") ? !numbers(s, offsets, 2, &noffsets) : !refuse(s, "an unknown key"))
-            return false;
+        bool ok = tpi_is_text(key, "dtype")          ? dtype != NULL
+                  : tpi_is_text(key, "shape")        ? numbers(s, shape, TP_MAX_DIMS, &ndim)
+                  : tpi_is_text(key, "data_offsets") ? numbers(s, offsets, 2, &noffsets)
+                                                     : refuse(s, "an unknown key");
+        if (!ok) return false;
     }
     if (!dtype || ndim < 0 || noffsets != 2) return refuse(s, "a key is missing");
     if (offsets[0] > offsets[1] || (uint64_t)offsets[1] > s->data_bytes) return refuse(s, "a tensor reaches beyond its end");
     tpi_store *store = tpi_arena_new(&s->file->arena, sizeof *store);
     if (!store) return false;
     if (tpi_file_store(s->file, name->as.text)) return refuse(s, "two tensors have one name");
-    *store = (tpi_store){.key = name->as.text, .dtype = dtype_of(dtype->as.text), .dtype_name = dtype->as.text, .at = s->data + (uint64_t)offsets[0]};
+    *store = (tpi_store){
+        .key = name->as.text, .dtype = dtype_of(dtype->as.text), .dtype_name = dtype->as.text, .at = s->data + (uint64_t)offsets[0]};
     tp_saved *t = tpi_file_array(s->file, store, tp_ints_view(shape, ndim), false);
     if (!t) return false;
     if (store->dtype && store->bytes != offsets[1] - offsets[0]) return refuse(s, "a tensor has more or fewer bytes than its shape says");
@@ -324,10 +327,16 @@ tp_saved *tpi_safetensors_read(tp_file *f) {
     unsigned char head[8];
     if (!tpi_source_read(&f->source, 0, head, sizeof head)) return NULL;
     uint64_t n = get64(head);
-    if (n > LONGEST_HEADER || n > f->source.bytes - 8) return tpi_fail(TP_ERR_IO, "'%s': its header of %llu bytes is too long", f->source.path, (unsigned long long)n);
+    if (n > LONGEST_HEADER || n > f->source.bytes - 8)
+        return tpi_fail(TP_ERR_IO, "'%s': its header of %llu bytes is too long", f->source.path, (unsigned long long)n);
     unsigned char *header = tpi_malloc((size_t)n);
-    parser s = {.p = header, .end = header + n, .file = f, .data = 8 + n, .data_bytes = f->source.bytes - 8 - n,
-                .dict = tpi_saved_new(&f->arena, TP_SAVED_DICT), .metadata = tpi_saved_new(&f->arena, TP_SAVED_DICT)};
+    parser s = {.p = header,
+                .end = header + n,
+                .file = f,
+                .data = 8 + n,
+                .data_bytes = f->source.bytes - 8 - n,
+                .dict = tpi_saved_new(&f->arena, TP_SAVED_DICT),
+                .metadata = tpi_saved_new(&f->arena, TP_SAVED_DICT)};
     bool ok = header && s.dict && s.metadata && tpi_source_read(&f->source, 8, header, (size_t)n) && read_entries(&s);
     tpi_mfree(header);
     if (!ok || s.metadata->n == 0) return ok ? s.dict : NULL;

@@ -19,7 +19,8 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
 
 static bool check_names(int64_t n, const char *const *names) {
     for (int64_t i = 0; i < n; i++) {
-        if (!names[i] || !names[i][0]) return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected a name, got none for tensor %lld", (long long)i);
+        if (!names[i] || !names[i][0])
+            return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected a name, got none for tensor %lld", (long long)i);
         if (!tpi_is_utf8(names[i], strlen(names[i])))
             return tpi_refuse(TP_ERR_VALUE, "argument 'names': expected UTF-8, got other bytes for tensor %lld", (long long)i);
     }
@@ -75,7 +76,8 @@ static tp_tensor *read_for(const tp_saved *dict, const char *name, const tp_tens
     if (tpi_same_shape(t, into))
         fit = made_to_fit(t, into);
     else
-        tpi_fail(TP_ERR_RUNTIME, "tensor '%s': expected shape %s, got %s", name, tpi_shape_text(tpi_shape(into)), tpi_shape_text(tpi_shape(t)));
+        tpi_fail(TP_ERR_RUNTIME, "tensor '%s': expected shape %s, got %s", name, tpi_shape_text(tpi_shape(into)),
+                 tpi_shape_text(tpi_shape(t)));
     tp_release(t);
     return fit;
 }

@@ -112,10 +112,11 @@ bool tpi_is_utf8(const char *text, size_t bytes) {
 /* ---- What the user sees ------------------------------------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {
-    [TP_SAVED_NOTHING] = "nothing", [TP_SAVED_NONE] = "None", [TP_SAVED_NUMBER] = "a number", [TP_SAVED_LONG] = "a long integer",
-    [TP_SAVED_TEXT] = "a text", [TP_SAVED_BYTES] = "bytes", [TP_SAVED_LIST] = "a list", [TP_SAVED_TUPLE] = "a tuple", [TP_SAVED_SET] = "a set",
-    [TP_SAVED_DICT] = "a dict", [TP_SAVED_TENSOR] = "a tensor", [TP_SAVED_STORAGE] = "a storage", [TP_SAVED_DTYPE] = "a dtype",
-    [TP_SAVED_DEVICE] = "a device", [TP_SAVED_SIZE] = "a size", [TP_SAVED_GLOBAL] = "a global", [TP_SAVED_OBJECT] = "an object",
+    [TP_SAVED_NOTHING] = "nothing",  [TP_SAVED_NONE] = "None",       [TP_SAVED_NUMBER] = "a number", [TP_SAVED_LONG] = "a long integer",
+    [TP_SAVED_TEXT] = "a text",      [TP_SAVED_BYTES] = "bytes",     [TP_SAVED_LIST] = "a list",     [TP_SAVED_TUPLE] = "a tuple",
+    [TP_SAVED_SET] = "a set",        [TP_SAVED_DICT] = "a dict",     [TP_SAVED_TENSOR] = "a tensor", [TP_SAVED_STORAGE] = "a storage",
+    [TP_SAVED_DTYPE] = "a dtype",    [TP_SAVED_DEVICE] = "a device", [TP_SAVED_SIZE] = "a size",     [TP_SAVED_GLOBAL] = "a global",
+    [TP_SAVED_OBJECT] = "an object",
 };
 
 const char *tpi_kind_name(const tp_saved *v) { return kind_names[tp_saved_kind_of(v)]; }
@@ -128,8 +129,8 @@ static bool holds_items(const tp_saved *v) {
     return v->kind == TP_SAVED_LIST || v->kind == TP_SAVED_TUPLE || v->kind == TP_SAVED_SET || v->kind == TP_SAVED_SIZE;
 }
 static bool holds_text(const tp_saved *v) {
-    return v->kind == TP_SAVED_TEXT || v->kind == TP_SAVED_BYTES || v->kind == TP_SAVED_DTYPE || v->kind == TP_SAVED_DEVICE || v->kind == TP_SAVED_GLOBAL ||
-           v->kind == TP_SAVED_LONG;
+    return v->kind == TP_SAVED_TEXT || v->kind == TP_SAVED_BYTES || v->kind == TP_SAVED_DTYPE || v->kind == TP_SAVED_DEVICE ||
+           v->kind == TP_SAVED_GLOBAL || v->kind == TP_SAVED_LONG;
 }
 
 tp_saved_kind tp_saved_kind_of(const tp_saved *v) { return v ? (tp_saved_kind)v->kind : TP_SAVED_NOTHING; }
@@ -187,7 +188,7 @@ const tp_saved *tp_saved_part_of(const tp_saved *v, tp_saved_part part) {
     if (part == TP_PART_STORAGE) return v->kind == TP_SAVED_TENSOR ? v->as.view->storage : NULL;
     if (!v->parts) return NULL;
     const tp_saved *const parts[] = {
-        [TP_PART_CALL] = v->parts->call, [TP_PART_ARGS] = v->parts->args, [TP_PART_KWARGS] = v->parts->kwargs,
+        [TP_PART_CALL] = v->parts->call,   [TP_PART_ARGS] = v->parts->args,   [TP_PART_KWARGS] = v->parts->kwargs,
         [TP_PART_STATE] = v->parts->state, [TP_PART_ITEMS] = v->parts->items, [TP_PART_PAIRS] = v->parts->pairs,
     };
     return (size_t)part < sizeof parts / sizeof *parts ? parts[part] : NULL;
@@ -228,7 +229,8 @@ void tpi_saved_name(const tp_saved *root, const tpi_store *store, char *out, siz
             continue;
         }
         const tp_saved *v = s->in->as.items.v[s->in->kind == TP_SAVED_DICT ? 2 * s->at + 1 : s->at];
-        if ((v->kind == TP_SAVED_TENSOR && v->as.view->storage->as.storage.store == store) || (v->kind == TP_SAVED_STORAGE && v->as.storage.store == store)) {
+        if ((v->kind == TP_SAVED_TENSOR && v->as.view->storage->as.storage.store == store) ||
+            (v->kind == TP_SAVED_STORAGE && v->as.storage.store == store)) {
             print_way(way, depth, out, room);
             return;
         }

@@ -10,20 +10,20 @@ typedef struct tpi_arena {
     struct tpi_arena_block *blocks;
     size_t used, room; /* of the newest block */
 } tpi_arena;
-void *tpi_arena_new(tpi_arena *a, size_t bytes); /* 16-byte aligned, cleared; NULL and an error */
+void *tpi_arena_new(tpi_arena *a, size_t bytes);                    /* 16-byte aligned, cleared; NULL and an error */
 char *tpi_arena_text(tpi_arena *a, const void *text, size_t bytes); /* a copy, ended by 0 */
 void tpi_arena_free(tpi_arena *a);
 
 /* ---- Nodes ---- */
 typedef struct tpi_store { /* memory that tensors of a file share, named by its key */
     const char *key, *location, *dtype_name;
-    tp_dtype dtype;      /* TP_NO_DTYPE: one that Taper lacks, or bytes */
-    bool untyped;        /* counted in bytes */
+    tp_dtype dtype; /* TP_NO_DTYPE: one that Taper lacks, or bytes */
+    bool untyped;   /* counted in bytes */
     int64_t numel, bytes;
     const struct tpi_zip_member *member; /* that holds its bytes; NULL: the file itself does */
-    uint64_t at;         /* where they start in that */
-    bool swapped;        /* its numbers are in the other byte order */
-    bool has_crc;        /* the file says its checksum elsewhere than in a zip archive's directory */
+    uint64_t at;                         /* where they start in that */
+    bool swapped;                        /* its numbers are in the other byte order */
+    bool has_crc;                        /* the file says its checksum elsewhere than in a zip archive's directory */
     uint32_t crc;
     tp_storage *storage; /* once it was read */
     tp_file *file;
@@ -45,15 +45,15 @@ typedef struct tpi_parts { /* what only some nodes have */
 } tpi_parts;
 
 struct tp_saved {
-    uint8_t kind;            /* tp_saved_kind */
-    uint8_t global;          /* of a GLOBAL: which of those that the reader knows */
-    uint32_t weight;         /* of a tuple: how many values it holds, those inside of it included, up to a limit */
-    int64_t n;               /* items, pairs, bytes of text */
+    uint8_t kind;    /* tp_saved_kind */
+    uint8_t global;  /* of a GLOBAL: which of those that the reader knows */
+    uint32_t weight; /* of a tuple: how many values it holds, those inside of it included, up to a limit */
+    int64_t n;       /* items, pairs, bytes of text */
     union {
         tp_scalar number;
-        const char *text;    /* n bytes and a 0 */
+        const char *text; /* n bytes and a 0 */
         struct {
-            tp_saved **v;    /* n items; of a dict: n keys and values in turn */
+            tp_saved **v; /* n items; of a dict: n keys and values in turn */
             int64_t room;
         } items;
         tpi_view *view;
@@ -62,16 +62,16 @@ struct tp_saved {
             int64_t first, numel; /* the part of it, in elements, that this storage is (old files have such) */
         } storage;
     } as;
-    const char *class_name;  /* where it matters: an OrderedDict, a Counter, a bytearray, a Parameter */
-    tpi_parts *parts;        /* NULL: none */
+    const char *class_name; /* where it matters: an OrderedDict, a Counter, a bytearray, a Parameter */
+    tpi_parts *parts;       /* NULL: none */
 };
 
 tp_saved *tpi_saved_new(tpi_arena *a, tp_saved_kind kind);
 tp_saved *tpi_saved_number(tpi_arena *a, tp_scalar s);
 tp_saved *tpi_saved_text(tpi_arena *a, tp_saved_kind kind, const void *text, size_t bytes);
-bool tpi_saved_append(tpi_arena *a, tp_saved *list, tp_saved *item);               /* to a list, tuple, set, size */
-bool tpi_saved_put(tpi_arena *a, tp_saved *dict, tp_saved *key, tp_saved *value);   /* behind what is there, also if the key is */
-tpi_parts *tpi_saved_parts(tpi_arena *a, tp_saved *v);                             /* made if it has none */
+bool tpi_saved_append(tpi_arena *a, tp_saved *list, tp_saved *item);              /* to a list, tuple, set, size */
+bool tpi_saved_put(tpi_arena *a, tp_saved *dict, tp_saved *key, tp_saved *value); /* behind what is there, also if the key is */
+tpi_parts *tpi_saved_parts(tpi_arena *a, tp_saved *v);                            /* made if it has none */
 
 bool tpi_is_utf8(const char *text, size_t bytes);
 const char *tpi_kind_name(const tp_saved *v); /* "a tensor", for messages */

@@ -107,7 +107,8 @@ static int open_for_mapping(const char *path, bool shared, int64_t *bytes) {
     if (ok && *bytes == 0) *bytes = (int64_t)info.st_size;
     if (ok && info.st_size < *bytes && !shared)
         ok = tpi_refuse(TP_ERR_IO, "file '%s' has %lld bytes, %lld are wanted", path, (long long)info.st_size, (long long)*bytes);
-    if (ok && info.st_size < *bytes && shared && ftruncate(fd, (off_t)*bytes) != 0) ok = tpi_refuse(TP_ERR_IO, "could not make '%s' larger: %s", path, strerror(errno));
+    if (ok && info.st_size < *bytes && shared && ftruncate(fd, (off_t)*bytes) != 0)
+        ok = tpi_refuse(TP_ERR_IO, "could not make '%s' larger: %s", path, strerror(errno));
     if (!ok && fd >= 0) close(fd);
     return ok ? fd : -1;
 }

@@ -7,7 +7,7 @@ typedef struct tpi_source {
     int fd;                      /* -1: memory */
     const unsigned char *memory; /* the caller's; it outlives the source */
     uint64_t bytes;
-    char *path;                  /* for messages: a file's path, or what the caller calls the memory; NULL once closed */
+    char *path; /* for messages: a file's path, or what the caller calls the memory; NULL once closed */
 } tpi_source;
 
 bool tpi_source_open(tpi_source *s, const char *path); /* a plain file */

@@ -161,6 +161,29 @@ def test_safe_globals(tmp_path):
     assert torch.load(path, weights_only=False)["point"] == Point(1, [1, 1])
 
 
+class Named(torch.Tensor):
+    pass
+
+
+def test_attributes_and_subclasses(tmp_path):
+    tensor, parameter, named = torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.ones(3).as_subclass(Named)
+    tensor.note, parameter.note, named.note = {"a": 1}, [1, 2], "n"
+    torch.save([tensor, parameter, named], tmp_path / "x.pt")
+    assert b"torch._tensor\n_rebuild_from_type_v2" in (tmp_path / "x.pt").read_bytes()
+    with torch.serialization.safe_globals([Named]):
+        for weights_only in True, False:
+            loaded = torch.load(tmp_path / "x.pt", weights_only=weights_only)
+            assert [(type(t).__name__, t.note, t.requires_grad) for t in loaded] == [
+                ("Tensor", {"a": 1}, False), ("Parameter", [1, 2], True), ("Named", "n", False)]
+    with pytest.raises(pickle.UnpicklingError, match="Named was not an allowed global"):
+        torch.load(tmp_path / "x.pt")
+
+
+def test_whole_modules_of_classes_that_are_let_through():
+    with torch.serialization.safe_globals([torch.nn.Linear, torch.nn.Sequential]):
+        assert describe(torch.load(FIXTURES / "sequence.module.pt")) == describe(modules(torch)["sequence"])
+
+
 def test_rings_and_shared_values():
     ring = [1]
     ring.append({"ring": ring})
