@@ -31,8 +31,8 @@ static tp_dataset *digits(const char *folder, const char *set, int64_t most) {
 
 static tp_module *network(void) { /* (N, 1, 28, 28) -> (N, 10) */
     tp_module *net = tp_nn_sequential(
-        tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)),  /* (N, 8, 14, 14) */
-        tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)), /* (N, 16, 7, 7) */
+        tp_nn_conv2d(1, 8, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(8), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)),
+        tp_nn_conv2d(8, 16, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(16), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)),
         tp_nn_flatten(), tp_nn_linear(784, 10));
     return net ? net : (stop("the network"), NULL);
 }
@@ -47,14 +47,14 @@ static double train_step(tp_module *net, tp_optimiser *optimiser, tp_tensor *ima
 static void train(tp_module *net, tp_dataset *data, int epochs) {
     tp_state parameters = tp_module_parameters(net);
     tp_loader *loader = tp_loader_new(data, .batch = BATCH, .shuffle = true, .threads = 1);
-    tp_optimiser *sgd = tp_sgd(tp_list(parameters.n, parameters.tensors), .lr = 0.05, .momentum = 0.9);
+    tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 5e-3);
     int64_t batches = tp_loader_batches(loader);
-    tp_schedule *schedule = tp_linear_lr(sgd, .start_factor = 1, .end_factor = 0, .total_iters = (double)(batches * epochs));
+    tp_schedule *schedule = tp_linear_lr(adam, .start_factor = 1, .end_factor = 0, .total_iters = (double)(batches * epochs));
     if (!tp_ok()) stop("training");
     for (int epoch = 0; epoch < epochs; epoch++) {
         double mean = 0;
         for (int64_t batch = 1; tp_loader_next(loader); batch++) TP_SCOPE {
-            mean += (train_step(net, sgd, tp_loader_field(loader, 0), tp_loader_field(loader, 1)) - mean) / (double)batch;
+            mean += (train_step(net, adam, tp_loader_field(loader, 0), tp_loader_field(loader, 1)) - mean) / (double)batch;
             tp_schedule_step(schedule);
             int done = (int)(BAR * batch / batches);
             if (done < BAR && !isatty(1)) continue;
@@ -62,7 +62,7 @@ static void train(tp_module *net, tp_dataset *data, int epochs) {
             fflush(stdout);
         }
     }
-    tp_schedule_free(schedule), tp_optimiser_free(sgd), tp_loader_free(loader), tp_state_free(parameters);
+    tp_schedule_free(schedule), tp_optimiser_free(adam), tp_loader_free(loader), tp_state_free(parameters);
     if (!tp_ok()) stop("training");
 }
 
@@ -72,6 +72,7 @@ static tp_module *save_and_load(tp_module *net, const char *path) {
     tp_state from = tp_module_state(net), to = tp_module_state(fresh);
     if (!tp_save(path, from.n, from.names, from.tensors) || !tp_load(path, to.n, to.names, to.tensors)) stop(path);
     tp_state_free(from), tp_state_free(to);
+    tp_module_train(fresh, false);
     return fresh;
 }
 

@@ -36,7 +36,7 @@ static void train_on(int threads, run *out) {
         assert_true(tp_loader_next(loader));
         out->losses[step] = train_step(net, sgd, tp_loader_field(loader, 0), tp_loader_field(loader, 1));
     }
-    assert_true(tp_copy_out(tp_module_tensor(net, "7.weight"), out->weights, sizeof out->weights));
+    assert_true(tp_copy_out(tp_module_tensor(net, "9.weight"), out->weights, sizeof out->weights));
     tp_loader_free(loader), tp_optimiser_free(sgd), tp_state_free(parameters), tp_module_release(net), tp_dataset_release(data);
     assert_true(tp_ok());
     tp_set_num_threads(0);
