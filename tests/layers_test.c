@@ -119,7 +119,32 @@ static void test_state_moves(void **state) {
     }
 }
 
+/* Drawn anew from the seed it was made with, a layer is the one that was made. */
+static void test_resets(void **state) {
+    (void)state;
+    for (int i = 0; i < layer_sample_count; i++) {
+        const layer_sample *s = &layer_samples[i];
+        if (!strncmp(s->layer, "Transformer", 11)) continue; /* copies of one layer at first, each drawn by itself later */
+        tp_module *m = NULL;
+        TP_SCOPE {
+            tp_manual_seed(3);
+            m = s->make();
+            tp_module *other = tp_module_clone(m);
+            tp_state own = tp_module_state(m), copy = tp_module_state(other);
+            bool weighted = strstr(s->text, "weight=") != NULL; /* given tensors drew from the stream */
+            for (int64_t k = 0; k < copy.n; k++) TP_NO_GRAD if (!weighted) tp_fill_(copy.tensors[k], 7);
+            tp_manual_seed(3);
+            if (!tp_module_reset(other)) fail_msg("%s(%s): %s", s->layer, s->text, tp_error());
+            for (int64_t k = 0; k < own.n; k++)
+                if (!weighted && !tp_equal(own.tensors[k], copy.tensors[k])) fail_msg("%s(%s): '%s' is drawn otherwise", s->layer, s->text, own.names[k]);
+            tp_state_free(own), tp_state_free(copy);
+            tp_module_release(other);
+        }
+        tp_module_release(m);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_state_moves)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_state_moves), cmocka_unit_test(test_resets)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

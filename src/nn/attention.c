@@ -24,10 +24,15 @@ bool tpi_build_attention(tp_module *m, int64_t embed_dim, int64_t num_heads, dou
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
         if (!tpi_module_make(m, parameters[i].name, TPI_PARAMETER, parameters[i].there, parameters[i].shape, dtype, device, 0)) return false;
     if (!tp_module_add(m, "out_proj", tp_nn_non_dynamically_quantizable_linear(embed_dim, embed_dim, .bias = bias, .device = device, .dtype = dtype))) return false;
-    for (int i = 0; i < 4; i++)
+    return tpi_reset_attention(m);
+}
+
+bool tpi_reset_attention(tp_module *m) { /* after out_proj was drawn */
+    for (int i = 0; i < 4; i++) /* the projections' weights */
         if (m->slots[i].tensor && !tp_init_xavier_uniform(m->slots[i].tensor, 1)) return false;
-    if (bias && !(tp_init_zeros(tpi_get_tensor(m, "in_proj_bias")) && tp_init_zeros(tp_module_tensor(m, "out_proj.bias")))) return false;
-    return !add_bias_kv || (tp_init_xavier_normal(tpi_get_tensor(m, "bias_k"), 1) && tp_init_xavier_normal(tpi_get_tensor(m, "bias_v"), 1));
+    tp_tensor *bias = tpi_get_tensor(m, "in_proj_bias"), *bias_k = tpi_get_tensor(m, "bias_k");
+    if (bias && !(tp_init_zeros(bias) && tp_init_zeros(tp_module_tensor(m, "out_proj.bias")))) return false;
+    return !bias_k || (tp_init_xavier_normal(bias_k, 1) && tp_init_xavier_normal(tpi_get_tensor(m, "bias_v"), 1));
 }
 
 /* ---- one call: everything here belongs to the call's scope ---- */

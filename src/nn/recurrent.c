@@ -16,7 +16,7 @@ static bool make_weight(tp_module *m, const char *kind, int64_t layer, bool reve
     return tpi_module_make(m, name, TPI_PARAMETER, true, shape, dtype, device, 0);
 }
 
-static bool reset_weights(tp_module *m) {
+bool tpi_reset_recurrent(tp_module *m) {
     int64_t hidden = tpi_get_int(m, "hidden_size");
     double bound = hidden > 0 ? 1.0 / sqrt((double)hidden) : 0;
     for (int64_t i = 0; i < m->nslots; i++)
@@ -45,7 +45,7 @@ bool tpi_build_recurrent(tp_module *m, const char *mode, int64_t input_size, int
             if (bias && !(make_weight(m, "bias_ih", layer, reverse, TP_INTS(gates), dtype, device) && make_weight(m, "bias_hh", layer, reverse, TP_INTS(gates), dtype, device))) return false;
             if (proj_size && !make_weight(m, "weight_hr", layer, reverse, TP_INTS(proj_size, hidden_size), dtype, device)) return false;
         }
-    return reset_weights(m);
+    return tpi_reset_recurrent(m);
 }
 
 /* ---- calls ---- */

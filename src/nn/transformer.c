@@ -158,7 +158,7 @@ tp_module *tp_nn_transformer_encoder(tp_module *layer, int64_t count, tp_module 
 tp_module *tp_nn_transformer_decoder(tp_module *layer, int64_t count, tp_module *norm) { return row(&decoder_kind, layer, count, norm); }
 
 /* ---- both ---- */
-static bool reset_transformer(tp_module *m) {
+bool tpi_reset_transformer(tp_module *m) {
     tp_state all = tp_module_parameters(m);
     bool fine = all.n >= 0;
     for (int64_t i = 0; fine && i < all.n; i++) fine = tp_ndim(all.tensors[i]) < 2 || tp_init_xavier_uniform(all.tensors[i], 1);
@@ -176,7 +176,7 @@ bool tpi_build_transformer(tp_module *m, int64_t d_model, int64_t nhead, int64_t
     layer = tp_nn_transformer_decoder_layer(d_model, nhead, .dim_feedforward = dim_feedforward, .dropout = dropout, .activation = activation, .layer_norm_eps = eps,
         .batch_first = batch_first, .norm_first = norm_first, .bias = bias, .device = device, .dtype = dtype);
     norm = layer ? tp_nn_layer_norm(TP_INTS(d_model), .eps = eps, .bias = bias, .device = device, .dtype = dtype) : NULL;
-    return tp_module_add(m, "decoder", tp_nn_transformer_decoder(layer, num_decoder_layers, norm)) && reset_transformer(m);
+    return tp_module_add(m, "decoder", tp_nn_transformer_decoder(layer, num_decoder_layers, norm)) && tpi_reset_transformer(m);
 }
 
 bool tpi_forward_transformer(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {

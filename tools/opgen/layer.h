@@ -50,7 +50,7 @@ typedef struct layer {
     op inputs;         /* forward's arguments */
     block *forward;
     block *pyforward;  /* where Python's functions do more than the operators */
-    char *forward_c, *build_c;
+    char *forward_c, *build_c, *reset_c; /* C functions by hand */
     op *forward_op;    /* the operator that forward became */
     layer_text reprs[16], checks[12];
     layer_text input_checks[12]; /* of forward's inputs */

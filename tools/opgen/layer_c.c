@@ -274,7 +274,7 @@ static void write_row(text *t, const layer *l) {
     if (f->forward_c) put(t, ", .call = %s", f->forward_c);
     else put(t, ", .forward = &tpi_operator_%s, .inputs = %d, .sources = sources_%s", f->forward_op->cname, f->inputs.nargs, l->cname);
     if (r && r->nreprs) put(t, ", .repr = repr_%s", r->cname);
-    if (reset) put(t, ", .reset = reset_%s", reset->cname);
+    if (reset) put(t, ", .reset = %s", reset->reset_c ? reset->reset_c : format("reset_%s", reset->cname));
     put(t, "};\n");
 }
 
@@ -325,6 +325,7 @@ text write_layer_declarations(void) {
         const layer *l = layers[i];
         bool known = false;
         if (l->build_c) put(&t, "bool %s(%s); /* %s */\n", l->build_c, c_parameters(c_make(l)), l->name);
+        if (l->reset_c) put(&t, "bool %s(tp_module *m_); /* %s */\n", l->reset_c, l->name);
         for (int j = 0; j < i; j++) known = known || (l->forward_c && layers[j]->forward_c && !strcmp(layers[j]->forward_c, l->forward_c));
         if (l->forward_c && !known) put(&t, "bool %s(tp_module *m_, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results); /* %s */\n", l->forward_c, l->name);
     }

@@ -236,7 +236,10 @@ static void parse_layer_line(layer *l, const char *s, place at) {
     else if (starts(&rest, "parameter")) parse_tensor(l, rest, at, false, true);
     else if (starts(&rest, "buffer")) parse_tensor(l, rest, at, true, true);
     else if (starts(&rest, "temporary")) parse_tensor(l, rest, at, true, false);
-    else if (starts(&rest, "reset")) l->reset = parse_block(rest, at);
+    else if (starts(&rest, "reset")) {
+        if (starts(&rest, "c")) l->reset_c = take_word(&rest);
+        else l->reset = parse_block(rest, at);
+    }
     else if (starts(&rest, "build")) {
         if (!starts(&rest, "c")) fail(at, "expected 'build c FUNCTION'");
         l->build_c = take_word(&rest);
@@ -333,7 +336,7 @@ const layer *with_repr(const layer *l) {
     return l;
 }
 const layer *with_reset(const layer *l) {
-    while (l && !l->reset) l = l->parent;
+    while (l && !l->reset && !l->reset_c) l = l->parent;
     return l;
 }
 
