@@ -129,3 +129,16 @@ tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules) {
     }
     return m;
 }
+
+/* ---- a list ---- */
+static bool refuse_call(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    (void)nargs, (void)args, (void)nresults, (void)results;
+    return tpi_refuse(TP_ERR_RUNTIME, "Module [%s] is missing the required \"forward\" function", m->name);
+}
+static const tpi_layer list = {.name = "ModuleList", .call = refuse_call};
+
+tp_module *tpi_module_list(void) {
+    tp_module *m = tpi_module_of(&list);
+    if (m) m->compressed = true;
+    return m;
+}

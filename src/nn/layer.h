@@ -61,6 +61,7 @@ struct tp_module {
 };
 
 tp_module *tpi_module_of(const tpi_layer *layer);
+tp_module *tpi_module_list(void); /* PyTorch's ModuleList: children in a row, not to be called */
 bool tpi_module_ready(tp_module *m); /* after building: finds what forward reads */
 bool tpi_module_set(tp_module *m, const char *name, tp_value v);
 tp_value tpi_module_get(const tp_module *m, const char *name); /* an attribute, or a tensor; kind none if there is neither */

@@ -130,17 +130,11 @@ static bool forward_decoder(tp_module *m, int64_t nargs, const tp_value *args, i
     tp_value in[6];
     return spread(nargs, args, nresults, 2, 6, in) && forward_row(m, in, 6, results);
 }
-static bool refuse_call(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
-    (void)nargs, (void)args, (void)nresults, (void)results;
-    return tpi_refuse(TP_ERR_RUNTIME, "Module [%s] is missing the required \"forward\" function", m->name);
-}
-static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder}, decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder},
-                       list_kind = {.name = "ModuleList", .call = refuse_call};
+static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder}, decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder};
 
 static tp_module *row(const tpi_layer *kind, tp_module *layer, int64_t count, tp_module *norm) {
-    tp_module *m = layer ? tpi_module_of(kind) : NULL, *list = m ? tpi_module_of(&list_kind) : NULL;
+    tp_module *m = layer ? tpi_module_of(kind) : NULL, *list = m ? tpi_module_list() : NULL;
     bool fine = list != NULL;
-    if (list) list->compressed = true;
     for (int64_t i = 0; fine && i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "%lld", (long long)i);
