@@ -30,14 +30,14 @@ static void train_on(int threads, run *out) {
     tp_dataset *data = digits(folder, "train", STEPS * BATCH);
     tp_module *net = network();
     tp_state parameters = tp_module_parameters(net);
-    tp_optimiser *sgd = tp_sgd(tp_list(parameters.n, parameters.tensors), .lr = 0.05, .momentum = 0.9);
+    tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 5e-3);
     tp_loader *loader = tp_loader_new(data, .batch = BATCH, .shuffle = true, .threads = threads);
     for (int step = 0; step < STEPS; step++) TP_SCOPE {
         assert_true(tp_loader_next(loader));
-        out->losses[step] = train_step(net, sgd, tp_loader_field(loader, 0), tp_loader_field(loader, 1));
+        out->losses[step] = train_step(net, adam, tp_loader_field(loader, 0), tp_loader_field(loader, 1));
     }
     assert_true(tp_copy_out(tp_module_tensor(net, "9.weight"), out->weights, sizeof out->weights));
-    tp_loader_free(loader), tp_optimiser_free(sgd), tp_state_free(parameters), tp_module_release(net), tp_dataset_release(data);
+    tp_loader_free(loader), tp_optimiser_free(adam), tp_state_free(parameters), tp_module_release(net), tp_dataset_release(data);
     assert_true(tp_ok());
     tp_set_num_threads(0);
 }
