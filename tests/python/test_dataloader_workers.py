@@ -111,7 +111,7 @@ def test_worker_init_fn():
 def test_out_of_order():
     def slow_first(i):
         if i == 0:
-            time.sleep(0.5)
+            time.sleep(1.5)
         return i
     loader = DataLoader(Of(6, slow_first), batch_size=None, num_workers=2, in_order=False)
     seen = list(loader)
