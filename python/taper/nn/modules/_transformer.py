@@ -80,6 +80,8 @@ class TransformerEncoderLayer(_TransformerLayer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self._set_activation(activation)
+        name = getattr(self.activation, "__name__", type(self.activation).__name__).lower()
+        self.activation_relu_or_gelu = {"relu": 1, "gelu": 2}.get(name, 0)  # read by PyTorch where it loads a whole layer
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         src_key_padding_mask = _canonical(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
@@ -136,6 +138,7 @@ class TransformerEncoder(Module):
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers, self.norm, self.enable_nested_tensor, self.mask_check = num_layers, norm, enable_nested_tensor, mask_check
+        self.use_nested_tensor = False  # read by PyTorch where it loads a whole encoder
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         src_key_padding_mask = _canonical(src_key_padding_mask, "src_key_padding_mask", mask, "mask", src.dtype)
