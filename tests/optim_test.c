@@ -27,6 +27,30 @@ static void a_training_loop(void **state) {
     }
 }
 
+static void a_network_trains(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_manual_seed(0);
+        tp_tensor *x = tp_reshape(VECTOR(0, 0, 0, 1, 1, 0, 1, 1), TP_INTS(4, 2)), *y = tp_reshape(VECTOR(0, 1, 1, 0), TP_INTS(4, 1));
+        tp_module *net = tp_nn_sequential(tp_nn_linear(2, 16), tp_nn_tanh(), tp_nn_linear(16, 1));
+        tp_state all = tp_module_parameters(net);
+        tp_optimiser *adam = tp_adam(tp_list(all.n, all.tensors), .lr = 1e-2);
+        tp_schedule *schedule = tp_cosine_annealing_lr(adam, .T_max = 500);
+        for (int step = 0; step < 500; step++) TP_SCOPE {
+            tp_optimiser_zero_grad(adam);
+            tp_backward(tp_mse_loss(tp_forward(net, x), y));
+            tp_step(adam);
+            tp_schedule_step(schedule);
+        }
+        assert_true(tp_ok());
+        assert_true(tp_item(tp_mse_loss(tp_forward(net, x), y)) < 1e-3);
+        tp_schedule_free(schedule);
+        tp_optimiser_free(adam);
+        tp_state_free(all);
+        tp_module_release(net);
+    }
+}
+
 static void steps_are_pytorchs(void **state) {
     (void)state;
     TP_SCOPE {
@@ -300,7 +324,7 @@ static void the_table_can_be_asked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(a_training_loop), CASE(steps_are_pytorchs), CASE(groups_and_options), CASE(bad_options_are_refused), CASE(state_by_name), CASE(lbfgs_minimises),
+        CASE(a_training_loop), CASE(a_network_trains), CASE(steps_are_pytorchs), CASE(groups_and_options), CASE(bad_options_are_refused), CASE(state_by_name), CASE(lbfgs_minimises),
         CASE(the_bits_do_not_depend_on_threads), CASE(half_precision_computes_in_float), CASE(failing_allocations_change_nothing), CASE(failing_allocations_when_made),
         CASE(the_table_can_be_asked),
     };

@@ -1,13 +1,14 @@
 /* Optimisers from the optimiser table: parameters in groups with options of their own, state per parameter, one call per step.
  *
- *     tp_optimiser *adam = tp_adam(TP_LIST(weight, bias), .lr = 1e-3);
+ *     tp_module *net = tp_nn_sequential(tp_nn_linear(2, 16), tp_nn_tanh(), tp_nn_linear(16, 1));
+ *     tp_state all = tp_module_parameters(net);
+ *     tp_optimiser *adam = tp_adam(tp_list(all.n, all.tensors), .lr = 1e-2);
  *     for (int step = 0; step < steps; step++) TP_SCOPE {
  *         tp_optimiser_zero_grad(adam);
- *         tp_backward(tp_mse_loss(tp_linear(x, weight, .bias = bias), y));
+ *         tp_backward(tp_mse_loss(tp_forward(net, x), y));
  *         tp_step(adam);
  *     }
  *     if (!tp_ok()) puts(tp_error());
- *     tp_optimiser_free(adam);
  */
 #ifndef TAPER_OPTIM_H
 #define TAPER_OPTIM_H
