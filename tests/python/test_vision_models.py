@@ -116,3 +116,14 @@ RECORDED = {
     "grad": 14.0,
     "focal": [0.016993543, 0.01689337, 0.000450891],
 }
+
+
+def test_features_from_inside():
+    from taper.torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
+    model = models.squeezenet1_1(num_classes=4).eval()
+    x = taper.rand(1, 3, 64, 64)
+    out = create_feature_extractor(model, {"features.3": "early", "classifier": "last"})(x)
+    assert list(out) == ["early", "last"] and out["early"].shape == (1, 128, 15, 15) and taper.equal(out["last"].flatten(1), model(x))
+    assert "features.0" in get_graph_node_names(model)[0]
+    with pytest.raises(ValueError, match="node: 'nothing' is not present"):
+        create_feature_extractor(model, ["nothing"])

@@ -22,6 +22,8 @@ def built(models):
     yield "small efficientnet v2", lambda: efficientnet.EfficientNet(
         [efficientnet.FusedMBConvConfig(1, 3, 1, 8, 8, 1), efficientnet.FusedMBConvConfig(4, 3, 2, 8, 16, 2), efficientnet.MBConvConfig(4, 3, 2, 16, 24, 2)],
         0.2, num_classes=5, last_channel=32)
+    swin = sys.modules[f"{models.__name__}.swin_transformer"]
+    yield "small swin", lambda: swin.SwinTransformer([4, 4], 16, [2, 2], [2, 4], [7, 7], num_classes=5, stochastic_depth_prob=0.2)
     yield "vgg features", lambda: vgg.make_layers([8, "M", 16, 16, "M"], batch_norm=True)
     yield "inception blocks", lambda: inception.InceptionC(16, 8)
 

@@ -8,7 +8,8 @@ _FAMILIES = {  # module -> how the names begin, in lower case, that this package
     "alexnet": ("alexnet",), "convnext": ("convnext",), "densenet": ("densenet",), "efficientnet": ("efficientnet",),
     "googlenet": ("googlenet", "_googlenetoutputs"), "inception": ("inception3", "inception_v3", "inceptionoutputs"), "mnasnet": ("mnasnet",),
     "mobilenetv2": ("mobilenet",), "mobilenetv3": ("mobilenet",), "resnet": ("resnet", "resnext", "wide_resnet"), "shufflenetv2": ("shufflenet",),
-    "squeezenet": ("squeezenet",), "vgg": ("vgg",), "vision_transformer": ("vit_", "visiontransformer"),
+    "squeezenet": ("squeezenet",), "swin_transformer": ("swin_", "swintransformer"), "vgg": ("vgg",),
+    "vision_transformer": ("vit_", "visiontransformer"),
 }
 for _family, _heads in _FAMILIES.items():  # scripts look for names in vars(models), so they are all there from the start
     _module = _import_module("taper.torchvision.models." + _family)

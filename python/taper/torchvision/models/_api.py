@@ -48,9 +48,9 @@ class WeightsEnum(Enum):
 
 
 def checkpoints():
-    """The folder of downloaded weights: $TORCH_HOME/hub/checkpoints."""
-    cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub", "checkpoints")
+    """The folder of downloaded weights: $TORCH_HOME/hub/checkpoints unless torch.hub.set_dir says otherwise."""
+    from taper import hub
+    return os.path.join(hub.get_dir(), "checkpoints")
 
 
 class _Meta(dict):

@@ -17,8 +17,9 @@ def _kind(img):
 
 
 def get_dimensions(img):
-    """[channels, height, width]"""
-    return _kind(img).get_dimensions(img)
+    """[channels, height, width]; of boxes, those of the image that they lie in"""
+    canvas = getattr(img, "canvas_size", None)
+    return [1, *canvas] if canvas is not None else _kind(img).get_dimensions(img)
 
 
 def get_image_size(img):

@@ -51,6 +51,11 @@ def _setup_angle(x, name, req_sizes=(2,)):
     return [float(d) for d in x]
 
 
+class _Transform(Module):
+    """A transform that is a module. Version 2 puts its own functions in place of these."""
+    _F = F
+
+
 def _fill_for(img, fill):
     """A colour with a value for each channel, for tensors, whose fill is a list."""
     if not isinstance(img, torch.Tensor):
@@ -104,7 +109,7 @@ class RandomTransforms:
         return "\n".join([f"{type(self).__name__}("] + [f"    {t}" for t in self.transforms] + [")"])
 
 
-class RandomApply(Module):
+class RandomApply(_Transform):
     """All of them, or none."""
 
     def __init__(self, transforms, p=0.5):
@@ -176,7 +181,7 @@ class ToPILImage:
         return f"{type(self).__name__}(" + (f"mode={self.mode}" if self.mode is not None else "") + ")"
 
 
-class ConvertImageDtype(Module):
+class ConvertImageDtype(_Transform):
     def __init__(self, dtype):
         super().__init__()
         if not isinstance(dtype, torch.dtype):
@@ -184,10 +189,10 @@ class ConvertImageDtype(Module):
         self.dtype = dtype
 
     def forward(self, image):
-        return F.convert_image_dtype(image, self.dtype)
+        return self._F.convert_image_dtype(image, self.dtype)
 
 
-class Normalize(Module):
+class Normalize(_Transform):
     """(image - mean) / std for each channel."""
 
     def __init__(self, mean, std, inplace=False):
@@ -195,13 +200,13 @@ class Normalize(Module):
         self.mean, self.std, self.inplace = mean, std, inplace
 
     def forward(self, tensor):
-        return F.normalize(tensor, self.mean, self.std, self.inplace)
+        return self._F.normalize(tensor, self.mean, self.std, self.inplace)
 
     def __repr__(self):
         return f"{type(self).__name__}(mean={self.mean}, std={self.std})"
 
 
-class LinearTransformation(Module):
+class LinearTransformation(_Transform):
     """(flattened image - mean) @ matrix: whitening."""
 
     def __init__(self, transformation_matrix, mean_vector):
@@ -227,7 +232,7 @@ class LinearTransformation(Module):
 
 
 # ---- Sizes ----
-class Resize(Module):
+class Resize(_Transform):
     def __init__(self, size, interpolation=InterpolationMode.BILINEAR, max_size=None, antialias=True):
         super().__init__()
         if not isinstance(size, (int, list, tuple)):
@@ -239,51 +244,51 @@ class Resize(Module):
         self.antialias = antialias
 
     def forward(self, img):
-        return F.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
+        return self._F.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
 
     def __repr__(self):
         return (f"{type(self).__name__}(size={self.size}, interpolation={self.interpolation.value}, max_size={self.max_size}, "
                 f"antialias={self.antialias})")
 
 
-class CenterCrop(Module):
+class CenterCrop(_Transform):
     def __init__(self, size):
         super().__init__()
         self.size = _setup_size(size, error_msg="Please provide only two dimensions (h, w) for size.")
 
     def forward(self, img):
-        return F.center_crop(img, self.size)
+        return self._F.center_crop(img, self.size)
 
     def __repr__(self):
         return f"{type(self).__name__}(size={self.size})"
 
 
-class FiveCrop(Module):
+class FiveCrop(_Transform):
     def __init__(self, size):
         super().__init__()
         self.size = _setup_size(size, error_msg="Please provide only two dimensions (h, w) for size.")
 
     def forward(self, img):
-        return F.five_crop(img, self.size)
+        return self._F.five_crop(img, self.size)
 
     def __repr__(self):
         return f"{type(self).__name__}(size={self.size})"
 
 
-class TenCrop(Module):
+class TenCrop(_Transform):
     def __init__(self, size, vertical_flip=False):
         super().__init__()
         self.size = _setup_size(size, error_msg="Please provide only two dimensions (h, w) for size.")
         self.vertical_flip = vertical_flip
 
     def forward(self, img):
-        return F.ten_crop(img, self.size, self.vertical_flip)
+        return self._F.ten_crop(img, self.size, self.vertical_flip)
 
     def __repr__(self):
         return f"{type(self).__name__}(size={self.size}, vertical_flip={self.vertical_flip})"
 
 
-class Pad(Module):
+class Pad(_Transform):
     def __init__(self, padding, fill=0, padding_mode="constant"):
         super().__init__()
         if not isinstance(padding, (numbers.Number, tuple, list)):
@@ -297,13 +302,13 @@ class Pad(Module):
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
 
     def forward(self, img):
-        return F.pad(img, self.padding, self.fill, self.padding_mode)
+        return self._F.pad(img, self.padding, self.fill, self.padding_mode)
 
     def __repr__(self):
         return f"{type(self).__name__}(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
 
 
-class RandomCrop(Module):
+class RandomCrop(_Transform):
     @staticmethod
     def get_params(img, output_size):
         _, h, w = F.get_dimensions(img)
@@ -322,19 +327,19 @@ class RandomCrop(Module):
 
     def forward(self, img):
         if self.padding is not None:
-            img = F.pad(img, self.padding, self.fill, self.padding_mode)
-        _, height, width = F.get_dimensions(img)
+            img = self._F.pad(img, self.padding, self.fill, self.padding_mode)
+        _, height, width = self._F.get_dimensions(img)
         if self.pad_if_needed and width < self.size[1]:
-            img = F.pad(img, [self.size[1] - width, 0], self.fill, self.padding_mode)
+            img = self._F.pad(img, [self.size[1] - width, 0], self.fill, self.padding_mode)
         if self.pad_if_needed and height < self.size[0]:
-            img = F.pad(img, [0, self.size[0] - height], self.fill, self.padding_mode)
-        return F.crop(img, *self.get_params(img, self.size))
+            img = self._F.pad(img, [0, self.size[0] - height], self.fill, self.padding_mode)
+        return self._F.crop(img, *self.get_params(img, self.size))
 
     def __repr__(self):
         return f"{type(self).__name__}(size={self.size}, padding={self.padding})"
 
 
-class RandomResizedCrop(Module):
+class RandomResizedCrop(_Transform):
     """A part of random area and shape, resized."""
 
     def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=InterpolationMode.BILINEAR, antialias=True):
@@ -373,7 +378,7 @@ class RandomResizedCrop(Module):
 
     def forward(self, img):
         i, j, h, w = self.get_params(img, self.scale, self.ratio)
-        return F.resized_crop(img, i, j, h, w, self.size, self.interpolation, antialias=self.antialias)
+        return self._F.resized_crop(img, i, j, h, w, self.size, self.interpolation, antialias=self.antialias)
 
     def __repr__(self):
         return (f"{type(self).__name__}(size={self.size}, scale={tuple(round(s, 4) for s in self.scale)}, "
@@ -381,7 +386,7 @@ class RandomResizedCrop(Module):
 
 
 # ---- With a probability ----
-class _Sometimes(Module):
+class _Sometimes(_Transform):
     """Done with probability p. Subclasses say what in `change`."""
 
     def __init__(self, p=0.5):
@@ -400,27 +405,27 @@ class _Sometimes(Module):
 
 class RandomHorizontalFlip(_Sometimes):
     def change(self, img):
-        return F.hflip(img)
+        return self._F.hflip(img)
 
 
 class RandomVerticalFlip(_Sometimes):
     def change(self, img):
-        return F.vflip(img)
+        return self._F.vflip(img)
 
 
 class RandomInvert(_Sometimes):
     def change(self, img):
-        return F.invert(img)
+        return self._F.invert(img)
 
 
 class RandomAutocontrast(_Sometimes):
     def change(self, img):
-        return F.autocontrast(img)
+        return self._F.autocontrast(img)
 
 
 class RandomEqualize(_Sometimes):
     def change(self, img):
-        return F.equalize(img)
+        return self._F.equalize(img)
 
 
 class RandomGrayscale(_Sometimes):
@@ -428,7 +433,7 @@ class RandomGrayscale(_Sometimes):
         super().__init__(p)
 
     def change(self, img):
-        return F.rgb_to_grayscale(img, num_output_channels=F.get_dimensions(img)[0])
+        return self._F.rgb_to_grayscale(img, num_output_channels=self._F.get_dimensions(img)[0])
 
 
 class RandomPosterize(_Sometimes):
@@ -437,7 +442,7 @@ class RandomPosterize(_Sometimes):
         self.bits = bits
 
     def change(self, img):
-        return F.posterize(img, self.bits)
+        return self._F.posterize(img, self.bits)
 
     def _arguments(self):
         return f"bits={self.bits},"
@@ -449,7 +454,7 @@ class RandomSolarize(_Sometimes):
         self.threshold = threshold
 
     def change(self, img):
-        return F.solarize(img, self.threshold)
+        return self._F.solarize(img, self.threshold)
 
     def _arguments(self):
         return f"threshold={self.threshold},"
@@ -461,25 +466,25 @@ class RandomAdjustSharpness(_Sometimes):
         self.sharpness_factor = sharpness_factor
 
     def change(self, img):
-        return F.adjust_sharpness(img, self.sharpness_factor)
+        return self._F.adjust_sharpness(img, self.sharpness_factor)
 
     def _arguments(self):
         return f"sharpness_factor={self.sharpness_factor},"
 
 
-class Grayscale(Module):
+class Grayscale(_Transform):
     def __init__(self, num_output_channels=1):
         super().__init__()
         self.num_output_channels = num_output_channels
 
     def forward(self, img):
-        return F.rgb_to_grayscale(img, num_output_channels=self.num_output_channels)
+        return self._F.rgb_to_grayscale(img, num_output_channels=self.num_output_channels)
 
     def __repr__(self):
         return f"{type(self).__name__}(num_output_channels={self.num_output_channels})"
 
 
-class RandomPerspective(Module):
+class RandomPerspective(_Transform):
     def __init__(self, distortion_scale=0.5, p=0.5, interpolation=InterpolationMode.BILINEAR, fill=0):
         super().__init__()
         self.p = p
@@ -489,9 +494,9 @@ class RandomPerspective(Module):
 
     def forward(self, img):
         fill = _fill_for(img, self.fill)
-        _, height, width = F.get_dimensions(img)
+        _, height, width = self._F.get_dimensions(img)
         if torch.rand(1) < self.p:
-            return F.perspective(img, *self.get_params(width, height, self.distortion_scale), self.interpolation, fill)
+            return self._F.perspective(img, *self.get_params(width, height, self.distortion_scale), self.interpolation, fill)
         return img
 
     @staticmethod
@@ -516,7 +521,7 @@ def _checked_fill(fill):
     return fill
 
 
-class ColorJitter(Module):
+class ColorJitter(_Transform):
     """Brightness, contrast, saturation and hue changed by random factors, in random order."""
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
@@ -549,7 +554,7 @@ class ColorJitter(Module):
 
     def forward(self, img):
         order, *factors = self.get_params(self.brightness, self.contrast, self.saturation, self.hue)
-        changes = F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue
+        changes = self._F.adjust_brightness, self._F.adjust_contrast, self._F.adjust_saturation, self._F.adjust_hue
         for i in order.tolist():
             if factors[i] is not None:
                 img = changes[i](img, factors[i])
@@ -559,7 +564,7 @@ class ColorJitter(Module):
         return f"{type(self).__name__}(brightness={self.brightness}, contrast={self.contrast}, saturation={self.saturation}, hue={self.hue})"
 
 
-class RandomRotation(Module):
+class RandomRotation(_Transform):
     def __init__(self, degrees, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=0):
         super().__init__()
         self.degrees = _setup_angle(degrees, name="degrees", req_sizes=(2,))
@@ -575,7 +580,7 @@ class RandomRotation(Module):
         return float(_uniform(float(degrees[0]), float(degrees[1])))
 
     def forward(self, img):
-        return F.rotate(img, self.get_params(self.degrees), self.interpolation, self.expand, self.center, _fill_for(img, self.fill))
+        return self._F.rotate(img, self.get_params(self.degrees), self.interpolation, self.expand, self.center, _fill_for(img, self.fill))
 
     def __repr__(self):
         text = f"{type(self).__name__}(degrees={self.degrees}, interpolation={self.interpolation.value}, expand={self.expand}"
@@ -586,7 +591,7 @@ class RandomRotation(Module):
         return text + ")"
 
 
-class RandomAffine(Module):
+class RandomAffine(_Transform):
     def __init__(self, degrees, translate=None, scale=None, shear=None, interpolation=InterpolationMode.NEAREST, fill=0, center=None):
         super().__init__()
         self.degrees = _setup_angle(degrees, name="degrees", req_sizes=(2,))
@@ -622,9 +627,9 @@ class RandomAffine(Module):
 
     def forward(self, img):
         fill = _fill_for(img, self.fill)
-        _, height, width = F.get_dimensions(img)
+        _, height, width = self._F.get_dimensions(img)
         params = self.get_params(self.degrees, self.translate, self.scale, self.shear, [width, height])
-        return F.affine(img, *params, interpolation=self.interpolation, fill=fill, center=self.center)
+        return self._F.affine(img, *params, interpolation=self.interpolation, fill=fill, center=self.center)
 
     def __repr__(self):
         text = f"{type(self).__name__}(degrees={self.degrees}"
@@ -637,7 +642,7 @@ class RandomAffine(Module):
         return text + ")"
 
 
-class RandomErasing(Module):
+class RandomErasing(_Transform):
     """A rectangle of the tensor becomes a value, a colour, or noise (value='random')."""
 
     def __init__(self, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=False):
@@ -681,13 +686,13 @@ class RandomErasing(Module):
         value = [float(self.value)] if isinstance(self.value, (int, float)) else None if isinstance(self.value, str) else list(self.value)
         if value is not None and len(value) not in (1, img.shape[-3]):
             raise ValueError(f"If value is a sequence, it should have either a single value or {img.shape[-3]} (number of input channels)")
-        return F.erase(img, *self.get_params(img, scale=self.scale, ratio=self.ratio, value=value), self.inplace)
+        return self._F.erase(img, *self.get_params(img, scale=self.scale, ratio=self.ratio, value=value), self.inplace)
 
     def __repr__(self):
         return f"{type(self).__name__}(p={self.p}, scale={self.scale}, ratio={self.ratio}, value={self.value}, inplace={self.inplace})"
 
 
-class GaussianBlur(Module):
+class GaussianBlur(_Transform):
     def __init__(self, kernel_size, sigma=(0.1, 2.0)):
         super().__init__()
         self.kernel_size = _setup_size(kernel_size, "Kernel size should be a tuple/list of two integers")
@@ -711,13 +716,13 @@ class GaussianBlur(Module):
 
     def forward(self, img):
         sigma = self.get_params(self.sigma[0], self.sigma[1])
-        return F.gaussian_blur(img, self.kernel_size, [sigma, sigma])
+        return self._F.gaussian_blur(img, self.kernel_size, [sigma, sigma])
 
     def __repr__(self):
         return f"{type(self).__name__}(kernel_size={self.kernel_size}, sigma={self.sigma})"
 
 
-class ElasticTransform(Module):
+class ElasticTransform(_Transform):
     """Bent by a smooth random field."""
 
     def __init__(self, alpha=50.0, sigma=5.0, interpolation=InterpolationMode.BILINEAR, fill=0):
@@ -748,8 +753,8 @@ class ElasticTransform(Module):
         return torch.concat([dx, field(1)], 1).permute([0, 2, 3, 1])
 
     def forward(self, tensor):
-        _, height, width = F.get_dimensions(tensor)
-        return F.elastic_transform(tensor, self.get_params(self.alpha, self.sigma, [height, width]), self.interpolation, self.fill)
+        _, height, width = self._F.get_dimensions(tensor)
+        return self._F.elastic_transform(tensor, self.get_params(self.alpha, self.sigma, [height, width]), self.interpolation, self.fill)
 
     def __repr__(self):
         return (f"{type(self).__name__}(alpha={self.alpha}, sigma={self.sigma}, interpolation={self.interpolation}, "
