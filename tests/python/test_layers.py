@@ -246,3 +246,14 @@ def test_every_layer_of_pytorch_is_there():
         UpsamplingBilinear2d ZeroPad3d""".split()
     layers = [name for name in dir(nn) if isinstance(getattr(nn, name), type) and issubclass(getattr(nn, name), nn.Module)]
     assert set(names) <= set(layers) and len(layers) == 163
+
+
+def test_what_scripts_import():
+    names = {}
+    exec("from taper.nn import *\nfrom taper.nn.modules import *\nfrom taper.nn.modules.utils import _pair, _triple, _ntuple\nfrom taper.nn.common_types import _size_2_t\n"
+         "from taper.nn.modules.conv import _ConvNd, Conv2d as Same\nfrom taper.nn.modules.loss import _Loss\nimport taper.nn.modules.batchnorm as bn", names)
+    assert names["Conv2d"] is nn.Conv2d is names["Same"] and names["_pair"](3) == (3, 3) and names["_pair"]([1, 2]) == (1, 2)
+    assert names["bn"].BatchNorm2d is nn.BatchNorm2d and "functional" in names and str(names["_size_2_t"]) == "typing.Union[int, tuple[int, int]]"
+    assert nn.modules.conv.Conv2d is nn.Conv2d
+    with pytest.raises(AttributeError, match="no_such_layer"):
+        nn.no_such_layer
