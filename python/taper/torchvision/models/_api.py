@@ -122,6 +122,15 @@ def builder(enum_name):
     return decorate
 
 
+def register(namespace, name, enum, function, loaded=None):
+    """Puts a builder and its enumeration of weights into a module. loaded(state, **options) makes the model where weights are given."""
+    function.__name__ = function.__qualname__ = name
+    if loaded is not None:
+        function.loaded = loaded
+    namespace[enum] = weights_enum(enum)
+    namespace[name] = builder(enum)(function)
+
+
 def _with_state(model, state):
     model.load_state_dict(state)
     return model

@@ -12,7 +12,6 @@ def _make_divisible(v, divisor, min_value=None):
 
 class IntermediateLayerGetter(ModuleDict):
     """The outputs of some of a model's children: return_layers says which, and under what names."""
-    __annotations__ = {"return_layers": dict}
 
     def __init__(self, model, return_layers):
         children = dict(model.named_children())

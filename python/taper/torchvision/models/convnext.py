@@ -4,7 +4,7 @@ from functools import partial
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 from taper.torchvision.ops.misc import Conv2dNormActivation, Permute, StochasticDepth
 
 
@@ -75,9 +75,7 @@ def _builder(size, widths, depths, probability):
     def build(**kwargs):
         setting = [CNBlockConfig(w, after, n) for w, after, n in zip(widths, [*widths[1:], None], depths)]
         return ConvNeXt(setting, stochastic_depth_prob=kwargs.pop("stochastic_depth_prob", probability), **kwargs)
-    build.__name__ = build.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build)
 
 
 _builder("tiny", (96, 192, 384, 768), (3, 3, 9, 3), 0.1)

@@ -5,7 +5,7 @@ from collections import OrderedDict
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 
 
 class _DenseLayer(nn.Module):
@@ -98,10 +98,7 @@ def _builder(name, growth_rate, block_config, num_init_features):
         model = build(**kwargs)
         model.load_state_dict({re.sub(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)", r"\1\2", key): value for key, value in state.items()})
         return model
-    build.__name__ = build.__qualname__ = name
-    build.loaded = loaded
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build, loaded)
 
 
 _builder("densenet121", 32, (6, 12, 24, 16), 64)

@@ -5,7 +5,7 @@ from functools import partial
 
 import taper as torch
 from taper import nn
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 from taper.torchvision.models._utils import _make_divisible
 from taper.torchvision.ops.misc import Conv2dNormActivation, SqueezeExcitation, StochasticDepth
 
@@ -131,19 +131,13 @@ _STAGES_V2 = {
 }
 
 
-def _register(name, enum, make):
-    make.__name__ = make.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(make)
-
-
 def _version1(number, width, depth, dropout, precise):
     def make(**kwargs):
         setting = [MBConvConfig(*stage, width_mult=width, depth_mult=depth) for stage in _STAGES]
         if precise:
             kwargs.setdefault("norm_layer", partial(nn.BatchNorm2d, eps=0.001, momentum=0.01))
         return EfficientNet(setting, kwargs.pop("dropout", dropout), **kwargs)
-    _register(f"efficientnet_b{number}", f"EfficientNet_B{number}_Weights", make)
+    register(globals(), f"efficientnet_b{number}", f"EfficientNet_B{number}_Weights", make)
 
 
 def _version2(size, dropout):
@@ -152,7 +146,7 @@ def _version2(size, dropout):
         setting = [FusedMBConvConfig(*stage) for stage in fused] + [MBConvConfig(*stage) for stage in plain]
         kwargs.setdefault("norm_layer", partial(nn.BatchNorm2d, eps=1e-03))
         return EfficientNet(setting, kwargs.pop("dropout", dropout), last_channel=1280, **kwargs)
-    _register(f"efficientnet_v2_{size}", f"EfficientNet_V2_{size.upper()}_Weights", make)
+    register(globals(), f"efficientnet_v2_{size}", f"EfficientNet_V2_{size.upper()}_Weights", make)
 
 
 for _arguments in ((0, 1.0, 1.0, 0.2, False), (1, 1.0, 1.1, 0.2, False), (2, 1.1, 1.2, 0.3, False), (3, 1.2, 1.4, 0.3, False), (4, 1.4, 1.8, 0.4, False),

@@ -5,9 +5,8 @@ from collections import namedtuple
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 
-GoogLeNet_Weights = weights_enum("GoogLeNet_Weights")
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", ["logits", "aux_logits2", "aux_logits1"])
 _GoogLeNetOutputs = GoogLeNetOutputs
 
@@ -125,6 +124,4 @@ def _loaded(state, **kwargs):
     return model
 
 
-_googlenet.__name__ = _googlenet.__qualname__ = "googlenet"
-_googlenet.loaded = _loaded
-googlenet = builder("GoogLeNet_Weights")(_googlenet)
+register(globals(), "googlenet", "GoogLeNet_Weights", _googlenet, _loaded)

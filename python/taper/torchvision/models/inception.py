@@ -5,10 +5,9 @@ from collections import namedtuple
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 from taper.torchvision.models.googlenet import BasicConv2d, recoloured, trunc_normal_start
 
-Inception_V3_Weights = weights_enum("Inception_V3_Weights")
 InceptionOutputs = namedtuple("InceptionOutputs", ["logits", "aux_logits"])
 _InceptionOutputs = InceptionOutputs
 
@@ -185,6 +184,4 @@ def _loaded(state, **kwargs):
     return model
 
 
-_inception_v3.__name__ = _inception_v3.__qualname__ = "inception_v3"
-_inception_v3.loaded = _loaded
-inception_v3 = builder("Inception_V3_Weights")(_inception_v3)
+register(globals(), "inception_v3", "Inception_V3_Weights", _inception_v3, _loaded)

@@ -1,6 +1,6 @@
 """MNASNets."""
 from taper import nn
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 from taper.torchvision.models._utils import _make_divisible
 
 _BN_MOMENTUM = 1 - 0.9997
@@ -67,9 +67,7 @@ class MNASNet(nn.Module):
 def _builder(name, enum, alpha):
     def build(**kwargs):
         return MNASNet(alpha, **kwargs)
-    build.__name__ = build.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build)
 
 
 for _alpha in ("0_5", "0_75", "1_0", "1_3"):

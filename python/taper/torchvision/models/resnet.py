@@ -1,7 +1,7 @@
 """ResNets, ResNeXts and wide ResNets."""
 import taper as torch
 from taper import nn
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 
 
 def conv3x3(in_planes, out_planes, stride=1, groups=1, dilation=1):
@@ -122,9 +122,7 @@ class ResNet(nn.Module):
 def _builder(name, enum, block, layers, **fixed):
     def build(**kwargs):
         return ResNet(block, layers, **{**fixed, **kwargs})
-    build.__name__ = build.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build)
 
 
 _builder("resnet18", "ResNet18_Weights", BasicBlock, [2, 2, 2, 2])

@@ -1,7 +1,7 @@
 """ShuffleNet V2."""
 import taper as torch
 from taper import nn
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 
 
 def channel_shuffle(x, groups):
@@ -71,9 +71,7 @@ def _builder(size, channels):
 
     def build(**kwargs):
         return ShuffleNetV2([4, 8, 4], channels, **kwargs)
-    build.__name__ = build.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build)
 
 
 _builder("0_5", [24, 48, 96, 192, 1024])

@@ -4,7 +4,7 @@ from functools import partial
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 from taper.torchvision.ops.misc import MLP, Permute, StochasticDepth
 
 
@@ -151,9 +151,7 @@ def _builder(size, embed_dim, depths, heads, probability):
 
     def build(**kwargs):
         return SwinTransformer([4, 4], embed_dim, depths, heads, [7, 7], stochastic_depth_prob=kwargs.pop("stochastic_depth_prob", probability), **kwargs)
-    build.__name__ = build.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build)
 
 
 _builder("t", 96, [2, 2, 6, 2], [3, 6, 12, 24], 0.2)

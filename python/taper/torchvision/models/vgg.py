@@ -1,7 +1,7 @@
 """VGG networks."""
 import taper as torch
 from taper import nn
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 
 
 class VGG(nn.Module):
@@ -60,9 +60,7 @@ def _builder(name, cfg, batch_norm):
 
     def build(**kwargs):
         return VGG(make_layers(cfgs[cfg], batch_norm=batch_norm), **kwargs)
-    build.__name__ = build.__qualname__ = name
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build)
 
 
 for _depth, _cfg in ((11, "A"), (13, "B"), (16, "D"), (19, "E")):

@@ -5,7 +5,7 @@ from functools import partial
 
 import taper as torch
 from taper import nn
-from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._api import register
 from taper.torchvision.ops.misc import MLP, Conv2dNormActivation
 
 
@@ -151,10 +151,7 @@ def _builder(name, enum, patch_size, num_layers, num_heads, hidden_dim, mlp_dim)
         model = build(**kwargs)
         model.load_state_dict(state)
         return model
-    build.__name__ = build.__qualname__ = name
-    build.loaded = loaded
-    globals()[enum] = weights_enum(enum)
-    globals()[name] = builder(enum)(build)
+    register(globals(), name, enum, build, loaded)
 
 
 _builder("vit_b_16", "ViT_B_16_Weights", 16, 12, 12, 768, 3072)
