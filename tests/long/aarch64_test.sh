@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Portability: every source of the library, generated ones included, compiles for aarch64 without a warning. Nothing is run. Headers of
-# OpenBLAS and zlib come from this machine's folders, which say nothing about its processor.
+# OpenBLAS, zlib, libpng and libjpeg come from this machine's folders, which say nothing about its processor.
 set -eu
 compiler=aarch64-linux-gnu-gcc
 command -v $compiler > /dev/null || { echo "$compiler is not installed"; exit 77; }

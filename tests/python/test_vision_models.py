@@ -1,6 +1,7 @@
 """torchvision.models: same seed, same names, same numbers as torchvision's; weights come from local files."""
 import json
 import os
+import pickle
 import sys
 import warnings
 
@@ -37,6 +38,8 @@ def test_models_by_name():
     assert models.get_weight("ResNet50_Weights.IMAGENET1K_V2") is models.ResNet50_Weights.DEFAULT
     names = sorted(name for name in models.__dict__ if name.islower() and not name.startswith("__") and callable(models.__dict__[name]))
     assert {"alexnet", "resnet50", "vgg16_bn", "vit_b_16", "get_model"} <= set(names) and "resnet" not in names
+    for enum in (models.ResNet18_Weights, models.ViT_B_16_Weights, models.Swin_T_Weights, models.MNASNet1_0_Weights):
+        assert pickle.loads(pickle.dumps(enum.DEFAULT)) is enum.DEFAULT
     with pytest.raises(ValueError, match="Unknown model resnet19"):
         models.get_model("resnet19")
 

@@ -62,6 +62,8 @@ def test_the_usual_chain():
     out, label = steps(IMAGE, 5)
     assert label == 5 and type(out) is taper.Tensor and out[0, 0, 0].item() == pytest.approx(IMAGE[0, 0, 23].item() / 127.5 - 1)
     assert repr(v2.Compose([v2.ToImage(), v2.Resize(4)])) == "Compose(\n      ToImage()\n      Resize(size=[4], interpolation=bilinear, antialias=True)\n)"
+    assert repr(v2.RandomResizedCrop(4, scale=(0.5, 1.0), ratio=(1.0, 2.0))) == (
+        "RandomResizedCrop(size=(4, 4), scale=(0.5, 1.0), ratio=(1.0, 2.0), interpolation=bilinear, antialias=True)")
     picture = pytest.importorskip("PIL.Image").frombytes("RGB", (4, 2), bytes(range(24)))
     assert v2.ToImage()(picture).shape == (3, 2, 4)
 

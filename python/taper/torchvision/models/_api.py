@@ -91,7 +91,7 @@ def weights_enum(name):
             weights = members[member.rstrip("*")] = Weights(URL + file, _preset(crop, resize, interpolation, colours), meta)
             if member.endswith("*"):
                 default = weights
-        _enums[name] = WeightsEnum(name, {**members, "DEFAULT": default}, module=__name__)
+        _enums[name] = WeightsEnum(name, {**members, "DEFAULT": default}, module="taper.torchvision.models")
     return _enums[name]
 
 

@@ -352,8 +352,9 @@ class RandomResizedCrop(_Transform):
         if scale[0] > scale[1] or ratio[0] > ratio[1]:
             import warnings
             warnings.warn("Scale and ratio should be of kind (min, max)")
+        self.scale, self.ratio = scale, ratio
         self.interpolation = interpolation_of(interpolation)
-        self.antialias, self.scale, self.ratio = antialias, scale, ratio
+        self.antialias = antialias
 
     @staticmethod
     def get_params(img, scale, ratio):
