@@ -39,6 +39,9 @@ class WeightsEnum(Enum):
             raise RuntimeError(f"{self} is not on this machine, and Taper downloads nothing by itself: please put {self.url} into {path}")
         return torch.load(path, map_location="cpu", weights_only=True)
 
+    def __reduce_ex__(self, protocol):
+        return getattr, (type(self), self._name_)
+
     def __repr__(self):
         return f"{type(self).__name__}.{self._name_}"
 
