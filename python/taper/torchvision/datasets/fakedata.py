@@ -11,18 +11,12 @@ class FakeData(VisionDataset):
     def __getitem__(self, index):
         if index >= len(self):
             raise IndexError(f"{type(self).__name__} index out of range")
-        state = torch.get_rng_state()
-        torch.manual_seed(index + self.random_offset)
-        img = torch.randn(*self.image_size)
-        target = torch.randint(0, self.num_classes, size=(1,), dtype=torch.long)[0]
-        torch.set_rng_state(state)
         from taper.torchvision.transforms.functional import to_pil_image
-        img = to_pil_image(img)
-        if self.transform is not None:
-            img = self.transform(img)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return img, target.item() if isinstance(target, torch.Tensor) else target
+        source = torch.Generator().manual_seed(self.random_offset + index)  # the program's own random numbers are left alone
+        noise = torch.randn(self.image_size, generator=source)
+        label = torch.randint(self.num_classes, (), generator=source)
+        picture, label = self._changed(to_pil_image(noise), label)
+        return picture, label.item() if isinstance(label, torch.Tensor) else label
 
     def __len__(self):
         return self.size

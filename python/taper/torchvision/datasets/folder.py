@@ -16,40 +16,35 @@ def is_image_file(filename):
 
 
 def find_classes(directory):
-    classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
-    if not classes:
+    with os.scandir(directory) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    if not names:
         raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")
-    return classes, {name: i for i, name in enumerate(classes)}
+    return names, dict(zip(names, range(len(names))))
+
+
+def _files(folder):
+    """The paths under a folder, links followed: folders in the order of their names, and so the files of each. Without the folder, none."""
+    for place, _, names in sorted(os.walk(folder, followlinks=True)):
+        yield from (os.path.join(place, name) for name in sorted(names))
 
 
 def make_dataset(directory, class_to_idx=None, extensions=None, is_valid_file=None, allow_empty=False):
     """(path, class number) of each file, in the order of names."""
     directory = os.path.expanduser(directory)
-    if class_to_idx is None:
-        class_to_idx = find_classes(directory)[1]
-    elif not class_to_idx:
+    numbers = find_classes(directory)[1] if class_to_idx is None else class_to_idx
+    if not numbers:
         raise ValueError("'class_to_index' must have at least one entry to collect any samples.")
     if (extensions is None) == (is_valid_file is None):
         raise ValueError("Both extensions and is_valid_file cannot be None or not None at the same time")
-    if extensions is not None:
-        def is_valid_file(path):
-            return has_file_allowed_extension(path, extensions)
-    samples, found = [], set()
-    for name in sorted(class_to_idx):
-        folder = os.path.join(directory, name)
-        for root, _, files in sorted(os.walk(folder, followlinks=True)) if os.path.isdir(folder) else ():
-            for file in sorted(files):
-                path = os.path.join(root, file)
-                if is_valid_file(path):
-                    samples.append((path, class_to_idx[name]))
-                    found.add(name)
-    empty = sorted(set(class_to_idx) - found)
-    if empty and not allow_empty:
-        message = f"Found no valid file for the classes {', '.join(empty)}. "
-        if extensions is not None:
-            message += f"Supported extensions are: {extensions if isinstance(extensions, str) else ', '.join(extensions)}"
-        raise FileNotFoundError(message)
-    return samples
+    accepted = is_valid_file or (lambda path: has_file_allowed_extension(path, extensions))
+    paths = {name: list(filter(accepted, _files(os.path.join(directory, name)))) for name in sorted(numbers)}
+    without = [name for name in paths if not paths[name]]
+    if without and not allow_empty:
+        known = [] if extensions is None else [extensions] if isinstance(extensions, str) else extensions
+        hint = f"Supported extensions are: {', '.join(known)}" if extensions is not None else ""
+        raise FileNotFoundError(f"Found no valid file for the classes {', '.join(without)}. {hint}")
+    return [(path, numbers[name]) for name in paths for path in paths[name]]
 
 
 class DatasetFolder(VisionDataset):
@@ -57,11 +52,10 @@ class DatasetFolder(VisionDataset):
 
     def __init__(self, root, loader, extensions=None, transform=None, target_transform=None, is_valid_file=None, allow_empty=False):
         super().__init__(root, transform=transform, target_transform=target_transform)
-        classes, class_to_idx = self.find_classes(self.root)
-        samples = self.make_dataset(self.root, class_to_idx, extensions, is_valid_file, allow_empty)
         self.loader, self.extensions = loader, extensions
-        self.classes, self.class_to_idx, self.samples = classes, class_to_idx, samples
-        self.targets = [target for _, target in samples]
+        self.classes, self.class_to_idx = self.find_classes(self.root)
+        self.samples = self.make_dataset(self.root, self.class_to_idx, extensions, is_valid_file, allow_empty)
+        self.targets = [number for _, number in self.samples]
 
     @staticmethod
     def make_dataset(directory, class_to_idx, extensions=None, is_valid_file=None, allow_empty=False):
@@ -73,11 +67,8 @@ class DatasetFolder(VisionDataset):
         return find_classes(directory)
 
     def __getitem__(self, index):
-        path, target = self.samples[index]
-        sample = self.loader(path)
-        if self.transform is not None:
-            sample = self.transform(sample)
-        return sample, target if self.target_transform is None else self.target_transform(target)
+        path, number = self.samples[index]
+        return self._changed(self.loader(path), number)
 
     def __len__(self):
         return len(self.samples)

@@ -5,7 +5,7 @@ import string
 import taper as torch
 from taper.torchvision._pillow import pillow
 from taper.torchvision.datasets.utils import check_integrity, missing, open_packed, verify_str_arg
-from taper.torchvision.datasets.vision import ArrayDataset
+from taper.torchvision.datasets.vision import ArrayDataset, through
 
 SN3_PASCALVINCENT_TYPEMAP = {8: torch.uint8, 9: torch.int8, 11: torch.int16, 12: torch.int32, 13: torch.float32, 14: torch.float64}
 
@@ -153,7 +153,7 @@ class QMNIST(MNIST):
 
     def _target(self, index):
         target = int(self.targets[index][0]) if self.compat else self.targets[index]
-        return target if self.target_transform is None else self.target_transform(target)
+        return through(self.target_transform, target)
 
     def extra_repr(self):
         return f"Split: {self.what}"

@@ -5,32 +5,29 @@ import taper as torch
 from taper.utils.data import Dataset
 
 
+def through(step, value):
+    """step(value); no step leaves the value as it is."""
+    return value if step is None else step(value)
+
+
 class StandardTransform:
     """A transform for the input and one for the target."""
 
     def __init__(self, transform=None, target_transform=None):
-        self.transform = transform
-        self.target_transform = target_transform
+        self.transform, self.target_transform = transform, target_transform
 
     def __call__(self, input, target):
-        if self.transform is not None:
-            input = self.transform(input)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return input, target
+        return through(self.transform, input), through(self.target_transform, target)
 
     @staticmethod
     def _format_transform_repr(transform, head):
-        first, *rest = repr(transform).splitlines()
-        return [f"{head}{first}"] + [" " * len(head) + line for line in rest]
+        """Lines, the further ones under the end of the head."""
+        return f"{head}{transform!r}".replace("\n", "\n" + " " * len(head)).split("\n")
 
     def __repr__(self):
-        body = [type(self).__name__]
-        if self.transform is not None:
-            body += self._format_transform_repr(self.transform, "Transform: ")
-        if self.target_transform is not None:
-            body += self._format_transform_repr(self.target_transform, "Target transform: ")
-        return "\n".join(body)
+        steps = {"Transform: ": self.transform, "Target transform: ": self.target_transform}
+        lines = (self._format_transform_repr(step, head) for head, step in steps.items() if step is not None)
+        return "\n".join(sum(lines, [type(self).__name__]))
 
 
 class VisionDataset(Dataset):
@@ -38,11 +35,15 @@ class VisionDataset(Dataset):
 
     def __init__(self, root=None, transforms=None, transform=None, target_transform=None):
         self.root = os.path.expanduser(root) if isinstance(root, str) else root
-        separate = transform is not None or target_transform is not None
-        if transforms is not None and separate:
-            raise ValueError("Only transforms or transform/target_transform can be passed as argument")
-        self.transform, self.target_transform = transform, target_transform
-        self.transforms = StandardTransform(transform, target_transform) if separate else transforms
+        self.transform, self.target_transform, self.transforms = transform, target_transform, transforms
+        if transform is not None or target_transform is not None:
+            if transforms is not None:
+                raise ValueError("Only transforms or transform/target_transform can be passed as argument")
+            self.transforms = StandardTransform(transform, target_transform)
+
+    def _changed(self, input, target):
+        """A sample as its transforms make it."""
+        return through(self.transform, input), through(self.target_transform, target)
 
     def __getitem__(self, index):
         raise NotImplementedError
@@ -51,13 +52,10 @@ class VisionDataset(Dataset):
         raise NotImplementedError
 
     def __repr__(self):
-        body = [f"Number of datapoints: {len(self)}"]
-        if self.root is not None:
-            body.append(f"Root location: {self.root}")
-        body += self.extra_repr().splitlines()
-        if getattr(self, "transforms", None) is not None:
-            body += [repr(self.transforms)]
-        return "\n".join(["Dataset " + type(self).__name__] + [" " * self._repr_indent + line for line in body])
+        root, steps = self.root, getattr(self, "transforms", None)
+        facts = [f"Dataset {type(self).__name__}", f"Number of datapoints: {len(self)}", *([] if root is None else [f"Root location: {root}"]),
+                 *self.extra_repr().splitlines(), *([] if steps is None else [f"{steps!r}"])]
+        return ("\n" + " " * self._repr_indent).join(facts)
 
     def extra_repr(self):
         return ""
@@ -90,15 +88,13 @@ class ArrayDataset(VisionDataset):
         return images
 
     def _target(self, index):
-        target = int(self.targets[index])
-        return target if self.target_transform is None else self.target_transform(target)
+        return through(self.target_transform, int(self.targets[index]))
 
     def __getitem__(self, index):
         steps = self._steps()
         if steps is not None:
             return self._tensors(self.data[index], steps), self._target(index)
-        img = self._picture(index)
-        return (img if self.transform is None else self.transform(img)), self._target(index)
+        return through(self.transform, self._picture(index)), self._target(index)
 
     def __getitems__(self, indices):
         steps = self._steps() if type(self).__getitem__ is ArrayDataset.__getitem__ else None
