@@ -135,3 +135,14 @@ class ExceptionWrapper:
         except Exception:  # its constructor wants something else
             raise RuntimeError(message) from None
         raise error
+
+
+def _flatten_dense_tensors(tensors):
+    """The tensors' elements in one row."""
+    return _C._functions["cat"]([t.contiguous().view(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat, tensors):
+    """Pieces of a row with the tensors' shapes."""
+    pieces = flat.split([t.numel() for t in tensors])
+    return tuple(piece.view_as(t) for piece, t in zip(pieces, tensors))

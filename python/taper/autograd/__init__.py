@@ -10,7 +10,7 @@ __all__ = ["Variable", "Function", "backward", "grad_mode", "detect_anomaly", "s
            "set_grad_enabled", "set_multithreading_enabled", "gradcheck", "gradgradcheck", "variable"]
 
 _LAZY = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode", "GradcheckError": "gradcheck", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck"}
-_MODULES = {"anomaly_mode", "forward_ad", "functional", "graph", "profiler", "profiler_util"}
+_MODULES = {"anomaly_mode", "forward_ad", "functional", "graph", "profiler", "variable", "profiler_util"}
 
 
 def __getattr__(name):  # what few programs use is loaded when they do

@@ -30,6 +30,7 @@ elu = _activation("elu", "alpha=1.0")
 celu = _activation("celu", "alpha=1.0")
 threshold = _activation("threshold", "threshold", "value")
 tanh, sigmoid = _op["tanh"], _op["sigmoid"]
+globals().update({name: _op[name] for name in "relu_ elu_ hardtanh_ leaky_relu_ rrelu_ selu_ celu_ threshold_".split()})
 
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):

@@ -1,4 +1,4 @@
-"""Numbers before tensors, the order that PyTorch had before keywords: taken, with a warning."""
+"""What older scripts say: numbers before tensors, the order that PyTorch had before keywords (taken, with a warning), and names of that time."""
 import pytest
 
 import taper as torch
@@ -21,3 +21,13 @@ def test_other_mistakes_stay_errors():
     for call in (lambda: x.mul(2, y), lambda: x.add(2, 3, y), lambda: x.addcmul(2, 3, y, y), lambda: torch.add(2, "x")):
         with pytest.raises(TypeError):
             call()
+
+
+def test_names_of_that_time():
+    from taper._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+    from taper.autograd.variable import Variable
+    changed = torch.tensor([-1.0, 2.0])
+    assert isinstance(changed, Variable) and torch.nn.functional.relu_(changed) is changed and changed.tolist() == [0, 2]
+    parts = [y, v]
+    row = _flatten_dense_tensors(parts)
+    assert row.tolist() == [3, 3, 3, 3, 1, 1] and [p.tolist() for p in _unflatten_dense_tensors(row, parts)] == [y.tolist(), v.tolist()]
