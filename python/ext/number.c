@@ -91,7 +91,8 @@ BINARY(and, AND)
 BINARY(or, OR)
 BINARY(xor, XOR)
 static PyObject *do_matmul(PyObject *a, PyObject *b) {
-    if (!tpy_is_tensor(a) || !tpy_is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *args[] = {a, b};
+    if ((!tpy_is_tensor(a) || !tpy_is_tensor(b)) && !tpy_overridden(args, 2)) Py_RETURN_NOTIMPLEMENTED;
     return binary(MATMUL, a, b);
 }
 static PyObject *do_pow(PyObject *a, PyObject *b, PyObject *modulus) {

@@ -2,6 +2,8 @@
  * type comparison per argument. */
 #include "tpy.h"
 
+#include <structmember.h>
+
 static PyObject *hook_name, *default_hook, *disabled_hook;
 static Py_tss_t off_key = Py_tss_NEEDS_INIT; /* how many DisableTorchFunction scopes this thread is in */
 
@@ -85,6 +87,83 @@ PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_
     return result;
 }
 
+/* ---- Python functions that ask ---- */
+/* A function written in Python, such as nn.functional.softmax, looks at its arguments before an operator sees them. One that is put into this object
+ * is called only where no argument is a stand-in: an object with a __torch_function__ that is no tensor. Subclasses of Tensor are tensors to the
+ * function, and are asked by the operators. In all else the object is the function. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *function;
+    vectorcallfunc vectorcall;
+} asking_function;
+
+static bool stands_in(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    return type != tpy_tensor_type && hook_of(type) && !PyType_IsSubtype(type, tpy_tensor_type);
+}
+static bool any_stands_in(PyObject *const *args, Py_ssize_t n) {
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (PyTuple_CheckExact(args[i]) || PyList_CheckExact(args[i])) {
+            for (Py_ssize_t j = 0; j < PySequence_Fast_GET_SIZE(args[i]); j++)
+                if (stands_in(PySequence_Fast_GET_ITEM(args[i], j))) return true;
+        } else if (stands_in(args[i])) return true;
+    }
+    return false;
+}
+static PyObject *asking_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names) {
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    if (any_stands_in(args, n + (names ? PyTuple_GET_SIZE(names) : 0))) return tpy_call_override(self, args, n, names);
+    return PyObject_Vectorcall(((asking_function *)self)->function, args, nargsf, names);
+}
+static PyObject *asking_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    PyObject *function;
+    if (kwargs || !PyArg_ParseTuple(args, "O!", &PyFunction_Type, &function)) return kwargs ? PyErr_Format(PyExc_TypeError, "expected one function") : NULL;
+    asking_function *made = (asking_function *)type->tp_alloc(type, 0);
+    if (!made) return NULL;
+    made->function = Py_NewRef(function);
+    made->vectorcall = asking_call;
+    return (PyObject *)made;
+}
+static PyObject *asking_getattro(PyObject *self, PyObject *name) { /* what makes a call, a bound method or a pickle is the object's own */
+    const char *own[] = {"__call__", "__get__", "__reduce__", "__reduce_ex__", "__wrapped__"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (PyUnicode_CompareWithASCIIString(name, own[i]) == 0) return PyObject_GenericGetAttr(self, name);
+    return PyObject_GetAttr(((asking_function *)self)->function, name);
+}
+static int asking_setattro(PyObject *self, PyObject *name, PyObject *value) { return PyObject_SetAttr(((asking_function *)self)->function, name, value); }
+static PyObject *asking_get(PyObject *self, PyObject *object, PyObject *type) {
+    (void)type;
+    return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+static PyObject *asking_repr(PyObject *self) { return PyObject_Repr(((asking_function *)self)->function); }
+static PyObject *asking_reduce(PyObject *self, PyObject *unused) { /* by name, as functions are */
+    (void)unused;
+    return PyObject_GetAttrString(self, "__qualname__");
+}
+static int asking_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((asking_function *)self)->function);
+    return 0;
+}
+static int asking_clear(PyObject *self) {
+    Py_CLEAR(((asking_function *)self)->function);
+    return 0;
+}
+static void asking_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    asking_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+static PyMemberDef asking_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(asking_function, vectorcall), READONLY, NULL},
+    {"__wrapped__", T_OBJECT_EX, offsetof(asking_function, function), READONLY, NULL}, {0}};
+static PyMethodDef asking_methods[] = {{"__reduce__", asking_reduce, METH_NOARGS, NULL}, {0}};
+static PyType_Slot asking_slots[] = {{Py_tp_new, asking_new}, {Py_tp_call, PyVectorcall_Call}, {Py_tp_getattro, asking_getattro}, {Py_tp_setattro, asking_setattro},
+    {Py_tp_descr_get, asking_get}, {Py_tp_repr, asking_repr}, {Py_tp_members, asking_members}, {Py_tp_methods, asking_methods}, {Py_tp_traverse, asking_traverse},
+    {Py_tp_clear, asking_clear}, {Py_tp_dealloc, asking_dealloc}, {Py_tp_doc, "A Python function that asks stand-ins among its arguments first."}, {0, NULL}};
+static PyType_Spec asking_spec = {"taper._C._Asking", sizeof(asking_function), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, asking_slots};
+
 /* ---- Scopes ---- */
 static PyObject *enter_disabled(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
@@ -121,5 +200,8 @@ static PyMethodDef functions[] = {{"_enter_disabled_torch_function", enter_disab
 int tpy_init_override(PyObject *module) {
     hook_name = PyUnicode_InternFromString("__torch_function__");
     if (!hook_name || PyThread_tss_create(&off_key)) return -1;
-    return PyModule_AddFunctions(module, functions);
+    PyObject *asking = PyType_FromSpec(&asking_spec);
+    int rc = asking ? PyModule_AddType(module, (PyTypeObject *)asking) : -1;
+    Py_XDECREF(asking);
+    return rc < 0 ? rc : PyModule_AddFunctions(module, functions);
 }

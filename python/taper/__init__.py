@@ -9,6 +9,7 @@ from taper._C import Tensor  # noqa: E402,F401
 __version__ = "2.15.0+taper"
 
 from taper._toplevel import *  # noqa: E402,F401,F403
+from taper._toplevel import _assert  # noqa: E402,F401
 from taper._info import finfo, iinfo  # noqa: E402,F401
 from taper._tensor import asarray, from_dlpack  # noqa: E402,F401
 from taper._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402,F401
@@ -20,7 +21,7 @@ from taper import autograd, overrides  # noqa: E402,F401
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset("""
-    __config__ _dynamo _inductor accelerator amp backends compiler cpu cuda distributed distributions fft func functional hub io jit linalg mps
+    __config__ _dynamo _inductor accelerator amp backends compiler cpu cuda distributed distributions fft func functional fx hub io jit linalg mps
     multiprocessing nn optim profiler random return_types serialization signal special testing utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {"compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_vmap", **dict.fromkeys("""

@@ -377,3 +377,9 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         weights = weights.mean(dim=1) if average_attn_weights else weights
         weights = weights if batched else weights.squeeze(0)
     return (out if batched else out.squeeze(1)), weights
+
+
+# ---- Stand-ins, such as torch.fx's, see the call itself, not what the function does with them ----
+for _name, _function in list(globals().items()):
+    if type(_function) is type(_sizes) and _name[0] != "_":
+        globals()[_name] = _C._Asking(_function)
