@@ -1,4 +1,4 @@
-"""What every distribution is: shapes, checks of parameters and values, and the frame of the families whose parameters broadcast."""
+"""What every distribution is (shapes, checks of parameters and values) and the frames in which the families are declared."""
 import taper as torch
 from taper import Size, Tensor
 from taper.distributions.constraints import is_dependent
@@ -115,10 +115,10 @@ class Distribution:
     def _extended_shape(self, sample_shape=Size()):
         return Size(tuple(sample_shape) + tuple(self._batch_shape) + tuple(self._event_shape))
 
-    def _check(self, value):
-        """Checks a value where that is asked for."""
+    def _check(self, value, of=None):
+        """Checks a value of this distribution, or of the one it is made of, where that is asked for."""
         if self._validate_args:
-            self._validate_sample(value)
+            (of or self)._validate_sample(value)
 
     def _validate_sample(self, value):
         if not isinstance(value, Tensor):
@@ -153,11 +153,12 @@ class Distribution:
         return f"{type(self).__name__}({', '.join(f'{name}: {value if value.numel() == 1 else value.size()}' for name, value in own.items())})"
 
 
-class Broadcast(Distribution):
-    """The frame of families whose parameters are broadcast against each other. _shaped names the parameters, which expand with the batch; _held the
-    distributions that the family is made of."""
-    _shaped = ()
-    _held = ()
+class Family(Distribution):
+    """The frame of the families: what an instance is made of is declared, and expand follows from that.
+    _spread: the tensors and distributions that grow with the batch, each with how many dims of its own it has behind those of the batch.
+    _kept: what an expanded instance takes over as it is."""
+    _spread = {}
+    _kept = ()
 
     def _start(self, scalar=True, **parameters):
         """Broadcasts and keeps the parameters; the batch has their shape, unless all of them are numbers."""
@@ -166,16 +167,25 @@ class Broadcast(Distribution):
         plain = scalar and all(map(is_number, parameters.values()))
         return Size() if plain else values[0].size()
 
+    def _grow(self, new, batch_shape):
+        """Gives an instance the parts of this one, for a larger batch."""
+        mine = self.__dict__
+        new.__dict__.update({name: mine[name] for name in self._kept if name in mine})
+        for name, own in self._spread.items():
+            if name in mine:
+                shape = mine[name].shape if isinstance(mine[name], Tensor) else mine[name].batch_shape
+                new.__dict__[name] = mine[name].expand(batch_shape + shape[len(shape) - own:])
+
     def expand(self, batch_shape, _instance=None):
         new, batch_shape = self._get_checked_instance(self._own_class(), _instance), Size(batch_shape)
-        for name in self._shaped:
-            if name in self.__dict__:
-                setattr(new, name, self.__dict__[name].expand(batch_shape))
-        for name in self._held:
-            setattr(new, name, getattr(self, name).expand(batch_shape))
+        self._grow(new, batch_shape)
         Distribution.__init__(new, batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
+        new.__dict__["_validate_args"] = self._validate_args
         return new
+
+    def _filled(self, value, like):
+        """A value for each of the batch."""
+        return torch.full(self._extended_shape(), value, dtype=like.dtype, device=like.device)
 
 
 def one_of(probs, logits):
@@ -185,39 +195,25 @@ def one_of(probs, logits):
     return "logits" if probs is None else "probs"
 
 
-class OfLogits(Broadcast):
-    """The frame of families over a probability, given as such or by its logit."""
-    _shaped = ("probs", "logits")
+class OfLogits(Family):
+    """The frame of families over a probability, given as such or by its logit; _binary: one of two, else one of a row."""
+    _spread = {"probs": 0, "logits": 0}
+    _kept = ("_given",)
+    _binary = True
 
     def _start_of(self, probs, logits, scalar=True, **others):
         self._given = one_of(probs, logits)
         return self._start(scalar, **others, **{self._given: logits if probs is None else probs})
 
-    def expand(self, batch_shape, _instance=None):
-        new = super().expand(batch_shape, _instance)
-        new._given = self._given
-        return new
-
-    @property
-    def _param(self):
-        return self.__dict__[self._given]
+    _param = property(lambda self: self.__dict__[self._given])
+    param_shape = property(lambda self: self._param.shape)
+    logits = lazy_property(lambda self: probs_to_logits(self.probs, self._binary), "logits")
+    probs = lazy_property(lambda self: logits_to_probs(self.logits, self._binary), "probs")
 
     def _new(self, *args, **kwargs):
-        return self._param.new(*args, **kwargs)
+        return type(self._param).new(self._param, *args, **kwargs)
 
-    @lazy_property
-    def logits(self):
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self):
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self):
-        return self._param.size()
-
-    def _values(self, n, expand):
+    def _values(self, n, expand, dtype=None):
         """0 to n - 1 along the first dim, for each of the batch."""
-        values = torch.arange(n, dtype=self._param.dtype, device=self._param.device).view((-1,) + (1,) * len(self._batch_shape))
+        values = torch.arange(n, dtype=dtype or self._param.dtype, device=self._param.device).view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + tuple(self._batch_shape)) if expand else values

@@ -5,30 +5,12 @@ exp(-x / s)), so each pair of families needs no formula of its own; within a fam
 import math
 
 import taper as torch
-from taper.distributions.bernoulli import Bernoulli
-from taper.distributions.beta import Beta
-from taper.distributions.binomial import Binomial
-from taper.distributions.categorical import Categorical
-from taper.distributions.cauchy import Cauchy
-from taper.distributions.continuous_bernoulli import ContinuousBernoulli
-from taper.distributions.dirichlet import Dirichlet
+from taper.distributions._continuous import Beta, Cauchy, ContinuousBernoulli, Dirichlet, Exponential, Gamma, Laplace, Normal, Uniform
+from taper.distributions._derived import Gumbel, HalfNormal, Independent, Pareto, TransformedDistribution
+from taper.distributions._discrete import Bernoulli, Binomial, Categorical, Geometric, OneHotCategorical, Poisson
+from taper.distributions._matrix import LowRankMultivariateNormal, MultivariateNormal, _batch_mahalanobis
 from taper.distributions.distribution import Distribution
 from taper.distributions.exp_family import ExponentialFamily
-from taper.distributions.exponential import Exponential
-from taper.distributions.gamma import Gamma
-from taper.distributions.geometric import Geometric
-from taper.distributions.gumbel import Gumbel
-from taper.distributions.half_normal import HalfNormal
-from taper.distributions.independent import Independent
-from taper.distributions.laplace import Laplace
-from taper.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
-from taper.distributions.multivariate_normal import MultivariateNormal, _batch_mahalanobis
-from taper.distributions.normal import Normal
-from taper.distributions.one_hot_categorical import OneHotCategorical
-from taper.distributions.pareto import Pareto
-from taper.distributions.poisson import Poisson
-from taper.distributions.transformed_distribution import TransformedDistribution
-from taper.distributions.uniform import Uniform
 from taper.distributions.utils import _sum_rightmost, euler_constant
 from taper.nn.functional import softplus
 

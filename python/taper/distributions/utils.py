@@ -46,16 +46,15 @@ def probs_to_logits(probs, is_binary=False):
 class lazy_property:
     """A property that is computed at its first use and kept; asked of the class it is a plain property."""
 
-    def __init__(self, wrapped):
-        self.wrapped = wrapped
-        self.__doc__, self.__name__ = wrapped.__doc__, wrapped.__name__
+    def __init__(self, wrapped, name=None):
+        self.wrapped, self.__doc__, self.__name__ = wrapped, wrapped.__doc__, name or wrapped.__name__
 
     def __get__(self, instance, obj_type=None):
         if instance is None:
             return _lazy_property_and_property(self.wrapped)
         with torch.enable_grad():
             value = self.wrapped(instance)
-        setattr(instance, self.wrapped.__name__, value)
+        setattr(instance, self.__name__, value)
         return value
 
 
