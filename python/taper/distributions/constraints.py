@@ -69,6 +69,12 @@ class _OnBase(Constraint):
             raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
         self.base_constraint = base_constraint
 
+    def _all(self, value, each, batch):
+        """Holds a check for all that lies behind the first dims?"""
+        if batch < 0:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        return each.reshape(each.shape[:batch] + (-1,)).all(-1)
+
 
 class _IndependentConstraint(_OnBase):
     """Some dims of the batch taken into the value: all of them must be in the region."""
@@ -82,10 +88,8 @@ class _IndependentConstraint(_OnBase):
     event_dim = property(lambda self: self.base_constraint.event_dim + self.reinterpreted_batch_ndims)
 
     def check(self, value):
-        result = self.base_constraint.check(value)
-        if result.dim() < self.reinterpreted_batch_ndims:
-            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        return result.reshape(result.shape[:result.dim() - self.reinterpreted_batch_ndims] + (-1,)).all(-1)
+        each = self.base_constraint.check(value)
+        return self._all(value, each, each.dim() - self.reinterpreted_batch_ndims)
 
     def __repr__(self):
         return f"{type(self).__name__[1:]}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
@@ -96,10 +100,8 @@ class MixtureSameFamilyConstraint(_OnBase):
     event_dim = property(lambda self: self.base_constraint.event_dim)
 
     def check(self, value):
-        result = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
-        if value.dim() < self.event_dim:
-            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        return result.reshape(result.shape[:value.dim() - self.event_dim] + (-1,)).all(-1)
+        each = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        return self._all(value, each, value.dim() - self.event_dim)
 
     def __repr__(self):
         return f"{type(self).__name__}({self.base_constraint!r})"
@@ -122,71 +124,81 @@ class _GreaterThan(_Bounded):
     _bounds = ("lower_bound",)
 
     def check(self, value):
-        return self.lower_bound < value
+        return value > self.lower_bound
 
 
 class _GreaterThanEq(_Bounded):
     _bounds = ("lower_bound",)
 
     def check(self, value):
-        return self.lower_bound <= value
+        return value >= self.lower_bound
 
 
 class _LessThan(_Bounded):
     _bounds = ("upper_bound",)
 
     def check(self, value):
-        return value < self.upper_bound
+        return self.upper_bound > value
 
 
 class _Interval(_Bounded):
     def check(self, value):
-        return (self.lower_bound <= value) & (value <= self.upper_bound)
+        return (value >= self.lower_bound) & (self.upper_bound >= value)
 
 
 class _HalfOpenInterval(_Bounded):
     def check(self, value):
-        return (self.lower_bound <= value) & (value < self.upper_bound)
+        return (value >= self.lower_bound) & (self.upper_bound > value)
 
 
-class _IntegerInterval(_Interval):
+class _Whole(Constraint):
+    """Beside a region: only the integers in it."""
     is_discrete = True
 
     def check(self, value):
-        return (value % 1 == 0) & super().check(value)
+        return super().check(value) & (value % 1 == 0)
 
 
-class _IntegerLessThan(_Bounded):
-    is_discrete, _bounds = True, ("upper_bound",)
-
-    def check(self, value):
-        return (value % 1 == 0) & (value <= self.upper_bound)
-
-
-class _IntegerGreaterThan(_GreaterThanEq):
-    is_discrete = True
+class _LessThanEq(_Bounded):
+    _bounds = ("upper_bound",)
 
     def check(self, value):
-        return (value % 1 == 0) & super().check(value)
+        return self.upper_bound >= value
+
+
+class _IntegerInterval(_Whole, _Interval):
+    pass
+
+
+class _IntegerLessThan(_Whole, _LessThanEq):
+    pass
+
+
+class _IntegerGreaterThan(_Whole, _GreaterThanEq):
+    pass
 
 
 class _Real(Constraint):
     def check(self, value):
-        return value == value  # all but NaN
+        return ~value.isnan()
+
+
+def _zero_or_one(value):
+    return (value == 0) | (value == 1)
 
 
 class _Boolean(Constraint):
     is_discrete = True
 
     def check(self, value):
-        return (value == 0) | (value == 1)
+        return _zero_or_one(value)
 
 
 class _OneHot(Constraint):
     is_discrete, event_dim = True, 1
 
     def check(self, value):
-        return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
+        return _zero_or_one(value).all(-1) & value.sum(-1).eq(1)
 
 
 class _Simplex(Constraint):
@@ -281,8 +293,9 @@ class _Cat(_Several):
 class _Stack(_Several):
     @property
     def event_dim(self):
-        dim = max(c.event_dim for c in self.cseq)
-        return dim + 1 if self.dim + dim < 0 else dim
+        """That of the parts, and one more where the values of a part end before dim."""
+        most = _Cat.event_dim.fget(self)
+        return most + (self.dim + most < 0)
 
     def check(self, value):
         self._check_dim(value)

@@ -1,5 +1,6 @@
 """torch.distributions.transforms: functions of random numbers with the logarithm of their Jacobian's determinant."""
 import math
+from functools import reduce
 
 import taper as torch
 from taper import Size
@@ -23,23 +24,26 @@ class Transform:
             raise ValueError("cache_size must be 0 or 1")
         self._cache_size, self._inv = cache_size, None
         if cache_size:
-            self._cached_x_y = None, None
+            self._cached_x_y = (None,) * 2
 
     def __getstate__(self):
         return {**self.__dict__, "_inv": None}
 
     @property
     def event_dim(self):
-        if self.domain.event_dim == self.codomain.event_dim:
-            return self.domain.event_dim
-        raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        inner, outer = self.domain.event_dim, self.codomain.event_dim
+        if inner != outer:
+            raise ValueError("Please use either .domain.event_dim or .codomain.event_dim")
+        return inner
 
     @property
     def inv(self):
         """The transform back."""
-        if self._inv is None:
-            self._inv = _InverseTransform(self)
-        return self._inv
+        back = self._inv = self._turn_back() if self._inv is None else self._inv
+        return back
+
+    def _turn_back(self):
+        return _InverseTransform(self)
 
     @property
     def sign(self):
@@ -52,16 +56,13 @@ class Transform:
 
     def with_cache(self, cache_size=1):
         """The same with another cache."""
-        if self._cache_size == cache_size:
+        if cache_size == self._cache_size:
             return self
         if self._arguments() is None:
             raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
         return type(self)(*self._arguments(), cache_size=cache_size)
 
-    def __eq__(self, other):
-        return self is other
-
-    __hash__ = object.__hash__
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     def __call__(self, x):
         return self._cached(x, 0, self._call)
@@ -97,6 +98,19 @@ class Transform:
         return shape
 
 
+def _made_of(where, name):
+    """A region that is made of what a transform holds: constraint where(self, name)."""
+    return constraints.dependent_property(lambda self: where(self, name), is_discrete=False)
+
+
+def _too_few(shape, dims):
+    if len(shape) < dims:
+        raise ValueError("Too few dimensions on input")
+
+
+_OPPOSITE = {"domain": "codomain", "codomain": "domain"}
+
+
 class _InverseTransform(Transform):
     """The way back of another transform."""
 
@@ -104,14 +118,7 @@ class _InverseTransform(Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
-        return self._inv.codomain
-
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
-        return self._inv.domain
-
+    domain, codomain = (_made_of(lambda self, name: getattr(self._inv, _OPPOSITE[name]), name) for name in _OPPOSITE)
     bijective = property(lambda self: self._inv.bijective)
     sign = property(lambda self: self._inv.sign)
     inv = property(lambda self: self._inv)
@@ -133,11 +140,8 @@ class _InverseTransform(Transform):
     def log_abs_det_jacobian(self, x, y):
         return -self._inv.log_abs_det_jacobian(y, x)
 
-    def forward_shape(self, shape):
-        return self._inv.inverse_shape(shape)
-
-    def inverse_shape(self, shape):
-        return self._inv.forward_shape(shape)
+    forward_shape = property(lambda self: self._inv.inverse_shape)
+    inverse_shape = property(lambda self: self._inv.forward_shape)
 
 
 class ComposeTransform(Transform):
@@ -155,8 +159,9 @@ class ComposeTransform(Transform):
 
     __hash__ = object.__hash__
 
-    def _end(self, parts, near, far):
+    def _end(self, near):
         """The domain (or codomain), taking as many dims of the batch into a value as some part needs."""
+        parts, far = self.parts[::-1] if near == "domain" else self.parts, _OPPOSITE[near]
         if not parts:
             return constraints.real
         end, dim = getattr(parts[-1], near), getattr(parts[0], far).event_dim
@@ -164,57 +169,33 @@ class ComposeTransform(Transform):
             dim = max(dim + getattr(part, near).event_dim - getattr(part, far).event_dim, getattr(part, near).event_dim)
         return constraints.independent(end, dim - end.event_dim) if dim > end.event_dim else end
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
-        return self._end(self.parts[::-1], "domain", "codomain")
+    domain, codomain = (_made_of(lambda self, name: self._end(name), name) for name in _OPPOSITE)
+    bijective = lazy_property(lambda self: all(part.bijective for part in self.parts), "bijective")
+    sign = lazy_property(lambda self: reduce(lambda sign, part: sign * part.sign, self.parts, 1), "sign")
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
-        return self._end(self.parts, "codomain", "domain")
-
-    @lazy_property
-    def bijective(self):
-        return all(part.bijective for part in self.parts)
-
-    @lazy_property
-    def sign(self):
-        sign = 1
-        for part in self.parts:
-            sign = sign * part.sign
-        return sign
-
-    @property
-    def inv(self):
-        if self._inv is None:
-            self._inv = ComposeTransform([part.inv for part in reversed(self.parts)])
-            self._inv._inv = self
-        return self._inv
+    def _turn_back(self):
+        back = ComposeTransform([part.inv for part in reversed(self.parts)])
+        back._inv = self
+        return back
 
     def __call__(self, x):
-        for part in self.parts:
-            x = part(x)
-        return x
+        return reduce(lambda value, part: part(value), self.parts, x)
 
     def log_abs_det_jacobian(self, x, y):
-        if not self.parts:
-            return torch.zeros_like(x)
-        total, dim = 0, self.domain.event_dim
-        for i, part in enumerate(self.parts):
-            to = y if i == len(self.parts) - 1 else part(x)
-            total = total + _sum_rightmost(part.log_abs_det_jacobian(x, to), dim - part.domain.event_dim)
-            dim += part.codomain.event_dim - part.domain.event_dim
-            x = to
-        return total
+        """The sum over the parts; the last one's value is known."""
+        total, dim, left = 0, self.domain.event_dim, len(self.parts)
+        for part in self.parts:
+            left, here, there = left - 1, part.domain.event_dim, part.codomain.event_dim
+            to = part(x) if left else y
+            total = total + _sum_rightmost(part.log_abs_det_jacobian(x, to), dim - here)
+            x, dim = to, dim + there - here
+        return total if self.parts else x.new_zeros(x.shape)
 
     def forward_shape(self, shape):
-        for part in self.parts:
-            shape = part.forward_shape(shape)
-        return shape
+        return reduce(lambda size, part: part.forward_shape(size), self.parts, shape)
 
     def inverse_shape(self, shape):
-        for part in reversed(self.parts):
-            shape = part.inverse_shape(shape)
-        return shape
+        return reduce(lambda size, part: part.inverse_shape(size), self.parts[::-1], shape)
 
     def __repr__(self):
         return type(self).__name__ + "(\n    " + ",\n    ".join(map(repr, self.parts)) + "\n)"
@@ -233,25 +214,17 @@ class IndependentTransform(Transform):
     def _arguments(self):
         return self.base_transform, self.reinterpreted_batch_ndims
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self):
-        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
-
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self):
-        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
-
-    bijective = property(lambda self: self.base_transform.bijective)
-    sign = property(lambda self: self.base_transform.sign)
+    domain, codomain = (_made_of(lambda self, name: constraints.independent(getattr(self.base_transform, name), self.reinterpreted_batch_ndims), name)
+                        for name in _OPPOSITE)
+    bijective, sign, forward_shape, inverse_shape = (property(lambda self, name=name: getattr(self.base_transform, name))
+                                                     for name in ("bijective", "sign", "forward_shape", "inverse_shape"))
 
     def _call(self, x):
-        if x.dim() < self.domain.event_dim:
-            raise ValueError("Too few dimensions on input")
+        _too_few(x.shape, self.domain.event_dim)
         return self.base_transform(x)
 
     def _inverse(self, y):
-        if y.dim() < self.codomain.event_dim:
-            raise ValueError("Too few dimensions on input")
+        _too_few(y.shape, self.codomain.event_dim)
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x, y):
@@ -260,12 +233,6 @@ class IndependentTransform(Transform):
     def __repr__(self):
         return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
-    def forward_shape(self, shape):
-        return self.base_transform.forward_shape(shape)
-
-    def inverse_shape(self, shape):
-        return self.base_transform.inverse_shape(shape)
-
 
 class ReshapeTransform(Transform):
     """The last dims in another shape."""
@@ -273,20 +240,15 @@ class ReshapeTransform(Transform):
 
     def __init__(self, in_shape, out_shape, cache_size=0):
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
-        if self.in_shape.numel() != self.out_shape.numel():
+        if math.prod(self.in_shape) != math.prod(self.out_shape):
             raise ValueError("in_shape, out_shape have different numbers of elements")
         super().__init__(cache_size=cache_size)
 
     def _arguments(self):
         return self.in_shape, self.out_shape
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.independent(constraints.real, len(self.in_shape))
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.independent(constraints.real, len(self.out_shape))
+    domain, codomain = (constraints.dependent_property(lambda self, name=name: constraints.independent(constraints.real, len(getattr(self, name))))
+                        for name in ("in_shape", "out_shape"))
 
     def _call(self, x):
         return x.reshape(x.shape[:x.dim() - len(self.in_shape)] + self.out_shape)
@@ -299,9 +261,8 @@ class ReshapeTransform(Transform):
 
     @staticmethod
     def _swap(shape, before, after):
+        _too_few(shape, len(before))
         cut = len(shape) - len(before)
-        if cut < 0:
-            raise ValueError("Too few dimensions on input")
         if shape[cut:] != before:
             raise ValueError(f"Shape mismatch: expected {shape[cut:]} but got {before}")
         return shape[:cut] + after
@@ -346,14 +307,12 @@ class PowerTransform(Transform):
 
     def __init__(self, exponent, cache_size=0):
         super().__init__(cache_size=cache_size)
-        self.exponent, = broadcast_all(exponent)
+        self.exponent = broadcast_all(exponent)[0]
 
     def _arguments(self):
         return (self.exponent,)
 
-    @lazy_property
-    def sign(self):
-        return self.exponent.sign()
+    sign = lazy_property(lambda self: torch.sign(self.exponent), "sign")
 
     def __eq__(self, other):
         return isinstance(other, PowerTransform) and self.exponent.eq(other.exponent).all().item()
@@ -361,13 +320,13 @@ class PowerTransform(Transform):
     __hash__ = object.__hash__
 
     def _call(self, x):
-        return x.pow(self.exponent)
+        return x ** self.exponent
 
     def _inverse(self, y):
-        return y.pow(1 / self.exponent)
+        return y ** self.exponent.reciprocal()
 
     def log_abs_det_jacobian(self, x, y):
-        return (self.exponent * y / x).abs().log()
+        return torch.log((y * self.exponent / x).abs())
 
     def forward_shape(self, shape):
         return _broadcast_shapes(shape, self.exponent)
@@ -375,9 +334,10 @@ class PowerTransform(Transform):
     inverse_shape = forward_shape
 
 
-def _clipped_sigmoid(x):
-    info = torch.finfo(x.dtype)
-    return torch.clamp(torch.sigmoid(x), min=info.tiny, max=1.0 - info.eps)
+def _inside(y):
+    """Shares kept off zero and one."""
+    info = torch.finfo(y.dtype)
+    return y.clamp(min=info.tiny, max=1.0 - info.eps)
 
 
 class SigmoidTransform(_Plain):
@@ -385,12 +345,11 @@ class SigmoidTransform(_Plain):
     domain, codomain, bijective, sign = constraints.real, constraints.unit_interval, True, 1
 
     def _call(self, x):
-        return _clipped_sigmoid(x)
+        return _inside(x.sigmoid())
 
     def _inverse(self, y):
-        info = torch.finfo(y.dtype)
-        y = y.clamp(min=info.tiny, max=1.0 - info.eps)
-        return y.log() - (-y).log1p()
+        share = _inside(y)
+        return share.log() - share.neg().log1p()
 
     def log_abs_det_jacobian(self, x, y):
         return -softplus(-x) - softplus(x)
@@ -401,13 +360,14 @@ class SoftplusTransform(_Plain):
     domain, codomain, bijective, sign = constraints.real, constraints.positive, True, 1
 
     def _call(self, x):
-        return softplus(x)
+        return F.softplus(x)
 
     def _inverse(self, y):
-        return (-y).expm1().neg().log() + y
+        return y + torch.log(-torch.expm1(-y))
 
     def log_abs_det_jacobian(self, x, y):
-        return -softplus(-x)
+        """The derivative is the sigmoid."""
+        return F.softplus(x.neg()).neg()
 
 
 class TanhTransform(_Plain):
@@ -418,10 +378,11 @@ class TanhTransform(_Plain):
         return x.tanh()
 
     def _inverse(self, y):
-        return torch.atanh(y)
+        return y.atanh()
 
     def log_abs_det_jacobian(self, x, y):
-        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+        """log(1 - tanh^2), without cancellation where x is large."""
+        return (math.log(2.0) - x - softplus(x * -2.0)) * 2.0
 
 
 class AbsTransform(_Plain):
@@ -463,15 +424,14 @@ class AffineTransform(Transform):
 
     @property
     def sign(self):
-        if is_number(self.scale):
-            return (self.scale > 0) - (self.scale < 0)
-        return self.scale.sign()
+        return (self.scale > 0) - (self.scale < 0) if is_number(self.scale) else torch.sign(self.scale)
 
     def _call(self, x):
-        return self.loc + self.scale * x
+        return x * self.scale + self.loc
 
     def _inverse(self, y):
-        return (y - self.loc) / self.scale
+        off = y - self.loc
+        return off / self.scale
 
     def log_abs_det_jacobian(self, x, y):
         result = torch.full_like(x, math.log(abs(self.scale))) if is_number(self.scale) else torch.abs(self.scale).log()
@@ -485,21 +445,15 @@ class AffineTransform(Transform):
     inverse_shape = forward_shape
 
 
-def _at_least(shape, dims):
-    if len(shape) < dims:
-        raise ValueError("Too few dimensions on input")
-
-
 class CorrCholeskyTransform(Transform):
     """D (D - 1) / 2 numbers as the Cholesky factor of a correlation matrix: each row is a point on a half sphere, by breaking a stick."""
     domain, codomain, bijective = constraints.real_vector, constraints.corr_cholesky, True
 
     def _call(self, x):
-        eps = torch.finfo(x.dtype).eps
-        r = vec_to_tril_matrix(torch.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
-        left = (1 - r ** 2).sqrt().cumprod(-1)
-        r = r + torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
-        return r * pad(left[..., :-1], [1, 0], value=1)
+        most = 1 - torch.finfo(x.dtype).eps
+        below = vec_to_tril_matrix(x.tanh().clamp(-most, most), diag=-1)
+        left = (1 - below ** 2).sqrt().cumprod(-1)
+        return (below + torch.ones_like(below[..., 0]).diag_embed()) * pad(left[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y):
         left = pad((1 - torch.cumsum(y * y, dim=-1))[..., :-1], [1, 0], value=1)
@@ -511,7 +465,7 @@ class CorrCholeskyTransform(Transform):
         return 0.5 * left.log().sum(-1) - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(dim=-1)
 
     def forward_shape(self, shape):
-        _at_least(shape, 1)
+        _too_few(shape, 1)
         n = shape[-1]
         d = round((0.25 + 2 * n) ** 0.5 + 0.5)
         if d * (d - 1) // 2 != n:
@@ -519,10 +473,11 @@ class CorrCholeskyTransform(Transform):
         return shape[:-1] + (d, d)
 
     def inverse_shape(self, shape):
-        _at_least(shape, 2)
-        if shape[-2] != shape[-1]:
+        _too_few(shape, 2)
+        *batch, rows, columns = shape
+        if rows != columns:
             raise ValueError("Input is not square")
-        return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)
+        return Size((*batch, rows * (rows - 1) // 2))
 
 
 class SoftmaxTransform(_Plain):
@@ -537,7 +492,7 @@ class SoftmaxTransform(_Plain):
         return y.log()
 
     def forward_shape(self, shape):
-        _at_least(shape, 1)
+        _too_few(shape, 1)
         return shape
 
     inverse_shape = forward_shape
@@ -553,7 +508,7 @@ class StickBreakingTransform(_Plain):
         return (n + 1 - x.new_ones(n).cumsum(-1)).log()
 
     def _call(self, x):
-        share = _clipped_sigmoid(x - self._offset(x, x.shape[-1]))
+        share = _inside(torch.sigmoid(x - self._offset(x, x.shape[-1])))
         return pad(share, [0, 1], value=1) * pad((1 - share).cumprod(-1), [1, 0], value=1)
 
     def _inverse(self, y):
@@ -566,23 +521,31 @@ class StickBreakingTransform(_Plain):
         return (-x + F.logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape):
-        _at_least(shape, 1)
-        return shape[:-1] + (shape[-1] + 1,)
+        return self._longer(shape, 1)
 
     def inverse_shape(self, shape):
-        _at_least(shape, 1)
-        return shape[:-1] + (shape[-1] - 1,)
+        return self._longer(shape, -1)
+
+    @staticmethod
+    def _longer(shape, by):
+        _too_few(shape, 1)
+        *batch, n = shape
+        return Size((*batch, n + by))
 
 
 class LowerCholeskyTransform(_Plain):
     """A matrix's lower triangle with the exponential of its diagonal."""
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
 
+    @staticmethod
+    def _with_diagonal(matrix, function):
+        return matrix.tril(-1) + function(matrix.diagonal(dim1=-2, dim2=-1)).diag_embed()
+
     def _call(self, x):
-        return x.tril(-1) + x.diagonal(dim1=-2, dim2=-1).exp().diag_embed()
+        return self._with_diagonal(x, torch.exp)
 
     def _inverse(self, y):
-        return y.tril(-1) + y.diagonal(dim1=-2, dim2=-1).log().diag_embed()
+        return self._with_diagonal(y, torch.log)
 
 
 class PositiveDefiniteTransform(_Plain):
@@ -608,6 +571,7 @@ class _Several(Transform):
         self.dim = dim
 
     bijective = property(lambda self: all(t.bijective for t in self.transforms))
+    domain, codomain = (constraints.dependent_property(lambda self, name=name: self._region([getattr(t, name) for t in self.transforms])) for name in _OPPOSITE)
 
     def _call(self, x):
         return self._join([t(part) for t, part in zip(self.transforms, self._parts(x))])
@@ -655,13 +619,8 @@ class CatTransform(_Several):
         dim = (self.dim - x.dim() if self.dim >= 0 else self.dim) + self.event_dim
         return torch.cat(terms, dim=dim) if dim < 0 else sum(terms)
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+    def _region(self, parts):
+        return constraints.cat(parts, self.dim, self.lengths)
 
 
 class StackTransform(_Several):
@@ -683,13 +642,8 @@ class StackTransform(_Several):
     def log_abs_det_jacobian(self, x, y):
         return self._join([t.log_abs_det_jacobian(a, b) for t, a, b in zip(self.transforms, self._parts(x), self._parts(y))])
 
-    @constraints.dependent_property
-    def domain(self):
-        return constraints.stack([t.domain for t in self.transforms], self.dim)
-
-    @constraints.dependent_property
-    def codomain(self):
-        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+    def _region(self, parts):
+        return constraints.stack(parts, self.dim)
 
 
 class CumulativeDistributionTransform(Transform):

@@ -20,7 +20,9 @@ def broadcast_all(*values):
 
 
 def _standard_normal(shape, dtype, device):
-    return torch.empty(shape, dtype=dtype, device=device).normal_()
+    """Drawn in place: the gradient goes through what is made of it, not through the draw."""
+    drawn = torch.empty(shape, dtype=dtype, device=device)
+    return drawn.normal_()
 
 
 def _sum_rightmost(value, dim):
@@ -34,8 +36,8 @@ def logits_to_probs(logits, is_binary=False):
 
 def clamp_probs(probs):
     """Probabilities kept away from zero and one."""
-    eps = torch.finfo(probs.dtype).eps
-    return probs.clamp(min=eps, max=1 - eps)
+    least = torch.finfo(probs.dtype).eps
+    return probs.clamp(least, 1 - least)
 
 
 def probs_to_logits(probs, is_binary=False):
@@ -50,17 +52,16 @@ class lazy_property:
         self.wrapped, self.__doc__, self.__name__ = wrapped, wrapped.__doc__, name or wrapped.__name__
 
     def __get__(self, instance, obj_type=None):
-        if instance is None:
-            return _lazy_property_and_property(self.wrapped)
-        with torch.enable_grad():
-            value = self.wrapped(instance)
-        setattr(instance, self.__name__, value)
-        return value
+        """The value takes the place of the property, which has no setter, in the instance."""
+        if instance is not None:
+            with torch.enable_grad():
+                instance.__dict__[self.__name__] = self.wrapped(instance)
+            return instance.__dict__[self.__name__]
+        return _lazy_property_and_property(self.wrapped)
 
 
 class _lazy_property_and_property(lazy_property, property):
-    def __init__(self, wrapped):
-        property.__init__(self, wrapped)
+    __init__ = property.__init__
 
 
 def _lower_mask(n, diag, device):
