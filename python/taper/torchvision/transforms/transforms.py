@@ -365,8 +365,8 @@ class RandomResizedCrop(_Crop):
 
     def __init__(self, size, scale=(0.08, 1.0), ratio=(3.0 / 4.0, 4.0 / 3.0), interpolation=InterpolationMode.BILINEAR, antialias=True):
         super().__init__(size)
-        _checked_shares(scale, ratio)
-        self.interpolation, self.antialias, self.scale, self.ratio = interpolation_of(interpolation), antialias, scale, ratio
+        self.scale, self.ratio = _checked_shares(scale, ratio)
+        self.interpolation, self.antialias = interpolation_of(interpolation), antialias
 
     @staticmethod
     def get_params(img, scale, ratio):
