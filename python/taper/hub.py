@@ -1,8 +1,11 @@
 """torch.hub: models of a folder with a hubconf.py, and weights from the cache folder. Nothing is downloaded by itself."""
 import os
+import re
 import sys
+from urllib.parse import urlparse
 
 _CONF = "hubconf.py"
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the start of the SHA-256 that a name like resnet18-f37072fd.pth holds
 _hub_dir = None
 
 
@@ -88,14 +91,11 @@ def help(github, model, force_reload=False, skip_validation=False, trust_repo="c
 
 
 def _file_name(url):
-    from urllib.parse import urlparse
     return os.path.basename(urlparse(url).path)
 
 
 def _hash_in(name):
-    """The start of the SHA-256 that a name like resnet18-f37072fd.pth holds."""
-    import re
-    found = re.search(r"-([a-f0-9]*)\.", name)
+    found = HASH_REGEX.search(name)
     return found.group(1) if found else None
 
 
