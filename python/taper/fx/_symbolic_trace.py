@@ -250,7 +250,7 @@ class Tracer(TracerBase):
         with _Patches() as patches:
             self._patch(patches, function)
             result = function(*args)
-            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=None)
+            self.create_node("output", "output", (self.create_arg(result),), {}, type_expr=getattr(function, "__annotations__", {}).get("return"))
         self.submodule_paths = None
         return self.graph
 

@@ -53,8 +53,6 @@ class _Namespace:
     def associate_name_with_obj(self, name, obj):
         self._names[id(obj)] = (name, obj)
 
-    rename_object = lambda self, obj, name: self.associate_name_with_obj(name, obj)
-
 
 PythonCode = collections.namedtuple("PythonCode", "src globals")
 
@@ -335,12 +333,8 @@ class Graph:
 
     def node_copy(self, node, arg_transform=lambda node: node):
         """A copy of a node of any graph, its arguments mapped by arg_transform."""
-        name = self._graph_namespace.create_name(node.name, None)
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
-        copied = self.create_node(node.op, node.target, args, kwargs, None, node.type)
-        self._graph_namespace._used.discard(copied.name)
-        copied.name = name
-        self._graph_namespace.associate_name_with_obj(name, copied)
+        copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         copied.meta = dict(node.meta)
         return copied
 
@@ -444,9 +438,7 @@ class Graph:
         return self._codegen._gen_python_code(self.nodes, root_module)
 
     def __str__(self):
-        placeholders, returns = [], [""]
-        lines = [node.format_node(None, returns) for node in self.nodes]
-        return "graph(" + ", ".join(placeholders) + f"){returns[0]}:" + "".join(f"\n    {line}" for line in lines if line)
+        return "graph():" + "".join(f"\n    {node.format_node()}" for node in self.nodes)
 
     def print_tabular(self):
         """Prints a row for each node."""

@@ -69,16 +69,17 @@ class GraphModule(nn.Module):
     def __init__(self, root, graph, class_name="GraphModule"):
         super().__init__()
         self.__class__.__name__ = class_name
-        targets = [node.target for node in graph.nodes if node.op in ("get_attr", "call_module")]
+        used = [node for node in graph.nodes if node.op in ("get_attr", "call_module")]
+        targets = [node.target for node in used]
         if isinstance(root, nn.Module):
             if hasattr(root, "training"):
                 self.training = root.training
             for target in targets:
                 _copy_attribute(root, self, target)
         elif isinstance(root, dict):
-            for target in targets:
-                if target not in root:
-                    raise RuntimeError(f"Node referenced target {target} but that target was not provided in ``root``!")
+            for node in used:
+                if node.target not in root:
+                    raise RuntimeError(f"Node {node} referenced target {node.target} but that target was not provided in ``root``!")
             for target in sorted(targets, key=lambda target: target.count(".")):
                 _assign(root[target], self, target)
         else:
@@ -164,7 +165,7 @@ class GraphModule(nn.Module):
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_code")}
         plain = nn.Module()
         plain.__dict__.update(copy.deepcopy(state, memo))
-        copied = GraphModule(plain, copy.deepcopy(self._graph, memo), type(self).__name__)
+        copied = GraphModule(plain, copy.deepcopy(self._graph, memo))
         for key, value in plain.__dict__.items():
             if key not in ("_parameters", "_buffers", "_modules"):
                 copied.__dict__[key] = value
@@ -182,7 +183,7 @@ class GraphModule(nn.Module):
         state = {key: value for key, value in self.__dict__.items() if key not in ("_graph", "_tracer_extras")}
         python_code = self._graph.python_code("self")
         imports = {name: value for name, value in python_code.globals.items() if name not in ("torch", "inf", "nan", "NoneType", "device")}
-        return _from_code, (state, python_code.src, imports, type(self).__name__)
+        return _from_code, (state, python_code.src, imports)
 
     def print_readable(self, print_output=True, include_stride=False, include_device=False, colored=False, **others):
         """The module's code as a class, and those of the graph modules in it."""
@@ -206,7 +207,7 @@ class GraphModule(nn.Module):
         return self.__str__()
 
 
-def _from_code(state, source, imports, class_name):
+def _from_code(state, source, imports):
     """A graph module from its code: the code is run on stand-ins again."""
     from taper.fx._symbolic_trace import Tracer
 
@@ -222,7 +223,7 @@ def _from_code(state, source, imports, class_name):
     tracer = Keeping()
     graph = tracer.trace(root)
     graph._tracer_cls = state.get("_tracer_cls")
-    made = GraphModule(root, graph, class_name)
+    made = GraphModule(root, graph)
     for key, value in state.items():
         if key not in ("_parameters", "_buffers", "_modules", "_code"):
             made.__dict__.setdefault(key, value)

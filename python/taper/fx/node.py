@@ -44,7 +44,6 @@ class Node:
         self.graph, self.name, self.op, self.target, self.type = graph, name, op, target, return_type
         self.users, self._input_nodes, self.meta, self._erased = {}, {}, {}, False
         self._prev = self._next = self
-        self._rename_candidate = None
         self._set(args, kwargs)
 
     @property
@@ -60,12 +59,13 @@ class Node:
         for node in self._input_nodes:
             node.users.pop(self, None)
         self._input_nodes = {}
+        self._args, self._kwargs = map_arg(tuple(args), self._note), map_arg(dict(kwargs), self._note)
 
-        def note(node):
-            self._input_nodes.setdefault(node)
-            node.users.setdefault(self)
-            return node
-        self._args, self._kwargs = map_arg(tuple(args), note), map_arg(dict(kwargs), note)
+    def _note(self, node):
+        """An input, and this node as its user."""
+        self._input_nodes.setdefault(node)
+        node.users.setdefault(self)
+        return node
 
     @property
     def args(self):
@@ -95,7 +95,8 @@ class Node:
     def insert_arg(self, idx, arg):
         if not 0 <= idx <= len(self.args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
-        self.args = (*self.args[:idx], arg, *self.args[idx:])
+        added = map_arg((arg,), self._note)
+        self._args = (*self.args[:idx], *added, *self.args[idx:])
 
     def update_kwarg(self, key, arg):
         self.kwargs = {**self.kwargs, key: arg}
@@ -180,10 +181,7 @@ class Node:
     def _rename(self, candidate):
         if candidate != self.name:
             self.name = self.graph._graph_namespace.create_name(candidate, None)
-            self.graph._graph_namespace.rename_object(self, self.name)
-
-    def _pretty_print_target(self, target):
-        return _naming.printed(target)
+            self.graph._graph_namespace.associate_name_with_obj(self.name, self)
 
     def format_node(self, placeholder_names=None, maybe_return_typename=None, *, include_tensor_metadata=False):
         """The node's line in the graph's text."""

@@ -25,8 +25,7 @@ class _Matcher:
 
     def match(self, anchor):
         self.map = {}
-        first = self.results[-1] if self.results else None
-        if first is None or not self._node(first, anchor) or not self._other_results():
+        if not self._node(self.results[-1], anchor) or any(node not in self.map for node in self.results):
             return None
         inner = {self.map[node] for node in self.map if node.op not in ("placeholder", "output")}
         returned = {self.map[node] for node in self.results}
@@ -35,28 +34,16 @@ class _Matcher:
                 return None
         return dict(self.map)
 
-    def _other_results(self):
-        return all(node in self.map for node in self.results)
-
     def _node(self, pattern, node):
         if pattern in self.map:
             return self.map[pattern] is node
         if pattern.op == "placeholder":
             self.map[pattern] = node
             return True
-        if not isinstance(node, Node) or pattern.op != node.op or not self._same_target(pattern, node):
-            return False
-        if node in self.map.values():
-            return False
-        if not self._value(tuple(pattern.args), tuple(node.args)) or not self._value(dict(pattern.kwargs), dict(node.kwargs)):
+        if not isinstance(node, Node) or pattern.op != node.op or pattern.target != node.target or node in self.map.values():
             return False
         self.map[pattern] = node
-        return True
-
-    def _same_target(self, pattern, node):
-        if pattern.op in ("call_module", "get_attr"):
-            return pattern.target == node.target
-        return pattern.target == node.target
+        return self._value(pattern.args, node.args) and self._value(pattern.kwargs, node.kwargs)
 
     def _value(self, pattern, value):
         if isinstance(pattern, Node):
@@ -104,7 +91,7 @@ def replace_pattern(gm, pattern, replacement):
         if taken.intersection(inner):
             continue
         taken.update(inner)
-        matches.append(Match(node, found))
+        matches.append(Match(matcher.results[0], found))
     replaced = {}
     for match in matches:
         _replace(gm.graph, wanted, given, match, replaced)
@@ -114,7 +101,7 @@ def replace_pattern(gm, pattern, replacement):
 
 
 def _replace(graph, wanted, given, match, replaced):
-    """One place: the replacement's nodes go before the first user's node, and the pattern's leave."""
+    """One place: the replacement's nodes go before the first that uses the pattern's results, and the pattern's leave."""
     found = match.nodes_map
     inputs = [replaced.get(found[p], found[p]) if isinstance(found[p], Node) else found[p] for p in wanted.nodes if p.op == "placeholder"]
     holes = [p for p in given.nodes if p.op == "placeholder"]
@@ -122,7 +109,8 @@ def _replace(graph, wanted, given, match, replaced):
         raise AssertionError(f"the pattern takes {len(inputs)} inputs and the replacement {len(holes)}")
     values = dict(zip(holes, inputs))
     old = [found[p] for p in wanted.output_node().all_input_nodes]
-    with graph.inserting_before(match.anchor):
+    users = {user for node in old for user in node.users}
+    with graph.inserting_before(next(node for node in graph.nodes if node in users)):
         for node in given.nodes:
             if node.op == "output":
                 result = map_arg(node.args[0], lambda n: values[n])
