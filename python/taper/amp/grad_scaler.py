@@ -1,12 +1,16 @@
 """Scaling the loss so that small gradients survive a 16-bit float, and undoing it before the optimiser's step."""
 import warnings
 from enum import Enum
+from functools import wraps
 from types import SimpleNamespace
 
 from taper import _C
 from taper._C import Tensor
 
 __all__ = ["OptState", "GradScaler"]
+
+
+_KNOBS = ("_growth_factor", "_backoff_factor", "_growth_interval")
 
 
 class OptState(Enum):
@@ -34,30 +38,52 @@ def _multiply(grads, factor):
     return {device: tensor(float(_C._unscale_gradients(those, factor)), device=device) for device, those in by_device.items()}
 
 
+def _no_cuda():
+    from taper import cuda
+    return not cuda.is_available()
+
+
+def _unless_off(otherwise):
+    """A method that does its work only with scaling on; without it the call is otherwise(self, ...)."""
+    def decorate(method):
+        @wraps(method)
+        def call(self, *args, **kwargs):
+            return (method if self._enabled else otherwise)(self, *args, **kwargs)
+        return call
+    return decorate
+
+
+def _knob(name):
+    """get_NAME and set_NAME of a number."""
+    def get(self):
+        return self.__dict__[name]
+
+    def put(self, value):
+        self.__dict__[name] = value
+    get.__name__, put.__name__ = "get" + name, "set" + name
+    return get, put
+
+
 class GradScaler:
     """Multiplies losses by a scale that grows while gradients stay finite and backs off when they do not."""
 
     def __init__(self, device="cuda", init_scale=2.0**16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
-        self._device = device
-        self._enabled = enabled
-        if device == "cuda":
-            from taper import cuda
-            if enabled and not cuda.is_available():
-                warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
-                self._enabled = False
-        if not self._enabled:
-            return
-        if growth_factor <= 1.0:
-            raise AssertionError("The growth factor must be > 1.0.")
-        if backoff_factor >= 1.0:
-            raise AssertionError("The backoff factor must be < 1.0.")
-        self._init_scale = init_scale
-        self._scale = None
-        self._growth_factor = growth_factor
-        self._backoff_factor = backoff_factor
-        self._growth_interval = growth_interval
-        self._init_growth_tracker = 0
-        self._growth_tracker = None
+        lacking = enabled and device == "cuda" and _no_cuda()
+        if lacking:
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+        self._device, self._enabled = device, enabled and not lacking
+        if self._enabled:
+            if not growth_factor > 1.0:
+                raise AssertionError("The growth factor must be > 1.0.")
+            if not backoff_factor < 1.0:
+                raise AssertionError("The backoff factor must be < 1.0.")
+            self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+            self._begin(init_scale, 0)
+
+    def _begin(self, scale, tracker):
+        """The numbers to start with; the tensors are made when the first loss shows its device."""
+        self._init_scale, self._init_growth_tracker = scale, tracker
+        self._scale = self._growth_tracker = None
         self._per_optimizer_states = {}
 
     def _state_of(self, optimizer):
@@ -73,11 +99,10 @@ class GradScaler:
         self._scale = full((), self._init_scale, dtype=float32, device=device)
         self._growth_tracker = full((), self._init_growth_tracker, dtype=int32, device=device)
 
+    @_unless_off(lambda self, outputs: outputs)
     def scale(self, outputs):
         """The outputs (a tensor, or tensors in a list or tuple) times the scale."""
-        if not self._enabled:
-            return outputs
-        if self._scale is None:
+        if not isinstance(self._scale, Tensor):
             first = outputs
             while not isinstance(first, Tensor) and hasattr(first, "__iter__"):
                 first = next(iter(first))
@@ -93,10 +118,9 @@ class GradScaler:
             raise ValueError("Attempting to unscale FP16 gradients.")
         return _multiply(grads, 1.0 / self._scale.item())
 
+    @_unless_off(lambda self, optimizer: None)
     def unscale_(self, optimizer):
         """Divides the gradients of the optimiser's parameters by the scale, for those who clip or look at them before step()."""
-        if not self._enabled:
-            return
         self._check_scale("unscale_")
         state = self._state_of(optimizer)
         if state.stage is OptState.UNSCALED:
@@ -106,10 +130,9 @@ class GradScaler:
         state.found_inf_per_device = self._unscale_grads_(optimizer, False)
         state.stage = OptState.UNSCALED
 
+    @_unless_off(lambda self, optimizer, *args, **kwargs: optimizer.step(*args, **kwargs))
     def step(self, optimizer, *args, **kwargs):
         """Unscales, unless that was done, and steps the optimiser if all gradients are finite. Returns what its step does, or None."""
-        if not self._enabled:
-            return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         self._check_scale("step")
@@ -125,28 +148,24 @@ class GradScaler:
         state.stage = OptState.STEPPED
         return result
 
+    @_unless_off(lambda self, new_scale=None: None)
     def update(self, new_scale=None):
         """Sets the scale for the next iteration: lower after infinite gradients, higher after enough finite ones, or as given."""
-        if not self._enabled:
-            return
         self._check_scale("update")
-        if new_scale is not None:
-            self._set_scale(new_scale)
-        else:
+        if new_scale is None:
             found = [f for state in self._per_optimizer_states.values() for f in state.found_inf_per_device.values()]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
             self._adapt(any(f.item() for f in found))
+        else:
+            self._set_scale(new_scale)
         self._per_optimizer_states = {}
 
-    def _set_scale(self, new_scale):
-        if isinstance(new_scale, float):
-            self._scale.fill_(new_scale)
-            return
-        why = "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
-        if not isinstance(new_scale, Tensor) or new_scale.dtype != _C.float32 or new_scale.numel() != 1 or new_scale.requires_grad:
-            raise AssertionError(why)
-        self._scale.copy_(new_scale)
+    def _set_scale(self, given):
+        one = isinstance(given, Tensor) and given.dtype == _C.float32 and given.numel() == 1 and not given.requires_grad
+        if not one and not isinstance(given, float):
+            raise AssertionError("new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False.")
+        self._scale.fill_(given.item() if one else given)
 
     def _adapt(self, found_inf):
         if found_inf:
@@ -164,69 +183,45 @@ class GradScaler:
     def _get_scale_async(self):
         return self._scale
 
+    @_unless_off(lambda self: 1.0)
     def get_scale(self):
         """The scale as a float; 1.0 if scaling is off."""
-        if not self._enabled:
-            return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
-    def get_growth_factor(self):
-        return self._growth_factor
-
-    def set_growth_factor(self, new_factor):
-        self._growth_factor = new_factor
-
-    def get_backoff_factor(self):
-        return self._backoff_factor
-
-    def set_backoff_factor(self, new_factor):
-        self._backoff_factor = new_factor
-
-    def get_growth_interval(self):
-        return self._growth_interval
-
-    def set_growth_interval(self, new_interval):
-        self._growth_interval = new_interval
-
+    @_unless_off(lambda self: 0)
     def _get_growth_tracker(self):
-        if not self._enabled:
-            return 0
         return self._init_growth_tracker if self._growth_tracker is None else self._growth_tracker.item()
+
+    get_growth_factor, set_growth_factor = _knob("_growth_factor")
+    get_backoff_factor, set_backoff_factor = _knob("_backoff_factor")
+    get_growth_interval, set_growth_interval = _knob("_growth_interval")
 
     def is_enabled(self):
         return self._enabled
 
+    @_unless_off(lambda self: {})
     def state_dict(self):
         """The scale and what moves it; empty if scaling is off."""
-        if not self._enabled:
-            return {}
-        return {"scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
-                "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker()}
+        knobs = {name[1:]: self.__dict__[name] for name in _KNOBS}
+        return {"scale": self.get_scale(), **knobs, "_growth_tracker": self._get_growth_tracker()}
 
+    @_unless_off(lambda self, state_dict: None)
     def load_state_dict(self, state_dict):
-        if not self._enabled:
-            return
-        if len(state_dict) == 0:
+        if not state_dict:
             raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
-        self._init_scale = state_dict["scale"]
-        self._growth_factor = state_dict["growth_factor"]
-        self._backoff_factor = state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
-        self._init_growth_tracker = state_dict["_growth_tracker"]
-        if self._scale is not None:
-            self._scale.fill_(self._init_scale)
-        if self._growth_tracker is not None:
-            self._growth_tracker.fill_(self._init_growth_tracker)
+        self.__dict__.update({name: state_dict[name[1:]] for name in _KNOBS}, _init_scale=state_dict["scale"], _init_growth_tracker=state_dict["_growth_tracker"])
+        for name in ("_scale", "_growth_tracker"):
+            if self.__dict__[name] is not None:
+                self.__dict__[name].fill_(self.__dict__["_init" + name])
 
     def __getstate__(self):
-        state = self.__dict__.copy()
-        if self._enabled:
-            if self._per_optimizer_states:
-                raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update().")
-            state["_init_scale"] = self.get_scale()
-            state["_init_growth_tracker"] = self._get_growth_tracker()
-            state["_scale"] = state["_growth_tracker"] = None
-        return state
+        """Without tensors: a copy starts where this one is."""
+        if not self._enabled:
+            return dict(vars(self))
+        if self._per_optimizer_states:
+            raise AssertionError("A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update().")
+        now = {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
+        return {**vars(self), **now, "_scale": None, "_growth_tracker": None}
 
     def _check_inf_per_device(self, optimizer):
         """Looks for infinite gradients without changing them."""

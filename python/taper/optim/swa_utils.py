@@ -1,7 +1,6 @@
 """torch.optim.swa_utils: averages of a model's weights over a training, and the schedule that goes with them."""
 import math
 from copy import deepcopy
-from itertools import chain
 
 import taper
 from taper.nn.modules.module import Module
@@ -10,12 +9,7 @@ from taper.optim.lr_scheduler import LRScheduler, _format_param
 __all__ = ["AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn", "get_swa_avg_fn"]
 
 
-def _check_decay(decay):
-    if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
-
-
-def _between(average, current, weight):
+def _mix(average, current, weight):
     """average moves to current by weight, in place; whole numbers are rounded down."""
     if average.is_floating_point() or average.is_complex():
         average.lerp_(current.to(average.dtype), weight)
@@ -23,42 +17,48 @@ def _between(average, current, weight):
         average.copy_(average * (1 - weight) + current * weight)
 
 
+def _decay(decay):
+    """The weight of a new tensor whose past counts `decay`."""
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+    return lambda _: 1 - decay
+
+
+def _alike(count):
+    """The weight of one more tensor, where all that came count alike."""
+    return 1 / (float(count) + 1)
+
+
+def _in_place(name, weight):
+    """The function that averages lists of tensors in place, a new one counting weight(how many came before)."""
+    @taper.no_grad()
+    def update(averages, current, count):
+        share = weight(count)
+        for pair in zip(averages, current):
+            _mix(*pair, share)
+    update.__name__ = name
+    return update
+
+
 def get_ema_multi_avg_fn(decay=0.999):
     """Averages lists of tensors in place: what came before counts `decay`, the new one the rest."""
-    _check_decay(decay)
-
-    @taper.no_grad()
-    def ema_update(ema_param_list, current_param_list, _):
-        for average, current in zip(ema_param_list, current_param_list):
-            _between(average, current, 1 - decay)
-    return ema_update
+    return _in_place("ema_update", _decay(decay))
 
 
 def get_swa_multi_avg_fn():
     """Averages lists of tensors in place: all that came count alike."""
-    @taper.no_grad()
-    def swa_update(averaged_param_list, current_param_list, num_averaged):
-        for average, current in zip(averaged_param_list, current_param_list):
-            _between(average, current, 1 / (float(num_averaged) + 1))
-    return swa_update
+    return _in_place("swa_update", _alike)
 
 
 def get_ema_avg_fn(decay=0.999):
     """The average of two tensors in which the first counts `decay`."""
-    _check_decay(decay)
-
-    @taper.no_grad()
-    def ema_update(ema_param, current_param, num_averaged):
-        return decay * ema_param + (1 - decay) * current_param
-    return ema_update
+    new = _decay(decay)(None)
+    return taper.no_grad()(lambda ema_param, current_param, num_averaged: ema_param * decay + current_param * new)
 
 
 def get_swa_avg_fn():
     """The average of an average and one more tensor."""
-    @taper.no_grad()
-    def swa_update(averaged_param, current_param, num_averaged):
-        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
-    return swa_update
+    return taper.no_grad()(lambda averaged_param, current_param, num_averaged: (current_param - averaged_param) / (num_averaged + 1) + averaged_param)
 
 
 class AveragedModel(Module):
@@ -66,59 +66,56 @@ class AveragedModel(Module):
 
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
         super().__init__()
-        if avg_fn is not None and multi_avg_fn is not None:
+        if None not in (avg_fn, multi_avg_fn):
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
-        self.module = deepcopy(model)
-        if device is not None:
-            self.module = self.module.to(device)
+        copy = deepcopy(model)
+        self.module = copy if device is None else copy.to(device)
         self.register_buffer("n_averaged", taper.tensor(0, dtype=taper.long, device=device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args, **kwargs):
         """The averaged model's answer."""
-        return self.module(*args, **kwargs)
+        averaged = self.module
+        return averaged(*args, **kwargs)
 
     def update_parameters(self, model):
         """Takes the model's weights into the averages."""
-        tensors = (lambda m: chain(m.parameters(), m.buffers())) if self.use_buffers else (lambda m: m.parameters())
-        averages = [p.detach() for p in tensors(self.module)]
-        current = [p.detach().to(average.device) for p, average in zip(tensors(model), averages)]
-        if self.n_averaged == 0:
-            for average, p in zip(averages, current):
-                average.copy_(p)
-        elif self.avg_fn is not None:
-            for average, p in zip(averages, current):
-                average.copy_(self.avg_fn(average, p, self.n_averaged.to(average.device)))
-        else:
+        mine, theirs = list(self.module.parameters()), list(model.parameters())
+        buffers = list(zip(self.module.buffers(), model.buffers()))
+        if self.use_buffers:
+            mine, theirs, buffers = mine + [b for b, _ in buffers], theirs + [b for _, b in buffers], []
+        averages = [t.detach() for t in mine]
+        self._average(averages, [t.detach().to(average.device) for t, average in zip(theirs, averages)])
+        for copy, b in buffers:
+            copy.detach().copy_(b.detach())
+        self.n_averaged.add_(1)
+
+    def _average(self, averages, current):
+        if self.n_averaged and not self.avg_fn:
             (self.multi_avg_fn or get_swa_multi_avg_fn())(averages, current, self.n_averaged)
-        if not self.use_buffers:
-            for average, b in zip(self.module.buffers(), model.buffers()):
-                average.detach().copy_(b.detach().to(average.device))
-        self.n_averaged += 1
+            return
+        for average, t in zip(averages, current):
+            average.copy_(self.avg_fn(average, t, self.n_averaged.to(average.device)) if self.n_averaged else t)
 
 
 @taper.no_grad()
 def update_bn(loader, model, device=None):
-    """Computes the running statistics of the model's batch norms anew from the loader's data."""
+    """Computes the running statistics of the model's batch norms anew from the loader's data: without a momentum they are plain means."""
     from taper.nn.modules.batchnorm import _BatchNorm
-    momenta = {}
-    for module in model.modules():
-        if isinstance(module, _BatchNorm):
-            module.reset_running_stats()
-            momenta[module] = module.momentum
-    if not momenta:
+    norms = [(norm, norm.momentum) for norm in model.modules() if isinstance(norm, _BatchNorm)]
+    for norm, _ in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
+    if not norms:
         return
-    was_training = model.training
+    mode = model.training
     model.train()
-    for module in momenta:
-        module.momentum = None
     for data in loader:
-        if isinstance(data, (list, tuple)):
-            data = data[0]
-        model(data if device is None else data.to(device))
-    for module, momentum in momenta.items():
-        module.momentum = momentum
-    model.train(was_training)
+        batch = data[0] if isinstance(data, (list, tuple)) else data
+        model(batch if device is None else batch.to(device))
+    for norm, momentum in norms:
+        norm.momentum = momentum
+    model.train(mode)
 
 
 class SWALR(LRScheduler):
@@ -129,15 +126,15 @@ class SWALR(LRScheduler):
             group["swa_lr"] = rate
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self._set_anneal_func(anneal_strategy)
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
-        self.anneal_epochs = anneal_epochs
+        self.anneal_epochs, self._anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
-    def _set_anneal_func(self, anneal_strategy):
-        self._anneal_strategy = anneal_strategy
-        self.anneal_func = self._cosine_anneal if anneal_strategy == "cos" else self._linear_anneal
+    @property
+    def anneal_func(self):
+        """How far the rate has gone at a share t of the way."""
+        return self._linear_anneal if self._anneal_strategy == "linear" else self._cosine_anneal
 
     @staticmethod
     def _linear_anneal(t):
@@ -145,7 +142,7 @@ class SWALR(LRScheduler):
 
     @staticmethod
     def _cosine_anneal(t):
-        return (1 - math.cos(math.pi * t)) / 2
+        return 0.5 - 0.5 * math.cos(math.pi * t)
 
     @staticmethod
     def _get_initial_lr(lr, swa_lr, alpha):
@@ -153,17 +150,6 @@ class SWALR(LRScheduler):
 
     def get_lr(self):
         self._warn_outside_step()
-        step = self._step_count - 1
-        if self.anneal_epochs == 0:
-            step = max(1, step)
+        step = max(self._step_count - 1, 0 if self.anneal_epochs else 1)
         before, now = (self.anneal_func(max(0, min(1, s / max(1, self.anneal_epochs)))) for s in (step - 1, step))
         return [group["swa_lr"] * now + self._get_initial_lr(group["lr"], group["swa_lr"], before) * (1 - now) for group in self.optimizer.param_groups]
-
-    def state_dict(self):
-        """Everything but the optimiser and the function."""
-        return {key: value for key, value in super().state_dict().items() if key != "anneal_func"}
-
-    def load_state_dict(self, state_dict):
-        """Takes over what state_dict() gave."""
-        super().load_state_dict(state_dict)
-        self._set_anneal_func(self._anneal_strategy)

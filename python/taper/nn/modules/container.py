@@ -42,26 +42,80 @@ class Container(Module):
             self.add_module(name, module)
 
 
-class _Row(Module):
-    """Children in a row, under their numbers."""
+class _Holder(Module):
+    """What all of them are: children or parameters that _held() names in their order, filled by _fill from what the constructor is given."""
+    _fill = "update"
+
+    def _take(self, given):
+        if given is not None:
+            getattr(self, self._fill)(given)
+
+    def _held(self):
+        return self._modules
 
     def __len__(self):
-        return len(self._modules)
+        return len(self._held())
+
+
+class _Row(_Holder):
+    """Children in a row, under their numbers."""
+    _fill = "extend"
 
     def __iter__(self):
-        return iter(self._modules.values())
+        yield from self._modules.values()
 
-    def append(self, module):
-        self.add_module(str(len(self)), module)
-        return self
+    def __getitem__(self, idx):
+        return self._part(idx) if isinstance(idx, slice) else self._modules[self._key(idx)]
+
+    def __setitem__(self, idx, module):
+        setattr(self, self._key(idx), module)
+
+    def __delitem__(self, idx):
+        keys = list(self._modules)
+        for gone in keys[idx] if isinstance(idx, slice) else (self._key(idx),):
+            delattr(self, gone)
+        self._renumber(self)
+
+    def _key(self, idx):
+        """The name of the child at a place."""
+        return list(self._modules)[_index(len(self), idx)]
 
     def pop(self, key):
-        module = self[key]
+        taken = self[key]
         del self[key]
-        return module
+        return taken
+
+    def append(self, module):
+        self.add_module(f"{len(self)}", module)
+        return self
+
+    def extend(self, modules):
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def _put(self, place, module):
+        modules = list(self)
+        modules.insert(place, module)
+        self._renumber(modules)
 
     def _renumber(self, modules):
         self._modules = {str(i): module for i, module in enumerate(modules)}
+
+
+class _Dictionary(_Holder):
+    """Children or parameters under names."""
+
+    def __iter__(self):
+        yield from self._held()
+
+    def __contains__(self, key):
+        return key in self._held()
+
+    def keys(self):
+        return self._held().keys()
+
+    pop = _Row.pop
 
 
 class Sequential(_Row):
@@ -72,31 +126,19 @@ class Sequential(_Row):
         for name, module in args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args):
             self.add_module(str(name), module)
 
-    def _key(self, idx):
-        return list(self._modules)[_index(len(self), idx)]
+    def _part(self, idx):
+        return type(self)(OrderedDict(list(self._modules.items())[idx]))
 
-    def __getitem__(self, idx):
-        if isinstance(idx, slice):
-            return type(self)(OrderedDict(list(self._modules.items())[idx]))
-        return self._modules[self._key(idx)]
-
-    def __setitem__(self, idx, module):
-        setattr(self, self._key(idx), module)
-
-    def __delitem__(self, idx):
-        for key in list(self._modules)[idx] if isinstance(idx, slice) else [self._key(idx)]:
-            delattr(self, key)
-        self._renumber(self)
+    def _other(self, other):
+        if not isinstance(other, Sequential):
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+        return other
 
     def __add__(self, other):
-        if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
-        return Sequential(*self, *other)
+        return Sequential(*self, *self._other(other))
 
     def __iadd__(self, other):
-        if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
-        return self.extend(other)
+        return self.extend(self._other(other))
 
     def _check_factor(self, other):
         if not isinstance(other, int):
@@ -119,15 +161,11 @@ class Sequential(_Row):
             raise AssertionError(f"module should be of type: {Module}")
         if not -len(self) <= index <= len(self):
             raise IndexError(f"Index out of range: {index}")
-        modules = list(self)
-        modules.insert(index, module)
-        self._renumber(modules)
+        self._put(index, module)
         return self
 
     def extend(self, sequential):
-        for module in list(sequential):
-            self.append(module)
-        return self
+        return super().extend(sequential)
 
     def forward(self, input):
         for module in self._modules.values():
@@ -140,21 +178,13 @@ class ModuleList(_Row):
 
     def __init__(self, modules=None):
         super().__init__()
-        if modules is not None:
-            self.extend(modules)
+        self._take(modules)
 
-    def __getitem__(self, idx):
-        if isinstance(idx, slice):
-            return type(self)(list(self._modules.values())[idx])
-        return self._modules[str(_index(len(self), idx))]
+    def _part(self, idx):
+        return type(self)(list(self)[idx])
 
-    def __setitem__(self, idx, module):
-        setattr(self, str(_index(len(self), idx)), module)
-
-    def __delitem__(self, idx):
-        for key in [str(k) for k in range(len(self))[idx]] if isinstance(idx, slice) else [str(_index(len(self), idx))]:
-            delattr(self, key)
-        self._renumber(self)
+    def _key(self, idx):
+        return str(_index(len(self), idx))
 
     def __iadd__(self, modules):
         return self.extend(modules)
@@ -166,7 +196,7 @@ class ModuleList(_Row):
         """Runs of equal modules print once, with their number."""
         texts = [repr(module) for module in self]
         if not texts:
-            return self._get_name() + "()"
+            return f"{self._get_name()}()"
         runs = []
         for i, text in enumerate(texts):
             if runs and runs[-1][2] == text:
@@ -180,62 +210,47 @@ class ModuleList(_Row):
         return [key for key in super().__dir__() if not key.isdigit()]
 
     def insert(self, index, module):
-        modules = list(self)
-        modules.insert(index, module)
-        self._renumber(modules)
+        self._put(index, module)
 
     def extend(self, modules):
         if not hasattr(modules, "__iter__"):
             raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
-        for module in list(modules):
-            self.append(module)
-        return self
+        return super().extend(modules)
 
 
-class ModuleDict(Module):
+class ModuleDict(_Dictionary):
     """A dict whose modules are children."""
 
     def __init__(self, modules=None):
         super().__init__()
-        if modules is not None:
-            self.update(modules)
+        self._take(modules)
 
     def __getitem__(self, key):
-        return self._modules[key]
+        return self._held()[key]
 
     def __setitem__(self, key, module):
-        self.add_module(key, module)
+        self.add_module(name=key, module=module)
 
     def __delitem__(self, key):
-        del self._modules[key]
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self):
-        return iter(self._modules)
-
-    def __contains__(self, key):
-        return key in self._modules
+        self._held().pop(key)
 
     def clear(self):
-        self._modules.clear()
-
-    def pop(self, key):
-        return self._modules.pop(key)
-
-    def keys(self):
-        return self._modules.keys()
+        self._held().clear()
 
     def items(self):
-        return self._modules.items()
+        return self._held().items()
 
     def values(self):
-        return self._modules.values()
+        return self._held().values()
 
     def update(self, modules):
-        for key, module in _pairs("ModuleDict", modules):
-            self[key] = module
+        for pair in _pairs("ModuleDict", modules):
+            self.__setitem__(*pair)
+
+
+def _wrapped(value):
+    """Tensors as parameters, all else as it is."""
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
 def _describe(key, value, dtype):
@@ -246,28 +261,28 @@ def _describe(key, value, dtype):
     return f"({key}): {kind} containing: [{dtype(value)} of size {'x'.join(map(str, value.shape))}{where}]"
 
 
-class ParameterList(Module):
+class ParameterList(_Holder):
     """A list whose tensors are parameters."""
+    _fill = "extend"
 
     def __init__(self, values=None):
         super().__init__()
         self._size = 0
-        if values is not None:
-            self.extend(values)
+        self._take(values)
+
+    def _held(self):
+        return range(self._size)
 
     def __getitem__(self, idx):
-        if isinstance(idx, slice):
-            return type(self)(getattr(self, str(i)) for i in range(len(self))[idx])
-        return getattr(self, str(_index(len(self), idx)))
+        if not isinstance(idx, slice):
+            return getattr(self, str(_index(len(self), idx)))
+        return type(self)(map(self.__getitem__, self._held()[idx]))
 
     def __setitem__(self, idx, value):
-        setattr(self, str(_index(len(self), idx)), Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
-
-    def __len__(self):
-        return self._size
+        setattr(self, str(_index(len(self), idx)), _wrapped(value))
 
     def __iter__(self):
-        return iter(self[i] for i in range(len(self)))
+        return map(self.__getitem__, self._held())
 
     def __iadd__(self, values):
         return self.extend(values)
@@ -280,8 +295,8 @@ class ParameterList(Module):
     def extend(self, values):
         if not hasattr(values, "__iter__") or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
-        for value in values:
-            self.append(value)
+        for new in values:
+            self.append(new)
         return self
 
     def extra_repr(self):
@@ -291,14 +306,16 @@ class ParameterList(Module):
         raise RuntimeError("ParameterList should not be called.")
 
 
-class ParameterDict(Module):
-    """A dict whose tensors are parameters."""
+class ParameterDict(_Dictionary):
+    """A dict whose tensors are parameters; _keys has their order."""
 
     def __init__(self, parameters=None):
         super().__init__()
         self._keys = {}
-        if parameters is not None:
-            self.update(parameters)
+        self._take(parameters)
+
+    def _held(self):
+        return self._keys
 
     def _attribute(self, key):
         if not isinstance(key, str):
@@ -310,30 +327,21 @@ class ParameterDict(Module):
         return getattr(self, self._attribute(key))
 
     def __setitem__(self, key, value):
-        self._keys[key] = None
-        setattr(self, self._attribute(key), Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value)
+        self._keys.setdefault(key)
+        setattr(self, self._attribute(key), _wrapped(value))
 
     def __delitem__(self, key):
-        del self._keys[key]
+        self._keys.pop(key)
         delattr(self, self._attribute(key))
-
-    def __len__(self):
-        return len(self._keys)
-
-    def __iter__(self):
-        return iter(self._keys)
 
     def __reversed__(self):
         return reversed(list(self._keys))
-
-    def __contains__(self, key):
-        return key in self._keys
 
     def copy(self):
         return ParameterDict(OrderedDict((key, self[key]) for key in self._keys))
 
     def setdefault(self, key, default=None):
-        if key not in self:
+        if key not in self._keys:
             self[key] = default
         return self[key]
 
@@ -341,23 +349,15 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key):
-        value = self[key]
-        del self[key]
-        return value
-
     def popitem(self):
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
     def get(self, key, default=None):
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys, default=None):
         return ParameterDict((key, default) for key in keys)
-
-    def keys(self):
-        return self._keys.keys()
 
     def items(self):
         return ((key, self[key]) for key in self._keys)
@@ -377,15 +377,11 @@ class ParameterDict(Module):
         raise RuntimeError("ParameterDict should not be called.")
 
     def __or__(self, other):
-        both = self.copy()
-        both.update(other)
-        return both
+        return self.copy().__ior__(other)
 
     def __ror__(self, other):
-        both = other.copy()
-        both.update(self)
-        return both
+        return other.copy().__ior__(self)
 
     def __ior__(self, other):
-        self.update(other)
+        self.update(parameters=other)
         return self
