@@ -7,21 +7,24 @@ from taper._utils import _get_obj_state, _rebuild_parameter, _rebuild_parameter_
 from taper.overrides import _disabled_torch_function_impl
 
 
+def _nothing(**options):
+    """A tensor without elements, where none is given or none can be yet."""
+    return _C._functions["empty"]((0,), **options)
+
+
 class _ParameterMeta(type(Tensor)):
     """isinstance(t, Parameter) also holds for other subclasses of Tensor that were marked as parameters."""
 
     def __instancecheck__(cls, instance):
-        if cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
-            return True
-        return super().__instancecheck__(instance)
+        marked = cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+        return bool(marked) or type.__instancecheck__(cls, instance)
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that becomes a parameter of the module it is assigned to, and requires gradients unless told otherwise."""
 
     def __new__(cls, data=None, requires_grad=True):
-        if data is None:
-            data = _C._functions["empty"]((0,))
+        data = _nothing() if data is None else data
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         if not isinstance(data, Tensor):
@@ -34,12 +37,12 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return marked
 
     def __deepcopy__(self, memo):
-        if id(self) in memo:
-            return memo[id(self)]
-        memo[id(self)] = copied = type(self)(self.data.clone(), self.requires_grad)
-        if self.__dict__:
-            from copy import deepcopy
-            copied.__dict__.update(deepcopy(self.__dict__, memo))
+        copied = memo.get(id(self))
+        if copied is None:
+            copied = memo[id(self)] = type(self)(self.data.clone(), self.requires_grad)
+            if self.__dict__:
+                from copy import deepcopy
+                copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
 
     def __repr__(self):
@@ -58,17 +61,16 @@ class _BufferMeta(type(Tensor)):
     """isinstance(t, Buffer) holds for tensors that were marked as buffers."""
 
     def __instancecheck__(cls, instance):
-        if cls is Buffer:
-            return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
-        return super().__instancecheck__(instance)
+        if cls is not Buffer:
+            return type.__instancecheck__(cls, instance)
+        return isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that becomes a buffer of the module it is assigned to."""
 
     def __new__(cls, data=None, *, persistent=True):
-        if data is None:
-            data = _C._functions["empty"]((0,))
+        data = _nothing() if data is None else data
         buffer = data.detach().requires_grad_(data.requires_grad)
         buffer.persistent, buffer._is_buffer = persistent, True
         return buffer
@@ -120,12 +122,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
-        return Tensor._make_subclass(cls, _C._functions["empty"]((0,), dtype=dtype, device=device), requires_grad)
+        return Tensor._make_subclass(cls, _nothing(dtype=dtype, device=device), requires_grad)
 
     def __deepcopy__(self, memo):
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
-        return memo[id(self)]
+        return memo.setdefault(id(self), type(self)(self.requires_grad, self.data.device, self.data.dtype))
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
@@ -134,7 +134,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     cls_to_become = Tensor
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
-        buffer = Tensor._make_subclass(cls, _C._functions["empty"]((0,), dtype=dtype, device=device), requires_grad)
+        buffer = Tensor._make_subclass(cls, _nothing(dtype=dtype, device=device), requires_grad)
         buffer.persistent = persistent
         buffer._is_buffer = True
         return buffer

@@ -1,9 +1,15 @@
 """Layers that look rows up."""
+from operator import attrgetter
+
 from taper._C import _functions as _op
 from taper.nn import functional as F
 from taper.nn import init
 from taper.nn.modules.module import Module
 from taper.nn.parameter import Parameter
+
+
+_row_settings = attrgetter("padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
+_bag_settings = attrgetter("max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse", "include_last_offset", "padding_idx")
 
 
 def _rows(count, width, given, freeze, device, dtype):
@@ -22,82 +28,73 @@ def _padding(padding_idx, count):
     return padding_idx + count if padding_idx < 0 else padding_idx
 
 
-class Embedding(Module):
+class _Table(Module):
+    """What Embedding and EmbeddingBag have: rows, one of which may be padding, and the ways to look them up."""
+
+    def _start(self, given, freeze, device, dtype, padding_idx, **settings):
+        count, width = settings["num_embeddings"], settings["embedding_dim"]
+        self.__dict__.update(settings, padding_idx=_padding(padding_idx, count))
+        self.weight = _rows(count, width, given, freeze, device, dtype)
+        if given is None:
+            self.reset_parameters()
+
+    def reset_parameters(self):
+        init.normal_(tensor=self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self):
+        if self.padding_idx is None:
+            return
+        init.zeros_(self.weight[self.padding_idx].detach())
+
+    def _text(self, *shown):
+        """The size, and what is not as it is by default."""
+        usual = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False, "sparse": False, "mode": ""}
+        said = [f"{name}={getattr(self, name)!r}" for name in shown if getattr(self, name) != usual[name]]
+        return ", ".join([str(self.num_embeddings), str(self.embedding_dim), *said])
+
+
+class Embedding(_Table):
     """A table of vectors, looked up by number."""
     __constants__ = ["num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse"]
 
     def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False, _weight=None,
                  _freeze=False, device=None, dtype=None):
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, _padding(padding_idx, num_embeddings)
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
-        self.weight = _rows(num_embeddings, embedding_dim, _weight, _freeze, device, dtype)
-        if _weight is None:
-            self.reset_parameters()
-
-    def reset_parameters(self):
-        init.normal_(self.weight)
-        self._fill_padding_idx_with_zero()
-
-    def _fill_padding_idx_with_zero(self):
-        if self.padding_idx is not None:
-            init.zeros_(self.weight[self.padding_idx].detach())
+        self._start(_weight, _freeze, device, dtype, padding_idx, num_embeddings=num_embeddings, embedding_dim=embedding_dim, max_norm=max_norm,
+                    norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
     def forward(self, input):
-        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(input, self.weight, *_row_settings(self))
 
     def extra_repr(self):
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.padding_idx is not None:
-            text += f", padding_idx={self.padding_idx}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        return text + (", sparse=True" if self.sparse else "")
+        return self._text("padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse")
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
         """An embedding over given vectors."""
-        if embeddings.dim() != 2:
+        rows, *width = embeddings.shape or (0,)
+        if len(width) != 1:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, width = embeddings.shape
-        return cls(rows, width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
+        return cls(rows, *width, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings, _freeze=freeze)
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """Sums, means or maxima of looked-up vectors."""
     __constants__ = ["num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse", "include_last_offset", "padding_idx"]
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None,
                  include_last_offset=False, padding_idx=None, device=None, dtype=None):
         super().__init__()
-        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, _padding(padding_idx, num_embeddings)
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode = max_norm, norm_type, scale_grad_by_freq, mode
-        self.sparse, self.include_last_offset = sparse, include_last_offset
-        self.weight = _rows(num_embeddings, embedding_dim, _weight, False, device, dtype)
-        if _weight is None:
-            self.reset_parameters()
-
-    reset_parameters = Embedding.reset_parameters
-    _fill_padding_idx_with_zero = Embedding._fill_padding_idx_with_zero
+        self._start(_weight, False, device, dtype, padding_idx, num_embeddings=num_embeddings, embedding_dim=embedding_dim, max_norm=max_norm,
+                    norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode, sparse=sparse, include_last_offset=include_last_offset)
 
     def forward(self, input, offsets=None, per_sample_weights=None):
-        return F.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
-                               self.include_last_offset, self.padding_idx)
+        *settings, last, padding_idx = _bag_settings(self)
+        return F.embedding_bag(input, self.weight, offsets, *settings, per_sample_weights, last, padding_idx)
 
     def extra_repr(self):
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        if self.max_norm is not None:
-            text += f", max_norm={self.max_norm}"
-        if self.norm_type != 2:
-            text += f", norm_type={self.norm_type}"
-        if self.scale_grad_by_freq is not False:
-            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
-        text += f", mode={self.mode!r}"
-        return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
+        return self._text("max_norm", "norm_type", "scale_grad_by_freq", "mode", "padding_idx")
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,

@@ -13,8 +13,8 @@ class LazyModuleMixin:
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
-        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+        hooks = (self._register_load_state_dict_pre_hook(self._lazy_load_hook), self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True))
+        self._load_hook, self._initialize_hook = hooks
         warn("Lazy modules are a new feature under heavy development so changes to the API or functionality can happen at any moment.", stacklevel=2)
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -45,8 +45,7 @@ class LazyModuleMixin:
         for hook in ("_initialize_hook", "_load_hook"):
             getattr(module, hook).remove()
             delattr(module, hook)
-        if module.cls_to_become is not None:
-            module.__class__ = module.cls_to_become
+        module.__class__ = module.cls_to_become or type(module)
 
     def _replicate_for_data_parallel(self):
         raise RuntimeError("Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to correctly initialize "

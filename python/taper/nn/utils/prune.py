@@ -25,10 +25,10 @@ def _pruner_of(module, name):
 class BasePruningMethod(ABC):
     """A way to choose what is masked: subclasses say so in compute_mask, and their PRUNING_TYPE ("unstructured", "structured" along self.dim, or
     "global") says what of an earlier mask they see."""
-    _tensor_name: str
 
     def __call__(self, module, inputs):
-        setattr(module, self._tensor_name, self.apply_mask(module))
+        pruned = self.apply_mask(module)
+        setattr(module, self._tensor_name, pruned)
 
     @abstractmethod
     def compute_mask(self, t, default_mask):
@@ -36,45 +36,42 @@ class BasePruningMethod(ABC):
 
     def apply_mask(self, module):
         """The tensor with its mask applied."""
-        if self._tensor_name is None:
+        name = self._tensor_name
+        if name is None:
             raise AssertionError(f"Module {module} has to be pruned")
-        original = getattr(module, self._tensor_name + "_orig")
-        return getattr(module, self._tensor_name + "_mask").to(dtype=original.dtype) * original
+        original, mask = getattr(module, name + "_orig"), getattr(module, name + "_mask")
+        return mask.to(dtype=original.dtype) * original
 
-    @classmethod
-    def _joined(cls, module, name, args, kwargs):
-        """The new method, in one container with what pruned the tensor before."""
-        key = _pruner_of(module, name)
-        earlier = None if key is None else module._forward_pre_hooks.pop(key)
-        method = cls(*args, **kwargs)
-        method._tensor_name = name
+    def _after(self, earlier):
+        """This method, in one container with what pruned the tensor before."""
         if earlier is None:
-            return method
-        container = earlier if isinstance(earlier, PruningContainer) else PruningContainer(earlier)
-        container.add_pruning_method(method)
-        return container
+            return self
+        if not isinstance(earlier, PruningContainer):
+            earlier = PruningContainer(earlier)
+        earlier.add_pruning_method(self)
+        return earlier
 
     @classmethod
     def apply(cls, module, name, *args, importance_scores=None, **kwargs):
         """Prunes module.name from here on; returns the hook that does."""
-        method, original = cls._joined(module, name, args, kwargs), getattr(module, name)
-        scores = _check_scores(importance_scores, original, f"parameter {name} of {module}")
-        first = not isinstance(method, PruningContainer)
-        if first:
-            module.register_parameter(name + "_orig", original)
-            del module._parameters[name]
-            mask = _op["ones_like"](original)
-        else:
-            mask = getattr(module, name + "_mask").detach().clone()
+        key = _pruner_of(module, name)
+        earlier, new = module._forward_pre_hooks.pop(key, None), cls(*args, **kwargs)
+        new._tensor_name = name
+        hook, whole = new._after(earlier), getattr(module, name)
+        scores = _check_scores(importance_scores, whole, f"parameter {name} of {module}")
+        if earlier is None:
+            module.register_parameter(name + "_orig", whole)
+            module._parameters.pop(name)
         try:
-            module.register_buffer(name + "_mask", method.compute_mask(scores, default_mask=mask))
-            method(module, None)
-            module.register_forward_pre_hook(method)
+            so_far = _op["ones_like"](whole) if earlier is None else getattr(module, name + "_mask").detach().clone()
+            module.register_buffer(name + "_mask", hook.compute_mask(scores, default_mask=so_far))
+            hook(module, None)
         except Exception:
-            if first:
+            if earlier is None:
                 module.register_parameter(name, module._parameters.pop(name + "_orig"))
             raise
-        return method
+        module.register_forward_pre_hook(hook)
+        return hook
 
     def prune(self, t, default_mask=None, importance_scores=None):
         """A pruned copy of a tensor, without a module."""
@@ -100,10 +97,9 @@ class PruningContainer(BasePruningMethod):
 
     def __init__(self, *args):
         self._pruning_methods = ()
-        if len(args) == 1:
-            self._tensor_name = args[0]._tensor_name
-        for method in args:
-            self.add_pruning_method(method)
+        self._tensor_name = args[0]._tensor_name if len(args) == 1 else getattr(self, "_tensor_name", None)
+        for each in args:
+            self.add_pruning_method(each)
 
     def add_pruning_method(self, method):
         if method is not None and not isinstance(method, BasePruningMethod):
@@ -111,7 +107,7 @@ class PruningContainer(BasePruningMethod):
         if method is not None and self._tensor_name != method._tensor_name:
             raise ValueError(f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. Found "
                              f"'{method._tensor_name}'")
-        self._pruning_methods += (method,)
+        self._pruning_methods = *self._pruning_methods, method
 
     def __len__(self):
         return len(self._pruning_methods)
@@ -124,18 +120,18 @@ class PruningContainer(BasePruningMethod):
 
     def _left(self, method, t, mask):
         """The part of t that a method may still choose from, as an index."""
-        if method.PRUNING_TYPE == "unstructured":
+        kind, part = method.PRUNING_TYPE, [slice(None)] * t.dim()
+        if kind == "unstructured":
             return mask == 1
-        part = [slice(None)] * t.dim()
-        if method.PRUNING_TYPE == "structured":
-            if not hasattr(method, "dim"):
+        if kind == "structured":
+            if getattr(method, "dim", None) is None:
                 raise AttributeError('Pruning methods of PRUNING_TYPE "structured" need to have the attribute `dim` defined.')
             dim = method.dim + t.dim() if method.dim < 0 else method.dim
             if dim < 0:
                 raise IndexError(f"Index is out of bounds for tensor with dimensions {t.dim()}")
             part[dim] = mask.sum([d for d in range(t.dim()) if d != dim]) != 0
-        elif method.PRUNING_TYPE != "global":
-            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+        elif kind != "global":
+            raise ValueError(f"Unrecognized PRUNING_TYPE {kind}")
         return tuple(part)
 
     def compute_mask(self, t, default_mask):
@@ -163,9 +159,10 @@ def _how_many(amount, size):
 
 def _channels(t, dim):
     """How many channels t has along dim."""
-    if t.dim() <= 1:
+    dims = t.dim()
+    if dims <= 1:
         raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.dim()} dims")
-    if dim >= t.dim():
+    if dim >= dims:
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
     return t.shape[dim]
 
@@ -286,40 +283,39 @@ class CustomFromMask(BasePruningMethod):
         return super().apply(module, name, mask=mask)
 
 
+def _pruned(module, method, *args, **kwargs):
+    method.apply(module, *args, **kwargs)
+    return module
+
+
 def identity(module, name):
     """Gives the tensor the names of a pruned one, masking nothing."""
-    Identity.apply(module, name)
-    return module
+    return _pruned(module, Identity, name)
 
 
 def random_unstructured(module, name, amount):
     """Masks a number, or a share, of elements at random."""
-    RandomUnstructured.apply(module, name, amount)
-    return module
+    return _pruned(module, RandomUnstructured, name, amount)
 
 
 def l1_unstructured(module, name, amount, importance_scores=None):
     """Masks a number, or a share, of the smallest elements."""
-    L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
-    return module
+    return _pruned(module, L1Unstructured, name, amount, importance_scores)
 
 
 def random_structured(module, name, amount, dim):
     """Masks a number, or a share, of channels along dim at random."""
-    RandomStructured.apply(module, name, amount, dim)
-    return module
+    return _pruned(module, RandomStructured, name, amount, dim)
 
 
 def ln_structured(module, name, amount, n, dim, importance_scores=None):
     """Masks a number, or a share, of the channels along dim that have the smallest n-norm."""
-    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
-    return module
+    return _pruned(module, LnStructured, name, amount, n, dim, importance_scores)
 
 
 def custom_from_mask(module, name, mask):
     """Masks what the mask says."""
-    CustomFromMask.apply(module, name, mask)
-    return module
+    return _pruned(module, CustomFromMask, name, mask)
 
 
 def global_unstructured(parameters, pruning_method, importance_scores=None, **kwargs):
@@ -334,10 +330,11 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     masks = [getattr(module, name + "_mask", None) for module, name in parameters]
     container, method = PruningContainer(), pruning_method(**kwargs)
     container._tensor_name = method._tensor_name = "temp"
-    if method.PRUNING_TYPE != "unstructured":
+    kind = method.PRUNING_TYPE
+    if kind != "unstructured":
         raise TypeError('Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
-                        f"{pruning_method} of type {method.PRUNING_TYPE}")
-    container.add_pruning_method(method)
+                        f"{pruning_method} of type {kind}")
+    method._after(container)
     mask = container.compute_mask(parameters_to_vector([scores.get(pair, tensor) for pair, tensor in zip(parameters, tensors)]),
                                   parameters_to_vector([_op["ones_like"](t) if m is None else m for m, t in zip(masks, tensors)]))
     for (module, name), tensor, part in zip(parameters, tensors, mask.split([t.numel() for t in tensors])):

@@ -10,7 +10,7 @@ class SpectralNorm:
     _version = 1
 
     def __init__(self, name="weight", n_power_iterations=1, dim=0, eps=1e-12):
-        if n_power_iterations <= 0:
+        if not n_power_iterations > 0:
             raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
         self.name, self.dim, self.n_power_iterations, self.eps = name, dim, n_power_iterations, eps
 
@@ -19,26 +19,30 @@ class SpectralNorm:
         return (weight.movedim(self.dim, 0) if self.dim else weight).flatten(1)
 
     def compute_weight(self, module, do_power_iteration):
-        weight = getattr(module, self.name + "_orig")
-        u, v = getattr(module, self.name + "_u"), getattr(module, self.name + "_v")
-        matrix = self.reshape_weight_to_matrix(weight)
+        whole, u, v = (getattr(module, self.name + end) for end in ("_orig", "_u", "_v"))
+        matrix = self.reshape_weight_to_matrix(whole)
         if do_power_iteration:
-            with _no_grad():
-                for _ in range(self.n_power_iterations):
-                    v.copy_(normalize(matrix.t().mv(u), dim=0, eps=self.eps))
-                    u.copy_(normalize(matrix.mv(v), dim=0, eps=self.eps))
-                u, v = u.clone(), v.clone()  # what backward keeps is not what the next forward changes
-        return weight / _op["dot"](u, matrix.mv(v))
+            u, v = self._iterate(matrix, u, v)
+        return whole / _op["dot"](u, matrix.mv(v))
+
+    @_no_grad()
+    def _iterate(self, matrix, u, v):
+        """Moves the kept vectors; gives copies, so that what backward keeps is not what the next forward changes."""
+        steps = ((v, matrix.t(), u), (u, matrix, v)) * self.n_power_iterations
+        for to, by, start in steps:
+            to.copy_(normalize(by.mv(start), dim=0, eps=self.eps))
+        return u.clone(), v.clone()
 
     def remove(self, module):
         with _no_grad():
-            weight = self.compute_weight(module, do_power_iteration=False)
+            plain = self.compute_weight(module, False)
         for end in ("", "_u", "_v", "_orig"):
             delattr(module, self.name + end)
-        module.register_parameter(self.name, Parameter(weight.detach()))
+        module.register_parameter(self.name, Parameter(plain.detach()))
 
     def __call__(self, module, inputs):
-        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+        weight = self.compute_weight(module, module.training)
+        setattr(module, self.name, weight)
 
     @staticmethod
     def apply(module, name, n_power_iterations, dim, eps):
@@ -81,7 +85,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     """Divides the weight by its largest singular value at every forward."""
     if dim is None:
         dim = int("ConvTranspose" in "".join(kind.__name__ for kind in type(module).__mro__))
-    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    SpectralNorm.apply(module, name, n_power_iterations, eps=eps, dim=dim)
     return module
 
 

@@ -12,7 +12,8 @@ class WeightNorm:
         self.name, self.dim = name, -1 if dim is None else dim
 
     def compute_weight(self, module):
-        return _op["_weight_norm"](getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
+        v, g = (getattr(module, self.name + end) for end in ("_v", "_g"))
+        return _op["_weight_norm"](v, g, self.dim)
 
     @staticmethod
     def apply(module, name, dim):
@@ -23,21 +24,22 @@ class WeightNorm:
         if is_lazy(weight):
             raise ValueError("The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before applying "
                              "weight normalization")
-        del module._parameters[name]
-        module.register_parameter(name + "_g", Parameter(_op["norm_except_dim"](weight, 2, norm.dim).data))
-        module.register_parameter(name + "_v", Parameter(weight.data))
+        module._parameters.pop(name)
+        for end, part in (("_g", _op["norm_except_dim"](weight, 2, norm.dim)), ("_v", weight)):
+            module.register_parameter(name + end, Parameter(part.data))
         norm(module, None)
         module.register_forward_pre_hook(norm)
         return norm
 
     def remove(self, module):
-        weight = self.compute_weight(module)
-        for name in (self.name, self.name + "_g", self.name + "_v"):
-            delattr(module, name)
-        setattr(module, self.name, Parameter(weight.data))
+        whole = Parameter(self.compute_weight(module).data)
+        for end in ("", "_g", "_v"):
+            delattr(module, self.name + end)
+        module.register_parameter(self.name, whole)
 
     def __call__(self, module, inputs):
-        setattr(module, self.name, self.compute_weight(module))
+        weight = self.compute_weight(module)
+        setattr(module, self.name, weight)
 
 
 def _found(module, name):
@@ -46,7 +48,7 @@ def _found(module, name):
 
 def weight_norm(module, name="weight", dim=0):
     """Makes the weight a function of its norms and its directions."""
-    WeightNorm.apply(module, name, dim)
+    WeightNorm.apply(module=module, name=name, dim=dim)
     return module
 
 
