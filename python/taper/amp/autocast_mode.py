@@ -1,4 +1,5 @@
 """Regions in which operators choose their precision: see the operator tables' `autocast` lines for which one each takes."""
+import contextlib
 import functools
 import warnings
 
@@ -19,12 +20,17 @@ def is_autocast_available(device_type):
     return device_type in _LOWER
 
 
+def _around(function, region):
+    """The function, called inside the region that region(its arguments) gives; None: in none."""
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with region(*args) or contextlib.nullcontext():
+            return function(*args, **kwargs)
+    return call
+
+
 def autocast_decorator(autocast_instance, func):
-    @functools.wraps(func)
-    def decorate_autocast(*args, **kwargs):
-        with autocast_instance:
-            return func(*args, **kwargs)
-    return decorate_autocast
+    return _around(func, lambda *args: autocast_instance)
 
 
 class autocast:
@@ -78,13 +84,11 @@ class autocast:
 
 
 def _enter_autocast(*values):
-    mode = autocast(*values)
-    mode.__enter__()
-    return mode
+    return autocast(*values).__enter__()
 
 
 def _exit_autocast(mode):
-    mode.__exit__(None, None, None)
+    mode.__exit__(*[None] * 3)
 
 
 def _cast(value, device_type, dtype):
@@ -92,10 +96,11 @@ def _cast(value, device_type, dtype):
     if isinstance(value, _C.Tensor):
         eligible = value.is_floating_point() and value.device.type == device_type and value.dtype != float64
         return value.to(dtype) if eligible else value
+    inside = functools.partial(_cast, device_type=device_type, dtype=dtype)
     if isinstance(value, dict):
-        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_cast(v, device_type, dtype) for v in value]
+        return dict(tuple(map(inside, entry)) for entry in value.items())
+    if isinstance(value, (tuple, list)):
+        items = [inside(v) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
@@ -108,33 +113,29 @@ def _check_device(device_type):
 def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
     """For the forward of an autograd.Function: remembers the region, or casts the inputs and runs without one."""
     _check_device(device_type)
-    if fwd is None:
-        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
-    @functools.wraps(fwd)
-    def decorate_fwd(*args, **kwargs):
-        ctx = args[0]
-        ctx._dtype = _C.get_autocast_dtype(device_type)
-        on = _C.is_autocast_enabled(device_type)
-        ctx._fwd_used_autocast = on and cast_inputs is None
-        if cast_inputs is None or not on:
-            return fwd(*args, **kwargs)
-        with autocast(device_type=device_type, enabled=False):
-            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
-    return decorate_fwd
+    def decorate(function):
+        def remember(ctx, *_):
+            on = _C.is_autocast_enabled(device_type)
+            ctx._dtype, ctx._fwd_used_autocast = _C.get_autocast_dtype(device_type), on and cast_inputs is None
+            ctx._fwd_casts = on and cast_inputs is not None
+            return autocast(device_type=device_type, enabled=False) if ctx._fwd_casts else None
+
+        def run(ctx, *args, **kwargs):
+            if ctx._fwd_casts:
+                args, kwargs = (_cast(given, device_type, cast_inputs) for given in (args, kwargs))
+            return function(ctx, *args, **kwargs)
+        return functools.wraps(function)(_around(run, remember))
+    return decorate if fwd is None else decorate(fwd)
 
 
 def custom_bwd(bwd=None, *, device_type):
     """For the backward of an autograd.Function: runs it in the region that its forward had."""
     _check_device(device_type)
-    if bwd is None:
-        return functools.partial(custom_bwd, device_type=device_type)
 
-    @functools.wraps(bwd)
-    def decorate_bwd(*args, **kwargs):
-        with autocast(device_type=device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
-            return bwd(*args, **kwargs)
-    return decorate_bwd
+    def decorate(function):
+        return _around(function, lambda ctx, *_: autocast(device_type=device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype))
+    return decorate if bwd is None else decorate(bwd)
 
 
 def _old(now):

@@ -71,38 +71,30 @@ class ProcessContext:
 
     def _join_all(self, timeout):
         until = time.monotonic() + timeout
-        for process in self.processes:
-            process.join(max(0.0, until - time.monotonic()))
+        for one in self.processes:
+            one.join(max(0.0, until - time.monotonic()))
+        return [one for one in self.processes if one.is_alive()]
 
     def join(self, timeout=None, grace_period=None):
         """True when all have ended well, False if some are still at it after the timeout. When one has failed, the others get
         grace_period seconds, are ended, and an exception tells what happened."""
         if not self.sentinels:
             return True
-        ready = multiprocessing.connection.wait(self.sentinels.keys(), timeout=timeout)
-        failed = None
-        for sentinel in ready:
-            i = self.sentinels.pop(sentinel)
+        for ended in multiprocessing.connection.wait(list(self.sentinels), timeout):
+            i = self.sentinels.pop(ended)
             self.processes[i].join()
-            if self.processes[i].exitcode != 0:
-                failed = i
-                break
-        if failed is None:
-            return not self.sentinels
-        self._end_others(grace_period)
-        self._raise(failed)
+            if self.processes[i].exitcode:
+                self._end_others(grace_period or 0)
+                self._raise(i)
+        return not self.sentinels
 
     def _end_others(self, grace_period):
-        if grace_period is not None:
-            self._join_all(grace_period)
-        for process in self.processes:
-            if process.is_alive():
-                process.terminate()
-        self._join_all(30)
-        for process in self.processes:
-            if process.is_alive():
-                process.kill()
-            process.join()
+        """First they may end by themselves, then they are asked to, then they must."""
+        for left in self._join_all(grace_period):
+            left.terminate()
+        for left in self._join_all(30):
+            left.kill()
+            left.join()
 
     def _raise(self, i):
         process = self.processes[i]
@@ -131,9 +123,9 @@ def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method
     """Starts nprocs processes that call fn(i, *args), and waits for them unless join is False: then it gives their ProcessContext."""
     context = multiprocessing.get_context(start_method)
     processes, errors = [], []
+    parent = os.getpid() if start_method != "forkserver" else None  # there the server is the parent
     for i in range(nprocs):
         ours, theirs = context.Pipe(duplex=False)
-        parent = os.getpid() if start_method != "forkserver" else None  # there the server is the parent
         process = context.Process(target=_wrap, args=(fn, i, args, theirs, parent), daemon=daemon)
         process.start()
         theirs.close()

@@ -1,6 +1,7 @@
 """torch.profiler.profile: profiles of whole programs, by a schedule over their steps."""
 import json
 import warnings
+from bisect import bisect_right
 from enum import Enum, IntEnum
 
 from taper.autograd import profiler as autograd_profiler
@@ -29,6 +30,9 @@ class ProfilerAction(Enum):
     RECORD_AND_SAVE = 3
 
 
+_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+
+
 def supported_activities():
     return {ProfilerActivity.CPU}
 
@@ -45,24 +49,16 @@ def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0)
     if warmup == 0:
         warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
 
-    def schedule_fn(step):
+    ends = (wait, wait + warmup, wait + warmup + active - 1)  # where the cycle's NONE, WARMUP and RECORD end
+
+    def action_of(step):
         if step < 0:
             raise AssertionError(f"Step must be non-negative. Got {step}.")
-        if step < skip_first:
-            return ProfilerAction.NONE
-        step -= skip_first
-        if skip_first_wait != 0:
-            step += wait
-        cycle = wait + warmup + active
-        if repeat > 0 and step // cycle >= repeat:
-            return ProfilerAction.NONE
-        place = step % cycle
-        if place < wait:
-            return ProfilerAction.NONE
-        if place < wait + warmup:
-            return ProfilerAction.WARMUP
-        return ProfilerAction.RECORD if place < cycle - 1 else ProfilerAction.RECORD_AND_SAVE
-    return schedule_fn
+        cycle, place = divmod(step - skip_first + (wait if skip_first_wait else 0), ends[-1] + 1)
+        if step < skip_first or 0 < repeat <= cycle:
+            place = -1
+        return ProfilerAction.NONE if place < 0 else ProfilerAction(bisect_right(ends, place))
+    return action_of
 
 
 def _default_schedule_fn(step):
@@ -75,14 +71,17 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
     import socket
     import time
 
-    def handler_fn(prof):
+    def write(prof):
         try:
             os.makedirs(dir_name, exist_ok=True)
         except Exception as error:
             raise RuntimeError("Can't create directory: " + dir_name) from error
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json" + (".gz" if use_gzip else "")))
-    return handler_fn
+    return write
+
+
+_FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 class _KinetoProfile:
@@ -94,9 +93,8 @@ class _KinetoProfile:
         self.record_shapes, self.profile_memory, self.with_stack = record_shapes, profile_memory, with_stack
         self.with_flops, self.with_modules, self.acc_events = with_flops, with_modules, acc_events
         self.experimental_config, self.execution_trace_observer = experimental_config, execution_trace_observer
-        self.custom_trace_id_callback = custom_trace_id_callback
-        self.profiler = None
-        self.use_device = None
+        self.set_custom_trace_id_callback(custom_trace_id_callback)
+        self.profiler = self.use_device = None
         self._metadata = {}
 
     def start(self):
@@ -107,10 +105,11 @@ class _KinetoProfile:
         self.stop_trace()
 
     def prepare_trace(self):
-        if self.profiler is None or not self.acc_events:
-            self.profiler = autograd_profiler.profile(use_cpu=ProfilerActivity.CPU in self.activities, record_shapes=self.record_shapes, with_flops=self.with_flops,
-                                                      profile_memory=self.profile_memory, with_stack=self.with_stack, with_modules=self.with_modules,
-                                                      acc_events=self.acc_events)
+        """A fresh profile, unless events add up over several."""
+        if self.acc_events and self.profiler is not None:
+            return
+        settings = {name: getattr(self, name) for name in (*_FLAGS, "acc_events")}
+        self.profiler = autograd_profiler.profile(use_cpu=ProfilerActivity.CPU in self.activities, **settings)
 
     def start_trace(self):
         self._need("starting trace")._start()
@@ -119,19 +118,21 @@ class _KinetoProfile:
         self._need("stopping trace")._stop()
 
     def _need(self, what):
-        if self.profiler is None:
+        running = self.profiler
+        if running is None:
             raise AssertionError(f"Profiler must be initialized before {what}")
-        return self.profiler
+        return running
 
     def toggle_collection_dynamic(self, enable, activities):
-        if self.profiler is not None:
-            self.profiler.toggle_collection_dynamic(enable, activities)
+        running = self.profiler
+        if running is not None:
+            running.toggle_collection_dynamic(enable, activities)
 
     def export_chrome_trace(self, path):
         """Writes the trace for chrome://tracing or Perfetto; a path that ends in .gz is compressed."""
         from taper.profiler._trace import write_trace
         events = self._need("exporting chrome trace").function_events
-        flags = {name: 1 for name in ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules") if getattr(self, name)}
+        flags = {name: 1 for name in _FLAGS if getattr(self, name)}
         write_trace(path, events if events is not None else [], {**flags, **self._metadata})
 
     def export_stacks(self, path, metric="self_cpu_time_total"):
@@ -176,9 +177,7 @@ class profile(_KinetoProfile):
         self.schedule = schedule or _default_schedule_fn
         self.record_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
-        self.step_num = 0
-        self.current_action = self.schedule(self.step_num)
-        self.step_rec_fn = None
+        self.step_num, self.step_rec_fn, self.current_action = 0, None, self.schedule(0)
 
     def __enter__(self):
         self.start()
@@ -205,33 +204,29 @@ class profile(_KinetoProfile):
         self._begin_step()
 
     def _begin_step(self):
-        if self.record_steps:
-            self.step_rec_fn = autograd_profiler.record_function(f"ProfilerStep#{self.step_num}")
-            self.step_rec_fn.__enter__()
+        self.step_rec_fn = autograd_profiler.record_function(f"ProfilerStep#{self.step_num}").__enter__() if self.record_steps else None
 
     def _end_step(self):
-        if self.step_rec_fn is not None:
-            self.step_rec_fn.__exit__(None, None, None)
-            self.step_rec_fn = None
+        step, self.step_rec_fn = self.step_rec_fn, None
+        if step is not None:
+            step.__exit__(None, None, None)
 
     def _move(self, before, now):
         """From one step's action to the next one's; `now` None: the end."""
-        recording = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
-        ends = before is ProfilerAction.RECORD_AND_SAVE or (before is ProfilerAction.RECORD and now not in recording)
-        if before is ProfilerAction.RECORD and now in (ProfilerAction.NONE, ProfilerAction.WARMUP):
-            warnings.warn("Incorrect schedule: RECORD followed by " + now.name, stacklevel=4)
-        if before is ProfilerAction.WARMUP and now in (ProfilerAction.NONE, None):
-            if now is ProfilerAction.NONE:
-                warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=4)
+        was, will = before in _RECORDING, now in _RECORDING
+        ends = was and not (will and before is ProfilerAction.RECORD)
+        unused = before is ProfilerAction.WARMUP and now in (ProfilerAction.NONE, None)
+        if now is not None and (unused or (before is ProfilerAction.RECORD and not will)):
+            warnings.warn(f"Incorrect schedule: {before.name} followed by {now.name}", stacklevel=4)
+        if unused:
             self.start_trace()
+        if unused or ends:
             self.stop_trace()
-        if ends:
-            self.stop_trace()
-            if self.on_trace_ready and (before is ProfilerAction.RECORD_AND_SAVE or now is None):
-                self.on_trace_ready(self)
-        if now is ProfilerAction.WARMUP or (now in recording and before not in (ProfilerAction.WARMUP, ProfilerAction.RECORD)):
+        if ends and self.on_trace_ready and (before is ProfilerAction.RECORD_AND_SAVE or now is None):
+            self.on_trace_ready(self)
+        if now is ProfilerAction.WARMUP or (will and before not in (ProfilerAction.WARMUP, ProfilerAction.RECORD)):
             self.prepare_trace()
-        if now in recording and (ends or before not in recording):
+        if will and (ends or not was):
             self.start_trace()
 
 

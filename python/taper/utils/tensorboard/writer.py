@@ -13,6 +13,10 @@ def _default_folder(comment):
     return os.path.join("runs", time.strftime("%b%d_%H-%M-%S") + "_" + socket.gethostname() + comment)
 
 
+def _now(walltime):
+    return time.time() if walltime is None else walltime
+
+
 def _bytes(message):
     return message if isinstance(message, bytes) else message.SerializeToString()
 
@@ -34,9 +38,9 @@ class FileWriter:
     def add_event(self, event, step=None, walltime=None):
         """An event, whole: a protocol buffer or its bytes. step and walltime replace the event's own."""
         if not isinstance(event, bytes):
-            event.wall_time = time.time() if walltime is None else walltime
-            if step is not None:
-                event.step = int(step)
+            own = {"wall_time": _now(walltime), **({} if step is None else {"step": int(step)})}
+            for name, value in own.items():
+                setattr(event, name, value)
         self._write(_WHOLE, event, None, None)
 
     def add_summary(self, summary, global_step=None, walltime=None):
@@ -69,11 +73,8 @@ class SummaryWriter:
 
     def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
         self.log_dir = os.fspath(log_dir) if log_dir else _default_folder(comment)
-        self.purge_step = purge_step
-        self.max_queue = max_queue
-        self.flush_secs = flush_secs
-        self.filename_suffix = filename_suffix
-        self.file_writer = self.all_writers = None
+        self.purge_step, self.max_queue, self.flush_secs, self.filename_suffix = purge_step, max_queue, flush_secs, filename_suffix
+        self.all_writers = self.file_writer = None
         self._get_file_writer()
 
     def _new_writer(self, folder):
@@ -81,16 +82,19 @@ class SummaryWriter:
 
     def _get_file_writer(self):
         """The writer of the run's own file, opened again after close."""
-        if self.all_writers is None or self.file_writer is None:
-            self.file_writer = self._new_writer(self.log_dir)
-            self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
-            if self.purge_step is not None:
-                self.file_writer.event_writer.purge(int(self.purge_step))
-                self.purge_step = None
-        return self.file_writer
+        return self._open() if None in (self.file_writer, self.all_writers) else self.file_writer
+
+    def _open(self):
+        own = self.file_writer = self._new_writer(self.log_dir)
+        self.all_writers = {own.get_logdir(): own}
+        purge, self.purge_step = self.purge_step, None
+        if purge is not None:
+            own.event_writer.purge(int(purge))
+        return own
 
     def _add(self, summary, global_step, walltime=None):
-        self._get_file_writer().add_summary(summary, global_step, walltime)
+        own = self._get_file_writer()
+        own.add_summary(summary, global_step, walltime)
 
     def get_logdir(self):
         """The folder of the event files."""
@@ -102,18 +106,18 @@ class SummaryWriter:
 
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
         """Several numbers, which are drawn in one picture: each in a folder of its own."""
-        walltime = time.time() if walltime is None else walltime
+        when = _now(walltime)
         for tag, value in tag_scalar_dict.items():
-            self._sub_writer(self._scalars_folder(main_tag, tag)).add_summary(_summary.scalar(main_tag, value), global_step, walltime)
+            self._sub_writer(self._scalars_folder(main_tag, tag)).add_summary(_summary.scalar(main_tag, value), global_step, when)
 
     def _scalars_folder(self, main_tag, tag):
         return os.path.join(self._get_file_writer().get_logdir(), main_tag.replace("/", "_") + "_" + tag)
 
     def _sub_writer(self, folder):
-        self._get_file_writer()
-        if folder not in self.all_writers:
-            self.all_writers[folder] = self._new_writer(folder)
-        return self.all_writers[folder]
+        writers = self.all_writers
+        if folder not in writers:
+            writers[folder] = self._new_writer(folder)
+        return writers[folder]
 
     def add_tensor(self, tag, tensor, global_step=None, walltime=None):
         """A tensor as it is."""
@@ -141,10 +145,9 @@ class SummaryWriter:
 
     def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None):
         """A picture with boxes (left, top, right, bottom) drawn on it."""
-        if labels is not None:
-            labels = [labels] if isinstance(labels, str) else labels
-            if len(labels) != len(box_tensor):
-                labels = None
+        labels = [labels] if isinstance(labels, str) else labels
+        if labels and len(labels) != len(box_tensor):
+            labels = None
         self._add(_summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels), global_step, walltime)
 
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
@@ -193,7 +196,7 @@ class SummaryWriter:
 
     def add_hparams(self, hparam_dict, metric_dict, hparam_domain_discrete=None, run_name=None, global_step=None):
         """A run's settings and the metrics that judge them, in a folder of their own."""
-        if type(hparam_dict) is not dict or type(metric_dict) is not dict:
+        if {type(hparam_dict), type(metric_dict)} != {dict}:
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         self._write_hparams(_summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete), metric_dict, run_name, global_step)
 
@@ -222,14 +225,16 @@ class SummaryWriter:
 
     def flush(self):
         """Everything so far goes to the files."""
-        for writer in (self.all_writers or {}).values():
-            writer.flush()
+        self._each("flush")
 
     def close(self):
         """The same, and the files are closed. What is added later opens a new one."""
+        self._each("close")
+        self.all_writers = self.file_writer = None
+
+    def _each(self, action):
         for writer in (self.all_writers or {}).values():
-            writer.close()
-        self.file_writer = self.all_writers = None
+            getattr(writer, action)()
 
     def __enter__(self):
         return self
