@@ -40,8 +40,8 @@ def _torch_name(func, name):
 
 def module_of(thing):
     module = getattr(thing, "__module__", None) or "torch"
-    if module == "_operator":
-        return module
+    if module.startswith("taper.torchvision"):
+        return module[len("taper."):]
     return "torch" + module[len("taper"):] if module == "taper" or module.startswith("taper.") else module
 
 

@@ -54,6 +54,15 @@ def wrap(fn_or_name):
     return fn_or_name
 
 
+def _wrapped_names():
+    """Names and the namespaces they are in: what wrap() was given, and what Taper's own modules say without importing this one."""
+    yield from ((name, namespace) for (_, name), namespace in list(_wrapped.items()))
+    for path, module in list(sys.modules.items()):
+        if path.startswith("taper.torchvision"):
+            namespace = vars(module)
+            yield from ((name, namespace) for name in namespace.get("_one_call_when_traced", ()))
+
+
 class _Patches:
     """Changes that last as long as a trace."""
 
@@ -273,7 +282,7 @@ class Tracer(TracerBase):
             return self.getattr(name, find(module, name), cache)
         patches.on_class(nn.Module, "__getattr__", module_getattr)
         patches.on_class(nn.Module, "__call__", module_call)
-        for (_, name), namespace in list(_wrapped.items()):
+        for name, namespace in _wrapped_names():
             original = namespace.get(name, getattr(builtins, name, None))
             if original is not None:
                 patches.in_dict(namespace, name, _recording(original))

@@ -7,6 +7,8 @@ from taper.nn import functional as F
 from taper.torchvision.models._api import register
 from taper.torchvision.ops.misc import MLP, Permute, StochasticDepth
 
+_one_call_when_traced = ("_patch_merging_pad", "_get_relative_position_bias", "shifted_window_attention")  # torch.fx does not look inside
+
 
 class PatchMerging(nn.Module):
     """Four neighbours become one position of twice the width: (B, H, W, C) to (B, H / 2, W / 2, 2C)."""
@@ -18,10 +20,14 @@ class PatchMerging(nn.Module):
         self.norm = norm_layer(4 * dim)
 
     def forward(self, x):
-        h, w = x.shape[-3:-1]
-        x = F.pad(x, (0, 0, 0, w % 2, 0, h % 2))
-        parts = [x[..., i::2, j::2, :] for j in (0, 1) for i in (0, 1)]
-        return self.reduction(self.norm(torch.cat(parts, -1)))
+        return self.reduction(self.norm(_patch_merging_pad(x)))
+
+
+def _patch_merging_pad(x):
+    """The four neighbours side by side; odd sizes get a row or a column of zeros."""
+    h, w = x.shape[-3:-1]
+    x = F.pad(x, (0, 0, 0, w % 2, 0, h % 2))
+    return torch.cat([x[..., i::2, j::2, :] for j in (0, 1) for i in (0, 1)], -1)
 
 
 def _windows(x, size):
@@ -44,6 +50,38 @@ def _mask(h, w, size, shift, like):
     return apart.masked_fill(apart != 0, -100.0).masked_fill(apart == 0, 0.0)
 
 
+def _get_relative_position_bias(relative_position_bias_table, relative_position_index, window_size):
+    n = window_size[0] * window_size[1]
+    return relative_position_bias_table[relative_position_index].view(n, n, -1).permute(2, 0, 1).unsqueeze(0)
+
+
+def shifted_window_attention(input, qkv_weight, proj_weight, relative_position_bias, window_size, num_heads, shift_size, attention_dropout=0.0, dropout=0.0,
+                             qkv_bias=None, proj_bias=None, training=True):
+    """Attention of each position to those of its window, in an image (B, H, W, C) that is rolled by shift_size."""
+    b, h, w, c = input.shape
+    size = window_size
+    x = F.pad(input, (0, 0, 0, (size[1] - w % size[1]) % size[1], 0, (size[0] - h % size[0]) % size[0]))
+    height, width = x.shape[1:3]
+    shift = [0 if window >= length else s for window, length, s in zip(size, (height, width), shift_size)]
+    if sum(shift) > 0:
+        x = torch.roll(x, shifts=(-shift[0], -shift[1]), dims=(1, 2))
+    x = _windows(x, size)
+    n = x.shape[1]
+    q, k, v = F.linear(x, qkv_weight, qkv_bias).reshape(x.shape[0], n, 3, num_heads, c // num_heads).permute(2, 0, 3, 1, 4)
+    attention = (q * (c // num_heads) ** -0.5).matmul(k.transpose(-2, -1)) + relative_position_bias
+    if sum(shift) > 0:
+        mask = _mask(height, width, size, shift, x)
+        attention = attention.view(b, -1, num_heads, n, n) + mask.unsqueeze(1).unsqueeze(0)
+        attention = attention.view(-1, num_heads, n, n)
+    attention = F.dropout(F.softmax(attention, dim=-1), p=attention_dropout, training=training)
+    x = attention.matmul(v).transpose(1, 2).reshape(-1, n, c)
+    x = F.dropout(F.linear(x, proj_weight, proj_bias), p=dropout, training=training)
+    x = x.view(b, height // size[0], width // size[1], size[0], size[1], c).permute(0, 1, 3, 2, 4, 5).reshape(b, height, width, c)
+    if sum(shift) > 0:
+        x = torch.roll(x, shifts=(shift[0], shift[1]), dims=(1, 2))
+    return x[:, :h, :w, :].contiguous()
+
+
 class ShiftedWindowAttention(nn.Module):
     def __init__(self, dim, window_size, shift_size, num_heads, qkv_bias=True, proj_bias=True, attention_dropout=0.0, dropout=0.0):
         super().__init__()
@@ -61,32 +99,13 @@ class ShiftedWindowAttention(nn.Module):
         self.register_buffer("relative_position_index", ((apart[0] + h - 1) * (2 * w - 1) + apart[1] + w - 1).flatten())
 
     def get_relative_position_bias(self):
-        n = self.window_size[0] * self.window_size[1]
-        return self.relative_position_bias_table[self.relative_position_index].view(n, n, -1).permute(2, 0, 1).unsqueeze(0)
+        return _get_relative_position_bias(self.relative_position_bias_table, self.relative_position_index, self.window_size)
 
     def forward(self, x):
-        b, h, w, c = x.shape
-        size = self.window_size
-        x = F.pad(x, (0, 0, 0, (size[1] - w % size[1]) % size[1], 0, (size[0] - h % size[0]) % size[0]))
-        height, width = x.shape[1:3]
-        shift = [0 if window >= length else s for window, length, s in zip(size, (height, width), self.shift_size)]
-        if sum(shift) > 0:
-            x = torch.roll(x, shifts=(-shift[0], -shift[1]), dims=(1, 2))
-        x = _windows(x, size)
-        n = x.shape[1]
-        q, k, v = self.qkv(x).reshape(x.shape[0], n, 3, self.num_heads, c // self.num_heads).permute(2, 0, 3, 1, 4)
-        attention = (q * (c // self.num_heads) ** -0.5).matmul(k.transpose(-2, -1)) + self.get_relative_position_bias()
-        if sum(shift) > 0:
-            mask = _mask(height, width, size, shift, x)
-            attention = attention.view(b, -1, self.num_heads, n, n) + mask.unsqueeze(1).unsqueeze(0)
-            attention = attention.view(-1, self.num_heads, n, n)
-        attention = F.dropout(F.softmax(attention, dim=-1), p=self.attention_dropout, training=self.training)
-        x = attention.matmul(v).transpose(1, 2).reshape(-1, n, c)
-        x = F.dropout(self.proj(x), p=self.dropout, training=self.training)
-        x = x.view(b, height // size[0], width // size[1], size[0], size[1], c).permute(0, 1, 3, 2, 4, 5).reshape(b, height, width, c)
-        if sum(shift) > 0:
-            x = torch.roll(x, shifts=(shift[0], shift[1]), dims=(1, 2))
-        return x[:, :h, :w, :].contiguous()
+        bias = self.get_relative_position_bias()
+        return shifted_window_attention(
+            x, self.qkv.weight, self.proj.weight, bias, self.window_size, self.num_heads, shift_size=self.shift_size,
+            attention_dropout=self.attention_dropout, dropout=self.dropout, qkv_bias=self.qkv.bias, proj_bias=self.proj.bias, training=self.training)
 
 
 class SwinTransformerBlock(nn.Module):

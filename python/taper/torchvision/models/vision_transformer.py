@@ -30,8 +30,7 @@ class EncoderBlock(nn.Module):
         self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
 
     def forward(self, input):
-        if input.dim() != 3:
-            raise AssertionError(f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+        torch._assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
         x = self.ln_1(input)
         x, _ = self.self_attention(x, x, x, need_weights=False)
         x = self.dropout(x) + input
@@ -48,8 +47,7 @@ class Encoder(nn.Module):
         self.ln = norm_layer(hidden_dim)
 
     def forward(self, input):
-        if input.dim() != 3:
-            raise AssertionError(f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
+        torch._assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
         return self.ln(self.layers(self.dropout(input + self.pos_embedding)))
 
 
@@ -108,16 +106,16 @@ class VisionTransformer(nn.Module):
 
     def _process_input(self, x):
         """Images (N, 3, H, W) as sequences of patches (N, S, E)."""
-        h, w = x.shape[2:]
-        if h != self.image_size:
-            raise AssertionError(f"Wrong image height! Expected {self.image_size} but got {h}!")
-        if w != self.image_size:
-            raise AssertionError(f"Wrong image width! Expected {self.image_size} but got {w}!")
-        return self.conv_proj(x).flatten(2).permute(0, 2, 1)
+        n, _, h, w = x.shape
+        torch._assert(h == self.image_size, f"Wrong image height! Expected {self.image_size} but got {h}!")
+        torch._assert(w == self.image_size, f"Wrong image width! Expected {self.image_size} but got {w}!")
+        rows, columns = h // self.patch_size, w // self.patch_size
+        return self.conv_proj(x).reshape(n, self.hidden_dim, rows * columns).permute(0, 2, 1)
 
     def forward(self, x):
         x = self._process_input(x)
-        x = torch.cat([self.class_token.expand(x.shape[0], -1, -1), x], dim=1)
+        batch = x.shape[0]
+        x = torch.cat([self.class_token.expand(batch, -1, -1), x], dim=1)
         return self.heads(self.encoder(x)[:, 0])
 
 

@@ -98,6 +98,9 @@ class Permute(nn.Module):
         return torch.permute(x, self.dims)
 
 
+_one_call_when_traced = ("stochastic_depth",)  # torch.fx does not look inside
+
+
 def stochastic_depth(input, p, mode, training=True):
     """Drops the whole input ("batch") or whole rows of it ("row") with probability p, and scales what is left."""
     if p < 0.0 or p > 1.0:
