@@ -1,7 +1,7 @@
 """What models share."""
 from collections import OrderedDict
 
-from taper.nn import ModuleDict
+from taper import nn
 
 
 def _make_divisible(v, divisor, min_value=None):
@@ -10,7 +10,31 @@ def _make_divisible(v, divisor, min_value=None):
     return rounded + divisor if rounded < 0.9 * v else rounded
 
 
-class IntermediateLayerGetter(ModuleDict):
+NORMS = nn.BatchNorm2d, nn.GroupNorm
+
+
+def start(model, rules):
+    """Starting values. `rules` says by kind of module what fills the weight, None leaves it; biases become zero."""
+    for module in model.modules():
+        kind = next((kind for kind in rules if isinstance(module, kind)), None)
+        if kind is None:
+            continue
+        if rules[kind] is not None:
+            rules[kind](module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
+def fan_out(weight):
+    """He's normal start, by what leaves the layer."""
+    nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
+
+
+def narrow(weight):
+    nn.init.normal_(weight, std=0.01)
+
+
+class IntermediateLayerGetter(nn.ModuleDict):
     """The outputs of some of a model's children: return_layers says which, and under what names."""
 
     def __init__(self, model, return_layers):

@@ -1,9 +1,17 @@
 """MNASNets."""
+from functools import partial
+
 from taper import nn
 from taper.torchvision.models._api import register
-from taper.torchvision.models._utils import _make_divisible
+from taper.torchvision.models._utils import _make_divisible, fan_out, start
 
-_BN_MOMENTUM = 1 - 0.9997
+_norm = partial(nn.BatchNorm2d, momentum=1 - 0.9997)
+
+
+def _conv(i, o, kernel=1, stride=1, groups=1, norm=_norm, active=True):
+    """Convolution and norm, then relu unless the result stays linear."""
+    layers = [nn.Conv2d(i, o, kernel, stride, kernel // 2, groups=groups, bias=False), norm(o)]
+    return layers + [nn.ReLU(inplace=True)] * active
 
 
 class _InvertedResidual(nn.Module):
@@ -13,21 +21,16 @@ class _InvertedResidual(nn.Module):
             raise ValueError(f"stride should be 1 or 2 instead of {stride}")
         if kernel_size not in (3, 5):
             raise ValueError(f"kernel_size should be 3 or 5 instead of {kernel_size}")
-        mid = in_ch * expansion_factor
-        self.apply_residual = in_ch == out_ch and stride == 1
-        self.layers = nn.Sequential(
-            nn.Conv2d(in_ch, mid, 1, bias=False), nn.BatchNorm2d(mid, momentum=bn_momentum), nn.ReLU(inplace=True),
-            nn.Conv2d(mid, mid, kernel_size, padding=kernel_size // 2, stride=stride, groups=mid, bias=False),
-            nn.BatchNorm2d(mid, momentum=bn_momentum), nn.ReLU(inplace=True),
-            nn.Conv2d(mid, out_ch, 1, bias=False), nn.BatchNorm2d(out_ch, momentum=bn_momentum))
+        mid, norm = in_ch * expansion_factor, partial(nn.BatchNorm2d, momentum=bn_momentum)
+        self.apply_residual = (stride, in_ch) == (1, out_ch)
+        self.layers = nn.Sequential(*_conv(in_ch, mid, norm=norm), *_conv(mid, mid, kernel_size, stride, mid, norm), *_conv(mid, out_ch, norm=norm, active=False))
 
     def forward(self, input):
         return self.layers(input) + input if self.apply_residual else self.layers(input)
 
 
-def _stack(in_ch, out_ch, kernel_size, stride, factor, repeats):
-    first = _InvertedResidual(in_ch, out_ch, kernel_size, stride, factor, bn_momentum=_BN_MOMENTUM)
-    return nn.Sequential(first, *(_InvertedResidual(out_ch, out_ch, kernel_size, 1, factor, bn_momentum=_BN_MOMENTUM) for _ in range(1, repeats)))
+# Of each stack of residual blocks: width before alpha, kernel, stride of the first, expansion, number of blocks
+_STACKS = (24, 3, 2, 3, 3), (40, 5, 2, 3, 3), (80, 5, 2, 6, 3), (96, 3, 1, 6, 2), (192, 5, 2, 6, 4), (320, 3, 1, 6, 1)
 
 
 class MNASNet(nn.Module):
@@ -35,30 +38,20 @@ class MNASNet(nn.Module):
 
     def __init__(self, alpha, num_classes=1000, dropout=0.2):
         super().__init__()
-        if alpha <= 0.0:
+        if not alpha > 0.0:
             raise ValueError(f"alpha should be greater than 0.0 instead of {alpha}")
         self.alpha, self.num_classes = alpha, num_classes
-        w = [_make_divisible(d * alpha, 8) for d in (32, 16, 24, 40, 80, 96, 192, 320)]
-        layers = [
-            nn.Conv2d(3, w[0], 3, padding=1, stride=2, bias=False), nn.BatchNorm2d(w[0], momentum=_BN_MOMENTUM), nn.ReLU(inplace=True),
-            nn.Conv2d(w[0], w[0], 3, padding=1, stride=1, groups=w[0], bias=False), nn.BatchNorm2d(w[0], momentum=_BN_MOMENTUM), nn.ReLU(inplace=True),
-            nn.Conv2d(w[0], w[1], 1, padding=0, stride=1, bias=False), nn.BatchNorm2d(w[1], momentum=_BN_MOMENTUM),
-            _stack(w[1], w[2], 3, 2, 3, 3), _stack(w[2], w[3], 5, 2, 3, 3), _stack(w[3], w[4], 5, 2, 6, 3), _stack(w[4], w[5], 3, 1, 6, 2),
-            _stack(w[5], w[6], 5, 2, 6, 4), _stack(w[6], w[7], 3, 1, 6, 1),
-            nn.Conv2d(w[7], 1280, 1, padding=0, stride=1, bias=False), nn.BatchNorm2d(1280, momentum=_BN_MOMENTUM), nn.ReLU(inplace=True)]
-        self.layers = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(nn.Dropout(p=dropout, inplace=True), nn.Linear(1280, num_classes))
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-                if m.bias is not None:
-                    nn.init.zeros_(m.bias)
-            elif isinstance(m, nn.BatchNorm2d):
-                nn.init.ones_(m.weight)
-                nn.init.zeros_(m.bias)
-            elif isinstance(m, nn.Linear):
-                nn.init.kaiming_uniform_(m.weight, mode="fan_out", nonlinearity="sigmoid")
-                nn.init.zeros_(m.bias)
+        first, width = (_make_divisible(w * alpha, 8) for w in (32, 16))
+        layers = [*_conv(3, first, 3, 2), *_conv(first, first, 3, groups=first), *_conv(first, width, active=False)]
+        for base, kernel, stride, expansion, blocks in _STACKS:
+            out = _make_divisible(base * alpha, 8)
+            ends = [(width, stride)] + [(out, 1)] * (blocks - 1)
+            layers.append(nn.Sequential(*(_InvertedResidual(i, out, kernel, s, expansion, _norm.keywords["momentum"]) for i, s in ends)))
+            width = out
+        self.layers = nn.Sequential(*layers, *_conv(width, 1280))
+        self.classifier = nn.Sequential(nn.Dropout(dropout, inplace=True), nn.Linear(1280, num_classes))
+        start(self, {nn.Conv2d: fan_out, nn.BatchNorm2d: nn.init.ones_,
+                     nn.Linear: partial(nn.init.kaiming_uniform_, mode="fan_out", nonlinearity="sigmoid")})
 
     def forward(self, x):
         return self.classifier(self.layers(x).mean([2, 3]))

@@ -2,65 +2,57 @@
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
+from taper.torchvision.models._utils import NORMS, fan_out, start
 
 
 def conv3x3(in_planes, out_planes, stride=1, groups=1, dilation=1):
-    return nn.Conv2d(in_planes, out_planes, kernel_size=3, stride=stride, padding=dilation, groups=groups, bias=False, dilation=dilation)
+    return nn.Conv2d(in_planes, out_planes, 3, stride, dilation, dilation, groups, bias=False)
 
 
 def conv1x1(in_planes, out_planes, stride=1):
-    return nn.Conv2d(in_planes, out_planes, kernel_size=1, stride=stride, bias=False)
+    return nn.Conv2d(in_planes, out_planes, 1, stride, bias=False)
 
 
-class BasicBlock(nn.Module):
-    expansion = 1
+class _Block(nn.Module):
+    """conv1 bn1 relu conv2 bn2 and so on; the last one's result is added to the input, which `downsample` fits where shapes differ."""
+
+    def __init__(self, convs, norm_layer, relu_after, downsample, stride):
+        super().__init__()
+        for number, conv in enumerate(convs, 1):
+            self.add_module(f"conv{number}", conv)
+            self.add_module(f"bn{number}", (norm_layer or nn.BatchNorm2d)(conv.out_channels))
+            if number == relu_after:
+                self.relu = nn.ReLU(inplace=True)
+        self.downsample, self.stride = downsample, stride
+
+    def forward(self, x):
+        out = x
+        for number in range(1, self._depth + 1):
+            out = self.relu(out) if number > 1 else out
+            out = getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(out))
+        out += x if self.downsample is None else self.downsample(x)
+        return self.relu(out)
+
+
+class BasicBlock(_Block):
+    expansion, _depth = 1, 2
 
     def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None):
-        super().__init__()
-        norm_layer = norm_layer or nn.BatchNorm2d
-        if groups != 1 or base_width != 64:
+        if (groups, base_width) != (1, 64):
             raise ValueError("BasicBlock only supports groups=1 and base_width=64")
-        if dilation > 1:
+        if not dilation <= 1:
             raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
-        self.conv1 = conv3x3(inplanes, planes, stride)
-        self.bn1 = norm_layer(planes)
-        self.relu = nn.ReLU(inplace=True)
-        self.conv2 = conv3x3(planes, planes)
-        self.bn2 = norm_layer(planes)
-        self.downsample = downsample
-        self.stride = stride
-
-    def forward(self, x):
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
-        out += x if self.downsample is None else self.downsample(x)
-        return self.relu(out)
+        super().__init__([conv3x3(inplanes, planes, stride), conv3x3(planes, planes)], norm_layer, 1, downsample, stride)
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(_Block):
     """The stride is the 3x3 convolution's (ResNet V1.5)."""
-    expansion = 4
+    expansion, _depth = 4, 3
 
     def __init__(self, inplanes, planes, stride=1, downsample=None, groups=1, base_width=64, dilation=1, norm_layer=None):
-        super().__init__()
-        norm_layer = norm_layer or nn.BatchNorm2d
-        width = int(planes * (base_width / 64.0)) * groups
-        self.conv1 = conv1x1(inplanes, width)
-        self.bn1 = norm_layer(width)
-        self.conv2 = conv3x3(width, width, stride, groups, dilation)
-        self.bn2 = norm_layer(width)
-        self.conv3 = conv1x1(width, planes * self.expansion)
-        self.bn3 = norm_layer(planes * self.expansion)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample = downsample
-        self.stride = stride
-
-    def forward(self, x):
-        out = self.relu(self.bn1(self.conv1(x)))
-        out = self.relu(self.bn2(self.conv2(out)))
-        out = self.bn3(self.conv3(out))
-        out += x if self.downsample is None else self.downsample(x)
-        return self.relu(out)
+        mid = groups * int(planes * base_width / 64)
+        convs = [conv1x1(inplanes, mid), conv3x3(mid, mid, stride, groups, dilation), conv1x1(mid, self.expansion * planes)]
+        super().__init__(convs, norm_layer, 3, downsample, stride)
 
 
 class ResNet(nn.Module):
@@ -68,47 +60,37 @@ class ResNet(nn.Module):
                  replace_stride_with_dilation=None, norm_layer=None):
         super().__init__()
         self._norm_layer = norm_layer or nn.BatchNorm2d
-        self.inplanes, self.dilation = 64, 1
-        dilate = replace_stride_with_dilation or [False, False, False]
-        if len(dilate) != 3:
+        self.inplanes, self.dilation, self.groups, self.base_width = 64, 1, groups, width_per_group
+        dilated = replace_stride_with_dilation or (False, False, False)
+        if len(dilated) != 3:
             raise ValueError(f"replace_stride_with_dilation should be None or a 3-element tuple, got {replace_stride_with_dilation}")
-        self.groups, self.base_width = groups, width_per_group
-        self.conv1 = nn.Conv2d(3, self.inplanes, kernel_size=7, stride=2, padding=3, bias=False)
-        self.bn1 = self._norm_layer(self.inplanes)
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = self._norm_layer(64)
         self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-        self.layer1 = self._make_layer(block, 64, layers[0])
-        self.layer2 = self._make_layer(block, 128, layers[1], stride=2, dilate=dilate[0])
-        self.layer3 = self._make_layer(block, 256, layers[2], stride=2, dilate=dilate[1])
-        self.layer4 = self._make_layer(block, 512, layers[3], stride=2, dilate=dilate[2])
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        for stage, (count, dilate) in enumerate(zip(layers, (False, *dilated))):
+            self.add_module(f"layer{stage + 1}", self._make_layer(block, 64 << stage, count, min(stage, 1) + 1, dilate))
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.fc = nn.Linear(512 * block.expansion, num_classes)
-        self._initialise(zero_init_residual)
-
-    def _initialise(self, zero_init_residual):
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-            elif isinstance(m, (nn.BatchNorm2d, nn.GroupNorm)):
-                nn.init.constant_(m.weight, 1)
-                nn.init.constant_(m.bias, 0)
-        for m in self.modules() if zero_init_residual else ():
-            last = m.bn3 if isinstance(m, Bottleneck) else m.bn2 if isinstance(m, BasicBlock) else None
-            if last is not None and last.weight is not None:
-                nn.init.constant_(last.weight, 0)
+        self.fc = nn.Linear(self.inplanes, num_classes)
+        start(self, {nn.Conv2d: fan_out, NORMS: nn.init.ones_})
+        if zero_init_residual:
+            for module in self.modules():
+                if isinstance(module, _Block):
+                    last = getattr(module, f"bn{module._depth}")
+                    if last.weight is not None:
+                        nn.init.zeros_(last.weight)
 
     def _make_layer(self, block, planes, blocks, stride=1, dilate=False):
-        norm_layer, before, downsample = self._norm_layer, self.dilation, None
+        """Blocks of one width; the first has the stride, or what stands in its place: wider steps in the blocks after it."""
+        before, out = self.dilation, planes * block.expansion
         if dilate:
-            self.dilation *= stride
-            stride = 1
-        if stride != 1 or self.inplanes != planes * block.expansion:
-            downsample = nn.Sequential(conv1x1(self.inplanes, planes * block.expansion, stride), norm_layer(planes * block.expansion))
-        layers = [block(self.inplanes, planes, stride, downsample, self.groups, self.base_width, before, norm_layer)]
-        self.inplanes = planes * block.expansion
-        for _ in range(1, blocks):
-            layers.append(block(self.inplanes, planes, groups=self.groups, base_width=self.base_width, dilation=self.dilation, norm_layer=norm_layer))
-        return nn.Sequential(*layers)
+            stride, self.dilation = 1, self.dilation * stride
+        fits = (stride, self.inplanes) == (1, out)
+        shortcut = None if fits else nn.Sequential(conv1x1(self.inplanes, out, stride), self._norm_layer(out))
+        same = {"groups": self.groups, "base_width": self.base_width, "norm_layer": self._norm_layer}
+        first = block(self.inplanes, planes, stride, shortcut, dilation=before, **same)
+        self.inplanes = out
+        return nn.Sequential(first, *(block(out, planes, dilation=self.dilation, **same) for _ in range(blocks - 1)))
 
     def _forward_impl(self, x):
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))

@@ -2,25 +2,30 @@
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import builder, weights_enum
+from taper.torchvision.models._utils import narrow, start
 
 SqueezeNet1_0_Weights = weights_enum("SqueezeNet1_0_Weights")
 SqueezeNet1_1_Weights = weights_enum("SqueezeNet1_1_Weights")
 
 
 class Fire(nn.Module):
+    """1x1 convolutions to few channels, then 1x1 and 3x3 ones side by side."""
+
     def __init__(self, inplanes, squeeze_planes, expand1x1_planes, expand3x3_planes):
         super().__init__()
         self.inplanes = inplanes
-        self.squeeze = nn.Conv2d(inplanes, squeeze_planes, kernel_size=1)
-        self.squeeze_activation = nn.ReLU(inplace=True)
-        self.expand1x1 = nn.Conv2d(squeeze_planes, expand1x1_planes, kernel_size=1)
-        self.expand1x1_activation = nn.ReLU(inplace=True)
-        self.expand3x3 = nn.Conv2d(squeeze_planes, expand3x3_planes, kernel_size=3, padding=1)
-        self.expand3x3_activation = nn.ReLU(inplace=True)
+        parts = {"squeeze": (inplanes, squeeze_planes, 1), "expand1x1": (squeeze_planes, expand1x1_planes, 1),
+                 "expand3x3": (squeeze_planes, expand3x3_planes, 3)}
+        for name, (i, o, kernel) in parts.items():
+            self.add_module(name, nn.Conv2d(i, o, kernel, padding=kernel // 2))
+            self.add_module(f"{name}_activation", nn.ReLU(inplace=True))
+
+    def _part(self, name, x):
+        return getattr(self, f"{name}_activation")(getattr(self, name)(x))
 
     def forward(self, x):
-        x = self.squeeze_activation(self.squeeze(x))
-        return torch.cat([self.expand1x1_activation(self.expand1x1(x)), self.expand3x3_activation(self.expand3x3(x))], 1)
+        squeezed = self._part("squeeze", x)
+        return torch.cat([self._part(name, squeezed) for name in ("expand1x1", "expand3x3")], 1)
 
 
 # Squeezed and expanded widths of the Fire modules, "M" for a pool
@@ -45,16 +50,9 @@ class SqueezeNet(nn.Module):
                 layers.append(Fire(width, widths[0], widths[1], widths[1]))
                 width = 2 * widths[1]
         self.features = nn.Sequential(*layers)
-        final_conv = nn.Conv2d(512, self.num_classes, kernel_size=1)
-        self.classifier = nn.Sequential(nn.Dropout(p=dropout), final_conv, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((1, 1)))
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                if m is final_conv:
-                    nn.init.normal_(m.weight, mean=0.0, std=0.01)
-                else:
-                    nn.init.kaiming_uniform_(m.weight)
-                if m.bias is not None:
-                    nn.init.constant_(m.bias, 0)
+        last = nn.Conv2d(width, num_classes, 1)
+        self.classifier = nn.Sequential(nn.Dropout(dropout), last, nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d((1, 1)))
+        start(self, {nn.Conv2d: lambda weight: narrow(weight) if weight is last.weight else nn.init.kaiming_uniform_(weight)})
 
     def forward(self, x):
         return torch.flatten(self.classifier(self.features(x)), 1)

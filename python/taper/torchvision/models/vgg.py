@@ -2,57 +2,38 @@
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
+from taper.torchvision.models._utils import fan_out, narrow, start
 
 
 class VGG(nn.Module):
     def __init__(self, features, num_classes=1000, init_weights=True, dropout=0.5):
         super().__init__()
+        side, hidden = 7, 4096
         self.features = features
-        self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
-        self.classifier = nn.Sequential(
-            nn.Linear(512 * 7 * 7, 4096), nn.ReLU(True), nn.Dropout(p=dropout),
-            nn.Linear(4096, 4096), nn.ReLU(True), nn.Dropout(p=dropout), nn.Linear(4096, num_classes))
+        self.avgpool = nn.AdaptiveAvgPool2d((side, side))
+        head = [layer for i in (512 * side * side, hidden) for layer in (nn.Linear(i, hidden), nn.ReLU(True), nn.Dropout(dropout))]
+        self.classifier = nn.Sequential(*head, nn.Linear(hidden, num_classes))
         if init_weights:
-            for m in self.modules():
-                self._initialise(m)
-
-    @staticmethod
-    def _initialise(m):
-        if isinstance(m, nn.Conv2d):
-            nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-            if m.bias is not None:
-                nn.init.constant_(m.bias, 0)
-        elif isinstance(m, nn.BatchNorm2d):
-            nn.init.constant_(m.weight, 1)
-            nn.init.constant_(m.bias, 0)
-        elif isinstance(m, nn.Linear):
-            nn.init.normal_(m.weight, 0, 0.01)
-            nn.init.constant_(m.bias, 0)
+            start(self, {nn.Conv2d: fan_out, nn.BatchNorm2d: nn.init.ones_, nn.Linear: narrow})
 
     def forward(self, x):
         return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))
 
 
-cfgs = {
-    "A": [64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
-    "B": [64, 64, "M", 128, 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"],
-    "D": [64, 64, "M", 128, 128, "M", 256, 256, 256, "M", 512, 512, 512, "M", 512, 512, 512, "M"],
-    "E": [64, 64, "M", 128, 128, "M", 256, 256, 256, 256, "M", 512, 512, 512, 512, "M", 512, 512, 512, 512, "M"],
-}
+# How many convolutions there are of each width; "M" is a pool
+cfgs = {name: [step for width, n in zip((64, 128, 256, 512, 512), map(int, counts)) for step in [width] * n + ["M"]]
+        for name, counts in (("A", "11222"), ("B", "22222"), ("D", "22333"), ("E", "22444"))}
 
 
 def make_layers(cfg, batch_norm=False):
-    layers, channels = [], 3
-    for width in cfg:
-        if width == "M":
-            layers.append(nn.MaxPool2d(kernel_size=2, stride=2))
-            continue
-        layers.append(nn.Conv2d(channels, width, kernel_size=3, padding=1))
-        if batch_norm:
-            layers.append(nn.BatchNorm2d(width))
-        layers.append(nn.ReLU(inplace=True))
-        channels = width
-    return nn.Sequential(*layers)
+    def stage(width, step):
+        if step == "M":
+            return [nn.MaxPool2d(2, 2)]
+        return [nn.Conv2d(width, step, 3, padding=1), *([nn.BatchNorm2d(step)] if batch_norm else []), nn.ReLU(inplace=True)]
+    widths = [3]
+    for step in cfg:
+        widths.append(widths[-1] if step == "M" else step)
+    return nn.Sequential(*(layer for width, step in zip(widths, cfg) for layer in stage(width, step)))
 
 
 def _builder(name, cfg, batch_norm):
