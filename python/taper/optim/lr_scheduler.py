@@ -26,12 +26,9 @@ class _Lambdas(LRScheduler):
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.optimizer = optimizer
         n = len(optimizer.param_groups)
-        if not isinstance(lr_lambda, (list, tuple)):
-            self.lr_lambdas = [lr_lambda] * n
-        elif len(lr_lambda) != n:
+        self.lr_lambdas = [*lr_lambda] if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * n
+        if len(self.lr_lambdas) != n:
             raise ValueError(f"Expected {n} lr_lambdas, but got {len(lr_lambda)}")
-        else:
-            self.lr_lambdas = list(lr_lambda)
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self):
@@ -101,7 +98,7 @@ class ConstantLR(LRScheduler):
     """Times factor for total_iters epochs."""
 
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
-        if factor > 1.0 or factor < 0:
+        if not 0 <= factor <= 1.0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
@@ -118,21 +115,19 @@ class LinearLR(LRScheduler):
     """Times a factor that goes from start_factor to end_factor in total_iters epochs."""
 
     def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
-        if start_factor > 1.0 or start_factor <= 0:
+        if not 0 < start_factor <= 1.0:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
-        if end_factor > 1.0 or end_factor < 0:
+        if not 0 <= end_factor <= 1.0:
             raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
         self._warn_outside_step()
-        if self.last_epoch == 0:
+        if not self.last_epoch:
             return self._rates(self.start_factor)
-        if self._is_initial or self.last_epoch > self.total_iters:
-            return self._rates()
-        by = self.end_factor - self.start_factor
-        return self._rates(1.0 + by / (self.total_iters * self.start_factor + (self.last_epoch - 1) * by))
+        by, done = self.end_factor - self.start_factor, self._is_initial or self.total_iters < self.last_epoch
+        return self._rates() if done else self._rates(1.0 + by / (self.total_iters * self.start_factor + (self.last_epoch - 1) * by))
 
     def _get_closed_form_lr(self):
         share = min(self.total_iters, self.last_epoch) / self.total_iters
@@ -163,7 +158,7 @@ class PolynomialLR(LRScheduler):
 
     def get_lr(self):
         self._warn_outside_step()
-        if self._is_initial or self.last_epoch > self.total_iters:
+        if self._is_initial or self.total_iters < self.last_epoch:
             return self._rates()
         return self._rates(((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power)
 
@@ -198,10 +193,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine down to eta_min, again and again, each T_mult times as long as the one before."""
 
     def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
-        if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
-        if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        for what, value in (("positive integer T_0", T_0), ("integer T_mult >= 1", T_mult)):
+            if not (isinstance(value, int) and value >= 1):
+                raise ValueError(f"Expected {what}, but got {value}")
         if not isinstance(eta_min, (float, int)):
             raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
         self.T_0 = self.T_i = T_0
@@ -214,34 +208,35 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch=None):
         """Sets the rates for the next epoch, or for the given one, which may be a fraction."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
-        if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur += 1
-            if self.T_cur >= self.T_i:
-                self.T_cur %= self.T_i
-                self.T_i *= self.T_mult
-        elif epoch < 0:
-            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-        elif epoch < self.T_0:
-            self.T_i, self.T_cur = self.T_0, epoch
-        elif self.T_mult == 1:
-            self.T_cur = epoch % self.T_0
+        if epoch is None and self.last_epoch >= 0:
+            epoch, place = self.last_epoch + 1, self.T_cur + 1
+            over = place >= self.T_i
+            self.T_cur, self.T_i = (place % self.T_i, self.T_i * self.T_mult) if over else (place, self.T_i)
         else:
-            n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-            self.T_cur = epoch - self.T_0 * (self.T_mult ** n - 1) / (self.T_mult - 1)
-            self.T_i = self.T_0 * self.T_mult ** n
+            epoch = epoch or 0
+            if epoch < 0:
+                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+            self._go_to(epoch)
         self.last_epoch = math.floor(epoch)
         with _enable_get_lr_call(self):
             self._set(self.get_lr())
+
+    def _go_to(self, epoch):
+        """The cosine in which an epoch lies: n of them, of lengths T_0 T_mult^i, have passed."""
+        if self.T_mult == 1 and epoch >= self.T_0:
+            self.T_cur = epoch % self.T_0
+            return
+        grow = self.T_mult - 1
+        n = 0 if epoch < self.T_0 else int(math.log(1 + grow * (epoch / self.T_0), self.T_mult))
+        passed = self.T_mult ** n
+        self.T_i, self.T_cur = self.T_0 * passed, epoch - self.T_0 * (passed - 1) / grow if n else epoch
 
 
 class ReduceLROnPlateau(LRScheduler):
     """Times factor whenever a figure has not become better for more than `patience` epochs."""
 
     def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8):
-        if factor >= 1.0:
+        if not factor < 1.0:
             raise ValueError("Factor should be < 1.0.")
         self.factor = factor
         if not isinstance(optimizer, Optimizer):
@@ -272,21 +267,15 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics, epoch=None):
         """Looks at the epoch's figure and reduces the rates if it is time."""
-        current = float(metrics)
-        if epoch is None:
-            epoch = self.last_epoch + 1
-        else:
+        if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
-        self.last_epoch = epoch
-        if self._is_better(current, self.best):
-            self.best, self.num_bad_epochs = current, 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
-        if self.num_bad_epochs > self.patience:
-            self._reduce_lr(epoch)
+        figure, self.last_epoch = float(metrics), self.last_epoch + 1 if epoch is None else epoch
+        better, resting = self._is_better(figure, self.best), self.in_cooldown
+        self.best = figure if better else self.best
+        self.num_bad_epochs = 0 if better or resting else self.num_bad_epochs + 1
+        self.cooldown_counter -= resting
+        if self.patience < self.num_bad_epochs:
+            self._reduce_lr(self.last_epoch)
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = _param_groups_val_list(self.optimizer, "lr")
 

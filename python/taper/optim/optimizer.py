@@ -91,7 +91,6 @@ class Optimizer:
     def __init__(self, params, defaults):
         self.defaults = defaults
         self._make_hooks()
-        self._patch_step_function()
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + params.type())
         self.state = defaultdict(dict)
@@ -105,17 +104,18 @@ class Optimizer:
             self.add_param_group(group)
 
     def _make_hooks(self):
+        """What is not saved: the hooks, and the step that calls them."""
         for name in _HOOK_DICTS:
             self.__dict__.setdefault(name, OrderedDict())
         self._zero_grad_profile_name = f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"
+        self._patch_step_function()
 
     def __getstate__(self):
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
+        vars(self).update(state)
         self._make_hooks()
-        self._patch_step_function()
         self.defaults.setdefault("differentiable", False)
 
     def __repr__(self):
@@ -186,13 +186,9 @@ class Optimizer:
             return
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.grad.grad_fn is not None:
-                    p.grad.detach_()
-                else:
-                    p.grad.requires_grad_(False)
-                p.grad.zero_()
+                grad = p.grad
+                if grad is not None:
+                    (grad.requires_grad_(False) if grad.grad_fn is None else grad.detach_()).zero_()
 
     # ---- Groups ----
     def add_param_group(self, param_group):
@@ -205,17 +201,17 @@ class Optimizer:
                             "Please use a list instead.")
         param_group["params"] = params = [params] if isinstance(params, Tensor) else list(params)
         self._take_names(param_group, params)
-        for param in param_group["params"]:
-            if not isinstance(param, Tensor):
-                raise TypeError("optimizer can only optimize Tensors, but one of the params is " + taper.typename(param))
-            if not self.defaults.get("differentiable", None) and not (param.is_leaf or param.retains_grad):
+        params, inner = param_group["params"], self.defaults.get("differentiable")
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError("optimizer can only optimize Tensors, but one of the params is " + taper.typename(p))
+            if not (inner or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
-        for name, default in self.defaults.items():
-            if default is required and name not in param_group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
-            param_group.setdefault(name, default)
-        params = param_group["params"]
-        if len(params) != len(set(params)):
+        param_group.update({**self.defaults, **param_group})
+        lacking = [name for name in self.defaults if param_group[name] is required]
+        if lacking:
+            raise ValueError(f"parameter group didn't specify a value of required optimization parameter {lacking[0]}")
+        if len(params) > len(set(params)):
             warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
                           "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)
         known = {p for group in self.param_groups for p in group["params"]}

@@ -146,7 +146,7 @@ class SummaryWriter:
     def add_image_with_boxes(self, tag, img_tensor, box_tensor, global_step=None, walltime=None, rescale=1, dataformats="CHW", labels=None):
         """A picture with boxes (left, top, right, bottom) drawn on it."""
         labels = [labels] if isinstance(labels, str) else labels
-        if labels and len(labels) != len(box_tensor):
+        if labels is not None and len(labels) != len(box_tensor):
             labels = None
         self._add(_summary.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels), global_step, walltime)
 
