@@ -1,10 +1,12 @@
 """ConvNeXts."""
 from functools import partial
+from itertools import count, islice
 
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
 from taper.torchvision.models._api import register
+from taper.torchvision.models._utils import start
 from taper.torchvision.ops.misc import Conv2dNormActivation, Permute, StochasticDepth
 
 
@@ -16,13 +18,12 @@ class LayerNorm2d(nn.LayerNorm):
 class CNBlock(nn.Module):
     def __init__(self, dim, layer_scale, stochastic_depth_prob, norm_layer=None):
         super().__init__()
-        norm_layer = norm_layer or partial(nn.LayerNorm, eps=1e-6)
-        self.block = nn.Sequential(
-            nn.Conv2d(dim, dim, kernel_size=7, padding=3, groups=dim, bias=True), Permute([0, 2, 3, 1]), norm_layer(dim),
-            nn.Linear(in_features=dim, out_features=4 * dim, bias=True), nn.GELU(), nn.Linear(in_features=4 * dim, out_features=dim, bias=True),
-            Permute([0, 3, 1, 2]))
-        self.layer_scale = nn.Parameter(torch.ones(dim, 1, 1) * layer_scale)
-        self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
+        norm = (norm_layer or partial(nn.LayerNorm, eps=1e-6))(dim)
+        spatial = nn.Conv2d(dim, dim, 7, padding=3, groups=dim)
+        wide, back = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
+        self.block = nn.Sequential(spatial, Permute([0, 2, 3, 1]), norm, wide, nn.GELU(), back, Permute([0, 3, 1, 2]))
+        self.layer_scale = nn.Parameter(torch.full((dim, 1, 1), float(layer_scale)))
+        self.stochastic_depth = StochasticDepth(p=stochastic_depth_prob, mode="row")
 
     def forward(self, input):
         result = self.stochastic_depth(self.layer_scale * self.block(input))
@@ -41,29 +42,21 @@ class CNBlockConfig:
 class ConvNeXt(nn.Module):
     def __init__(self, block_setting, stochastic_depth_prob=0.0, layer_scale=1e-6, num_classes=1000, block=None, norm_layer=None, **kwargs):
         super().__init__()
-        if not block_setting:
+        if len(block_setting or ()) == 0:
             raise ValueError("The block_setting should not be empty")
         block, norm_layer = block or CNBlock, norm_layer or partial(LayerNorm2d, eps=1e-6)
-        layers = [Conv2dNormActivation(3, block_setting[0].input_channels, kernel_size=4, stride=4, padding=0, norm_layer=norm_layer,
-                                       activation_layer=None, bias=True)]
-        blocks, done = sum(cnf.num_layers for cnf in block_setting), 0
-        for cnf in block_setting:
-            stage = []
-            for _ in range(cnf.num_layers):
-                stage.append(block(cnf.input_channels, layer_scale, stochastic_depth_prob * done / (blocks - 1.0)))
-                done += 1
-            layers.append(nn.Sequential(*stage))
-            if cnf.out_channels is not None:
-                layers.append(nn.Sequential(norm_layer(cnf.input_channels), nn.Conv2d(cnf.input_channels, cnf.out_channels, kernel_size=2, stride=2)))
+        layers = [Conv2dNormActivation(3, block_setting[0].input_channels, 4, 4, 0, norm_layer=norm_layer, activation_layer=None, bias=True)]
+        last = sum(stage.num_layers for stage in block_setting) - 1.0
+        drops = (stochastic_depth_prob * number / last for number in count())  # the deeper, the more often a block is skipped
+        for stage in block_setting:
+            width, after = stage.input_channels, stage.out_channels
+            layers.append(nn.Sequential(*(block(width, layer_scale, drop) for drop in islice(drops, stage.num_layers))))
+            if after is not None:
+                layers.append(nn.Sequential(norm_layer(width), nn.Conv2d(width, after, 2, 2)))
         self.features = nn.Sequential(*layers)
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        width = block_setting[-1].out_channels or block_setting[-1].input_channels
-        self.classifier = nn.Sequential(norm_layer(width), nn.Flatten(1), nn.Linear(width, num_classes))
-        for m in self.modules():
-            if isinstance(m, (nn.Conv2d, nn.Linear)):
-                nn.init.trunc_normal_(m.weight, std=0.02)
-                if m.bias is not None:
-                    nn.init.zeros_(m.bias)
+        self.classifier = nn.Sequential(norm_layer(after or width), nn.Flatten(1), nn.Linear(after or width, num_classes))
+        start(self, {(nn.Conv2d, nn.Linear): partial(nn.init.trunc_normal_, std=0.02)})
 
     def forward(self, x):
         return self.classifier(self.avgpool(self.features(x)))

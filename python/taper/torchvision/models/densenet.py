@@ -6,19 +6,24 @@ import taper as torch
 from taper import nn
 from taper.nn import functional as F
 from taper.torchvision.models._api import register
+from taper.torchvision.models._utils import start
+
+
+def _before(width, out, kernel):
+    """Norm, relu and convolution, by what each is called."""
+    return {"norm": nn.BatchNorm2d(width), "relu": nn.ReLU(inplace=True), "conv": nn.Conv2d(width, out, kernel, padding=kernel // 2, bias=False)}
 
 
 class _DenseLayer(nn.Module):
+    """norm1 relu1 conv1 to few channels, norm2 relu2 conv2 to the new ones."""
+
     def __init__(self, num_input_features, growth_rate, bn_size, drop_rate, memory_efficient=False):
         super().__init__()
-        self.norm1 = nn.BatchNorm2d(num_input_features)
-        self.relu1 = nn.ReLU(inplace=True)
-        self.conv1 = nn.Conv2d(num_input_features, bn_size * growth_rate, kernel_size=1, stride=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(bn_size * growth_rate)
-        self.relu2 = nn.ReLU(inplace=True)
-        self.conv2 = nn.Conv2d(bn_size * growth_rate, growth_rate, kernel_size=3, stride=1, padding=1, bias=False)
-        self.drop_rate = float(drop_rate)
-        self.memory_efficient = memory_efficient
+        mid = bn_size * growth_rate
+        for number, sizes in ((1, (num_input_features, mid, 1)), (2, (mid, growth_rate, 3))):
+            for name, part in _before(*sizes).items():
+                self.add_module(f"{name}{number}", part)
+        self.drop_rate, self.memory_efficient = float(drop_rate), memory_efficient
 
     def bn_function(self, *inputs):
         return self.conv1(self.relu1(self.norm1(torch.cat(inputs, 1))))
@@ -35,52 +40,41 @@ class _DenseLayer(nn.Module):
 
 
 class _DenseBlock(nn.ModuleDict):
+    """Each layer sees what all layers before it made."""
+
     def __init__(self, num_layers, num_input_features, bn_size, growth_rate, drop_rate, memory_efficient=False):
-        super().__init__()
-        for i in range(num_layers):
-            self.add_module(f"denselayer{i + 1}", _DenseLayer(num_input_features + i * growth_rate, growth_rate, bn_size, drop_rate, memory_efficient))
+        widths = range(num_input_features, num_input_features + num_layers * growth_rate, growth_rate)
+        super().__init__(OrderedDict((f"denselayer{number}", _DenseLayer(width, growth_rate, bn_size, drop_rate, memory_efficient))
+                                     for number, width in enumerate(widths, 1)))
 
     def forward(self, init_features):
-        features = [init_features]
+        made = [init_features]
         for layer in self.values():
-            features.append(layer(features))
-        return torch.cat(features, 1)
+            made.append(layer(made))
+        return torch.cat(made, dim=1)
 
 
 class _Transition(nn.Sequential):
     def __init__(self, num_input_features, num_output_features):
-        super().__init__()
-        self.norm = nn.BatchNorm2d(num_input_features)
-        self.relu = nn.ReLU(inplace=True)
-        self.conv = nn.Conv2d(num_input_features, num_output_features, kernel_size=1, stride=1, bias=False)
-        self.pool = nn.AvgPool2d(kernel_size=2, stride=2)
+        super().__init__(OrderedDict(**_before(num_input_features, num_output_features, 1), pool=nn.AvgPool2d(2, 2)))
 
 
 class DenseNet(nn.Module):
     def __init__(self, growth_rate=32, block_config=(6, 12, 24, 16), num_init_features=64, bn_size=4, drop_rate=0, num_classes=1000,
                  memory_efficient=False):
         super().__init__()
-        self.features = nn.Sequential(OrderedDict([
-            ("conv0", nn.Conv2d(3, num_init_features, kernel_size=7, stride=2, padding=3, bias=False)),
-            ("norm0", nn.BatchNorm2d(num_init_features)), ("relu0", nn.ReLU(inplace=True)),
-            ("pool0", nn.MaxPool2d(kernel_size=3, stride=2, padding=1))]))
+        parts = OrderedDict(conv0=nn.Conv2d(3, num_init_features, 7, 2, 3, bias=False), norm0=nn.BatchNorm2d(num_init_features),
+                            relu0=nn.ReLU(inplace=True), pool0=nn.MaxPool2d(3, 2, 1))
         width = num_init_features
-        for i, layers in enumerate(block_config):
-            self.features.add_module(f"denseblock{i + 1}", _DenseBlock(layers, width, bn_size, growth_rate, drop_rate, memory_efficient))
-            width += layers * growth_rate
-            if i != len(block_config) - 1:
-                self.features.add_module(f"transition{i + 1}", _Transition(width, width // 2))
+        for number, layers in enumerate(block_config, 1):
+            if number > 1:
+                parts[f"transition{number - 1}"] = _Transition(width, width // 2)
                 width //= 2
-        self.features.add_module("norm5", nn.BatchNorm2d(width))
+            parts[f"denseblock{number}"] = _DenseBlock(layers, width, bn_size, growth_rate, drop_rate, memory_efficient)
+            width += layers * growth_rate
+        self.features = nn.Sequential(OrderedDict(**parts, norm5=nn.BatchNorm2d(width)))
         self.classifier = nn.Linear(width, num_classes)
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight)
-            elif isinstance(m, nn.BatchNorm2d):
-                nn.init.constant_(m.weight, 1)
-                nn.init.constant_(m.bias, 0)
-            elif isinstance(m, nn.Linear):
-                nn.init.constant_(m.bias, 0)
+        start(self, {nn.Conv2d: nn.init.kaiming_normal_, nn.BatchNorm2d: nn.init.ones_, nn.Linear: None})
 
     def forward(self, x):
         x = F.relu(self.features(x), inplace=True)

@@ -2,11 +2,12 @@
 import copy
 import math
 from functools import partial
+from itertools import count
 
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
-from taper.torchvision.models._utils import _make_divisible
+from taper.torchvision.models._utils import NORMS, _make_divisible, fan_out, start
 from taper.torchvision.ops.misc import Conv2dNormActivation, SqueezeExcitation, StochasticDepth
 
 
@@ -17,7 +18,7 @@ class _MBConvConfig:
 
     @staticmethod
     def adjust_channels(channels, width_mult, min_value=None):
-        return _make_divisible(channels * width_mult, 8, min_value)
+        return _make_divisible(width_mult * channels, 8, min_value=min_value)
 
 
 class MBConvConfig(_MBConvConfig):
@@ -31,88 +32,69 @@ class FusedMBConvConfig(_MBConvConfig):
         super().__init__(expand_ratio, kernel, stride, input_channels, out_channels, num_layers, block or FusedMBConv)
 
 
+def _unit(i, o, kernel, norm_layer, active=True, **options):
+    return Conv2dNormActivation(i, o, kernel, norm_layer=norm_layer, activation_layer=nn.SiLU if active else None, **options)
+
+
 class _Residual(nn.Module):
     """Layers around which the input goes too, where shapes allow it; a whole image's layers may be skipped."""
 
     def __init__(self, cnf, layers, stochastic_depth_prob):
         super().__init__()
-        if not 1 <= cnf.stride <= 2:
+        if cnf.stride not in (1, 2):
             raise ValueError("illegal stride value")
-        self.use_res_connect = cnf.stride == 1 and cnf.input_channels == cnf.out_channels
-        self.block = nn.Sequential(*layers)
-        self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
-        self.out_channels = cnf.out_channels
+        self.block, self.stochastic_depth = nn.Sequential(*layers), StochasticDepth(p=stochastic_depth_prob, mode="row")
+        self.use_res_connect, self.out_channels = (cnf.stride, cnf.input_channels) == (1, cnf.out_channels), cnf.out_channels
 
     def forward(self, input):
-        result = self.block(input)
-        if self.use_res_connect:
-            result = self.stochastic_depth(result)
-            result += input
-        return result
+        out = self.block(input)
+        return self.stochastic_depth(out).add_(input) if self.use_res_connect else out
 
 
 class MBConv(_Residual):
+    """Widened, filtered channel by channel, weighed by squeeze and excitation, narrowed."""
+
     def __init__(self, cnf, stochastic_depth_prob, norm_layer, se_layer=SqueezeExcitation):
-        layers, expanded = [], cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
-        if expanded != cnf.input_channels:
-            layers.append(Conv2dNormActivation(cnf.input_channels, expanded, kernel_size=1, norm_layer=norm_layer, activation_layer=nn.SiLU))
-        layers.append(Conv2dNormActivation(expanded, expanded, kernel_size=cnf.kernel, stride=cnf.stride, groups=expanded, norm_layer=norm_layer,
-                                           activation_layer=nn.SiLU))
-        layers.append(se_layer(expanded, max(1, cnf.input_channels // 4), activation=partial(nn.SiLU, inplace=True)))
-        layers.append(Conv2dNormActivation(expanded, cnf.out_channels, kernel_size=1, norm_layer=norm_layer, activation_layer=None))
-        super().__init__(cnf, layers, stochastic_depth_prob)
+        i, wide = cnf.input_channels, cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
+        widened = [_unit(i, wide, 1, norm_layer)] if wide != i else []
+        layers = [_unit(wide, wide, cnf.kernel, norm_layer, stride=cnf.stride, groups=wide),
+                  se_layer(wide, max(1, i // 4), activation=partial(nn.SiLU, inplace=True)),
+                  _unit(wide, cnf.out_channels, 1, norm_layer, active=False)]
+        super().__init__(cnf, widened + layers, stochastic_depth_prob)
 
 
 class FusedMBConv(_Residual):
+    """Widened by a full convolution and narrowed, or one full convolution where there is nothing to widen."""
+
     def __init__(self, cnf, stochastic_depth_prob, norm_layer):
-        expanded = cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
-        first = partial(Conv2dNormActivation, cnf.input_channels, kernel_size=cnf.kernel, stride=cnf.stride, norm_layer=norm_layer, activation_layer=nn.SiLU)
-        if expanded != cnf.input_channels:
-            layers = [first(expanded), Conv2dNormActivation(expanded, cnf.out_channels, kernel_size=1, norm_layer=norm_layer, activation_layer=None)]
-        else:
-            layers = [first(cnf.out_channels)]
+        i, o, wide = cnf.input_channels, cnf.out_channels, cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
+        layers = [_unit(i, o if wide == i else wide, cnf.kernel, norm_layer, stride=cnf.stride)]
+        if wide != i:
+            layers.append(_unit(wide, o, 1, norm_layer, active=False))
         super().__init__(cnf, layers, stochastic_depth_prob)
 
 
 class EfficientNet(nn.Module):
     def __init__(self, inverted_residual_setting, dropout, stochastic_depth_prob=0.2, num_classes=1000, norm_layer=None, last_channel=None):
         super().__init__()
-        if not inverted_residual_setting:
+        if len(inverted_residual_setting or ()) == 0:
             raise ValueError("The inverted_residual_setting should not be empty")
-        norm_layer = norm_layer or nn.BatchNorm2d
-        width = inverted_residual_setting[0].input_channels
-        layers = [Conv2dNormActivation(3, width, kernel_size=3, stride=2, norm_layer=norm_layer, activation_layer=nn.SiLU)]
-        blocks, done = sum(cnf.num_layers for cnf in inverted_residual_setting), 0
-        for cnf in inverted_residual_setting:
-            stage = []
-            for _ in range(cnf.num_layers):
-                block = copy.copy(cnf)
-                if stage:
-                    block.input_channels, block.stride = block.out_channels, 1
-                stage.append(block.block(block, stochastic_depth_prob * float(done) / blocks, norm_layer))
-                done += 1
-            layers.append(nn.Sequential(*stage))
-        width = inverted_residual_setting[-1].out_channels
-        last = last_channel if last_channel is not None else 4 * width
-        layers.append(Conv2dNormActivation(width, last, kernel_size=1, norm_layer=norm_layer, activation_layer=nn.SiLU))
-        self.features = nn.Sequential(*layers)
+        norm_layer, setting = norm_layer or nn.BatchNorm2d, inverted_residual_setting
+        total = sum(stage.num_layers for stage in setting)
+        drops = (stochastic_depth_prob * float(number) / total for number in count())  # the deeper, the more often a block is skipped
+        layers = [_unit(3, setting[0].input_channels, 3, norm_layer, stride=2)]
+        for stage in setting:
+            first, further = copy.copy(stage), copy.copy(stage)
+            further.input_channels, further.stride = stage.out_channels, 1
+            rows = [first] + [further] * (stage.num_layers - 1)
+            layers.append(nn.Sequential(*(row.block(row, drop, norm_layer) for row, drop in zip(rows, drops))))
+        width = setting[-1].out_channels
+        last = 4 * width if last_channel is None else last_channel
+        self.features = nn.Sequential(*layers, _unit(width, last, 1, norm_layer))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(nn.Dropout(p=dropout, inplace=True), nn.Linear(last, num_classes))
-        self._initialise()
-
-    def _initialise(self):
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight, mode="fan_out")
-                if m.bias is not None:
-                    nn.init.zeros_(m.bias)
-            elif isinstance(m, (nn.BatchNorm2d, nn.GroupNorm)):
-                nn.init.ones_(m.weight)
-                nn.init.zeros_(m.bias)
-            elif isinstance(m, nn.Linear):
-                reach = 1.0 / math.sqrt(m.out_features)
-                nn.init.uniform_(m.weight, -reach, reach)
-                nn.init.zeros_(m.bias)
+        self.classifier = nn.Sequential(nn.Dropout(dropout, inplace=True), nn.Linear(last, num_classes))
+        reach = 1.0 / math.sqrt(num_classes)
+        start(self, {nn.Conv2d: fan_out, NORMS: nn.init.ones_, nn.Linear: lambda weight: nn.init.uniform_(weight, -reach, reach)})
 
     def forward(self, x):
         return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))

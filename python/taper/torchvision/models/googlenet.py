@@ -1,6 +1,7 @@
 """GoogLeNet."""
 import warnings
 from collections import namedtuple
+from functools import partial
 
 import taper as torch
 from taper import nn
@@ -14,8 +15,7 @@ _GoogLeNetOutputs = GoogLeNetOutputs
 class BasicConv2d(nn.Module):
     def __init__(self, in_channels, out_channels, **kwargs):
         super().__init__()
-        self.conv = nn.Conv2d(in_channels, out_channels, bias=False, **kwargs)
-        self.bn = nn.BatchNorm2d(out_channels, eps=0.001)
+        self.conv, self.bn = nn.Conv2d(in_channels, out_channels, bias=False, **kwargs), nn.BatchNorm2d(out_channels, eps=1e-3)
 
     def forward(self, x):
         return F.relu(self.bn(self.conv(x)), inplace=True)
@@ -38,9 +38,7 @@ class InceptionAux(nn.Module):
     def __init__(self, in_channels, num_classes, conv_block=None, dropout=0.7):
         super().__init__()
         self.conv = (conv_block or BasicConv2d)(in_channels, 128, kernel_size=1)
-        self.fc1 = nn.Linear(2048, 1024)
-        self.fc2 = nn.Linear(1024, num_classes)
-        self.dropout = nn.Dropout(p=dropout)
+        self.fc1, self.fc2, self.dropout = nn.Linear(2048, 1024), nn.Linear(1024, num_classes), nn.Dropout(dropout)
 
     def forward(self, x):
         x = torch.flatten(self.conv(F.adaptive_avg_pool2d(x, (4, 4))), 1)
@@ -63,6 +61,19 @@ def recoloured(x):
     return torch.cat(parts, 1)
 
 
+# The layers in order: what convolutions take, kernel and stride of pools, the widths of Inception's branches
+_TRUNK = {
+    "conv1": ((3, 64), {"kernel_size": 7, "stride": 2, "padding": 3}), "maxpool1": (3, 2), "conv2": ((64, 64), {"kernel_size": 1}),
+    "conv3": ((64, 192), {"kernel_size": 3, "padding": 1}), "maxpool2": (3, 2),
+    "inception3a": (192, 64, 96, 128, 16, 32, 32), "inception3b": (256, 128, 128, 192, 32, 96, 64), "maxpool3": (3, 2),
+    "inception4a": (480, 192, 96, 208, 16, 48, 64), "inception4b": (512, 160, 112, 224, 24, 64, 64),
+    "inception4c": (512, 128, 128, 256, 24, 64, 64), "inception4d": (512, 112, 144, 288, 32, 64, 64),
+    "inception4e": (528, 256, 160, 320, 32, 128, 128), "maxpool4": (2, 2),
+    "inception5a": (832, 256, 160, 320, 32, 128, 128), "inception5b": (832, 384, 192, 384, 48, 128, 128),
+}
+_AFTER = {"inception4a": "aux1", "inception4d": "aux2"}  # where the extra classifiers look
+
+
 class GoogLeNet(nn.Module):
     def __init__(self, num_classes=1000, aux_logits=True, transform_input=False, init_weights=None, blocks=None, dropout=0.2, dropout_aux=0.7):
         super().__init__()
@@ -72,42 +83,24 @@ class GoogLeNet(nn.Module):
                           "old behavior (which leads to long initialization times due to scipy/scipy#11299), please set init_weights=True.", FutureWarning)
             init_weights = True
         self.aux_logits, self.transform_input = aux_logits, transform_input
-        self.conv1 = conv(3, 64, kernel_size=7, stride=2, padding=3)
-        self.maxpool1 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-        self.conv2 = conv(64, 64, kernel_size=1)
-        self.conv3 = conv(64, 192, kernel_size=3, padding=1)
-        self.maxpool2 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-        self.inception3a = inception(192, 64, 96, 128, 16, 32, 32)
-        self.inception3b = inception(256, 128, 128, 192, 32, 96, 64)
-        self.maxpool3 = nn.MaxPool2d(3, stride=2, ceil_mode=True)
-        self.inception4a = inception(480, 192, 96, 208, 16, 48, 64)
-        self.inception4b = inception(512, 160, 112, 224, 24, 64, 64)
-        self.inception4c = inception(512, 128, 128, 256, 24, 64, 64)
-        self.inception4d = inception(512, 112, 144, 288, 32, 64, 64)
-        self.inception4e = inception(528, 256, 160, 320, 32, 128, 128)
-        self.maxpool4 = nn.MaxPool2d(2, stride=2, ceil_mode=True)
-        self.inception5a = inception(832, 256, 160, 320, 32, 128, 128)
-        self.inception5b = inception(832, 384, 192, 384, 48, 128, 128)
-        self.aux1 = aux(512, num_classes, dropout=dropout_aux) if aux_logits else None
-        self.aux2 = aux(528, num_classes, dropout=dropout_aux) if aux_logits else None
-        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
-        self.dropout = nn.Dropout(p=dropout)
-        self.fc = nn.Linear(1024, num_classes)
+        for name, row in _TRUNK.items():
+            kind = conv if name.startswith("conv") else inception if name.startswith("inception") else partial(nn.MaxPool2d, ceil_mode=True)
+            self.add_module(name, kind(*row[0], **row[1]) if isinstance(row[0], tuple) else kind(*row))
+        self.aux1, self.aux2 = (aux(width, num_classes, dropout=dropout_aux) if aux_logits else None for width in (512, 528))
+        self.avgpool, self.dropout, self.fc = nn.AdaptiveAvgPool2d((1, 1)), nn.Dropout(dropout), nn.Linear(1024, num_classes)
         if init_weights:
             trunc_normal_start(self)
 
     def forward(self, x):
-        if self.transform_input:
-            x = recoloured(x)
-        x = self.maxpool2(self.conv3(self.conv2(self.maxpool1(self.conv1(x)))))
-        x = self.inception4a(self.maxpool3(self.inception3b(self.inception3a(x))))
-        aux = self.training and self.aux_logits
-        aux1 = self.aux1(x) if aux and self.aux1 is not None else None
-        x = self.inception4d(self.inception4c(self.inception4b(x)))
-        aux2 = self.aux2(x) if aux and self.aux2 is not None else None
-        x = self.inception5b(self.inception5a(self.maxpool4(self.inception4e(x))))
+        x = recoloured(x) if self.transform_input else x
+        told = {}
+        for name in _TRUNK:
+            x = getattr(self, name)(x)
+            side = getattr(self, _AFTER[name]) if name in _AFTER and self.training and self.aux_logits else None
+            if side is not None:
+                told[_AFTER[name]] = side(x)
         x = self.fc(self.dropout(torch.flatten(self.avgpool(x), 1)))
-        return GoogLeNetOutputs(x, aux2, aux1) if aux else x
+        return GoogLeNetOutputs(x, told.get("aux2"), told.get("aux1")) if self.training and self.aux_logits else x
 
 
 def _googlenet(**kwargs):

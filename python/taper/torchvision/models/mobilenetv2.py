@@ -1,12 +1,17 @@
 """MobileNet V2."""
+from functools import partial
+
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
 from taper.torchvision.models._api import builder, weights_enum
-from taper.torchvision.models._utils import _make_divisible
+from taper.torchvision.models._utils import NORMS, _make_divisible, fan_out, narrow, start
 from taper.torchvision.ops.misc import Conv2dNormActivation
 
 MobileNet_V2_Weights = weights_enum("MobileNet_V2_Weights")
+
+
+MOBILE = {nn.Conv2d: fan_out, NORMS: nn.init.ones_, nn.Linear: narrow}  # the start that mobile networks share
 
 
 class InvertedResidual(nn.Module):
@@ -15,17 +20,12 @@ class InvertedResidual(nn.Module):
         self.stride = stride
         if stride not in (1, 2):
             raise ValueError(f"stride should be 1 or 2 instead of {stride}")
-        norm_layer = norm_layer or nn.BatchNorm2d
-        hidden = int(round(inp * expand_ratio))
-        self.use_res_connect = stride == 1 and inp == oup
-        layers = []
-        if expand_ratio != 1:
-            layers.append(Conv2dNormActivation(inp, hidden, kernel_size=1, norm_layer=norm_layer, activation_layer=nn.ReLU6))
-        layers += [Conv2dNormActivation(hidden, hidden, stride=stride, groups=hidden, norm_layer=norm_layer, activation_layer=nn.ReLU6),
-                   nn.Conv2d(hidden, oup, 1, 1, 0, bias=False), norm_layer(oup)]
-        self.conv = nn.Sequential(*layers)
-        self.out_channels = oup
-        self._is_cn = stride > 1
+        norm_layer, wide = norm_layer or nn.BatchNorm2d, int(round(inp * expand_ratio))
+        self.use_res_connect = (stride, inp) == (1, oup)
+        unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
+        widened = [unit(inp, wide, 1)] if expand_ratio != 1 else []
+        self.conv = nn.Sequential(*widened, unit(wide, wide, stride=stride, groups=wide), nn.Conv2d(wide, oup, 1, bias=False), norm_layer(oup))
+        self.out_channels, self._is_cn = oup, stride > 1
 
     def forward(self, x):
         return x + self.conv(x) if self.use_res_connect else self.conv(x)
@@ -40,36 +40,21 @@ class MobileNetV2(nn.Module):
             setting = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 3, 2], [6, 64, 4, 2], [6, 96, 3, 1], [6, 160, 3, 2], [6, 320, 1, 1]]
         if len(setting) == 0 or len(setting[0]) != 4:
             raise ValueError(f"inverted_residual_setting should be non-empty or a 4-element list, got {setting}")
-        width = _make_divisible(32 * width_mult, round_nearest)
-        self.last_channel = _make_divisible(1280 * max(1.0, width_mult), round_nearest)
-        features = [Conv2dNormActivation(3, width, stride=2, norm_layer=norm_layer, activation_layer=nn.ReLU6)]
-        for t, c, n, s in setting:
-            channels = _make_divisible(c * width_mult, round_nearest)
-            for i in range(n):
-                features.append(block(width, channels, s if i == 0 else 1, expand_ratio=t, norm_layer=norm_layer))
-                width = channels
-        features.append(Conv2dNormActivation(width, self.last_channel, kernel_size=1, norm_layer=norm_layer, activation_layer=nn.ReLU6))
-        self.features = nn.Sequential(*features)
-        self.classifier = nn.Sequential(nn.Dropout(p=dropout), nn.Linear(self.last_channel, num_classes))
-        initialise(self)
+        def scaled(channels, factor=width_mult):
+            return _make_divisible(channels * factor, round_nearest)
+        unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
+        width, self.last_channel = scaled(32), scaled(1280, max(1.0, width_mult))
+        layers = [unit(3, width, stride=2)]
+        for expansion, channels, repeats, stride in setting:
+            for step in [stride] + [1] * (repeats - 1):
+                layers.append(block(width, scaled(channels), step, expand_ratio=expansion, norm_layer=norm_layer))
+                width = scaled(channels)
+        self.features = nn.Sequential(*layers, unit(width, self.last_channel, 1))
+        self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.last_channel, num_classes))
+        start(self, MOBILE)
 
     def forward(self, x):
         return self.classifier(torch.flatten(F.adaptive_avg_pool2d(self.features(x), (1, 1)), 1))
-
-
-def initialise(model):
-    """The start that mobile networks share."""
-    for m in model.modules():
-        if isinstance(m, nn.Conv2d):
-            nn.init.kaiming_normal_(m.weight, mode="fan_out")
-            if m.bias is not None:
-                nn.init.zeros_(m.bias)
-        elif isinstance(m, (nn.BatchNorm2d, nn.GroupNorm)):
-            nn.init.ones_(m.weight)
-            nn.init.zeros_(m.bias)
-        elif isinstance(m, nn.Linear):
-            nn.init.normal_(m.weight, 0, 0.01)
-            nn.init.zeros_(m.bias)
 
 
 @builder("MobileNet_V2_Weights")

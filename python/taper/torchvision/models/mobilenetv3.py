@@ -4,8 +4,8 @@ from functools import partial
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import builder, weights_enum
-from taper.torchvision.models._utils import _make_divisible
-from taper.torchvision.models.mobilenetv2 import initialise
+from taper.torchvision.models._utils import _make_divisible, start
+from taper.torchvision.models.mobilenetv2 import MOBILE
 from taper.torchvision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 
 MobileNet_V3_Large_Weights = weights_enum("MobileNet_V3_Large_Weights")
@@ -14,16 +14,14 @@ MobileNet_V3_Small_Weights = weights_enum("MobileNet_V3_Small_Weights")
 
 class InvertedResidualConfig:
     def __init__(self, input_channels, kernel, expanded_channels, out_channels, use_se, activation, stride, dilation, width_mult):
-        self.input_channels = self.adjust_channels(input_channels, width_mult)
-        self.kernel = kernel
-        self.expanded_channels = self.adjust_channels(expanded_channels, width_mult)
-        self.out_channels = self.adjust_channels(out_channels, width_mult)
-        self.use_se, self.use_hs = use_se, activation == "HS"
-        self.stride, self.dilation = stride, dilation
+        widths = {"input_channels": input_channels, "expanded_channels": expanded_channels, "out_channels": out_channels}
+        for name, channels in widths.items():
+            setattr(self, name, self.adjust_channels(channels, width_mult))
+        self.kernel, self.use_se, self.use_hs, self.stride, self.dilation = kernel, use_se, activation == "HS", stride, dilation
 
     @staticmethod
     def adjust_channels(channels, width_mult):
-        return _make_divisible(channels * width_mult, 8)
+        return _make_divisible(width_mult * channels, 8)
 
 
 class InvertedResidual(nn.Module):
@@ -31,42 +29,34 @@ class InvertedResidual(nn.Module):
         super().__init__()
         if cnf.stride not in (1, 2):
             raise ValueError("illegal stride value")
-        self.use_res_connect = cnf.stride == 1 and cnf.input_channels == cnf.out_channels
-        layers, activation = [], nn.Hardswish if cnf.use_hs else nn.ReLU
-        if cnf.expanded_channels != cnf.input_channels:
-            layers.append(Conv2dNormActivation(cnf.input_channels, cnf.expanded_channels, kernel_size=1, norm_layer=norm_layer, activation_layer=activation))
-        layers.append(Conv2dNormActivation(cnf.expanded_channels, cnf.expanded_channels, kernel_size=cnf.kernel, stride=1 if cnf.dilation > 1 else cnf.stride,
-                                           dilation=cnf.dilation, groups=cnf.expanded_channels, norm_layer=norm_layer, activation_layer=activation))
-        if cnf.use_se:
-            layers.append(se_layer(cnf.expanded_channels, _make_divisible(cnf.expanded_channels // 4, 8)))
-        layers.append(Conv2dNormActivation(cnf.expanded_channels, cnf.out_channels, kernel_size=1, norm_layer=norm_layer, activation_layer=None))
-        self.block = nn.Sequential(*layers)
-        self.out_channels = cnf.out_channels
-        self._is_cn = cnf.stride > 1
+        i, wide, o = cnf.input_channels, cnf.expanded_channels, cnf.out_channels
+        unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish if cnf.use_hs else nn.ReLU)
+        widened = [unit(i, wide, 1)] if wide != i else []
+        stride = cnf.stride if cnf.dilation <= 1 else 1
+        depthwise = unit(wide, wide, cnf.kernel, stride, groups=wide, dilation=cnf.dilation)
+        squeezed = [se_layer(wide, _make_divisible(wide // 4, 8))] if cnf.use_se else []
+        self.block = nn.Sequential(*widened, depthwise, *squeezed, unit(wide, o, 1, activation_layer=None))
+        self.use_res_connect, self.out_channels, self._is_cn = (cnf.stride, i) == (1, o), o, cnf.stride > 1
 
     def forward(self, input):
-        result = self.block(input)
-        if self.use_res_connect:
-            result += input
-        return result
+        return self.block(input).add_(input) if self.use_res_connect else self.block(input)
 
 
 class MobileNetV3(nn.Module):
     def __init__(self, inverted_residual_setting, last_channel, num_classes=1000, block=None, norm_layer=None, dropout=0.2, **kwargs):
         super().__init__()
-        if not inverted_residual_setting:
+        if len(inverted_residual_setting or ()) == 0:
             raise ValueError("The inverted_residual_setting should not be empty")
-        block, norm_layer = block or InvertedResidual, norm_layer or partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)
-        layers = [Conv2dNormActivation(3, inverted_residual_setting[0].input_channels, kernel_size=3, stride=2, norm_layer=norm_layer,
-                                       activation_layer=nn.Hardswish)]
-        layers += [block(cnf, norm_layer) for cnf in inverted_residual_setting]
+        norm_layer = norm_layer or partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)
+        unit = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish)
+        first = unit(3, inverted_residual_setting[0].input_channels, stride=2)
+        blocks = [(block or InvertedResidual)(row, norm_layer) for row in inverted_residual_setting]
         width = inverted_residual_setting[-1].out_channels
-        layers.append(Conv2dNormActivation(width, 6 * width, kernel_size=1, norm_layer=norm_layer, activation_layer=nn.Hardswish))
-        self.features = nn.Sequential(*layers)
+        self.features = nn.Sequential(first, *blocks, unit(width, 6 * width, 1))
         self.avgpool = nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(nn.Linear(6 * width, last_channel), nn.Hardswish(inplace=True), nn.Dropout(p=dropout, inplace=True),
+        self.classifier = nn.Sequential(nn.Linear(6 * width, last_channel), nn.Hardswish(inplace=True), nn.Dropout(dropout, inplace=True),
                                         nn.Linear(last_channel, num_classes))
-        initialise(self)
+        start(self, MOBILE)
 
     def forward(self, x):
         return self.classifier(torch.flatten(self.avgpool(self.features(x)), 1))

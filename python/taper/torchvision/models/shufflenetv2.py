@@ -5,41 +5,39 @@ from taper.torchvision.models._api import register
 
 
 def channel_shuffle(x, groups):
-    n, channels, height, width = x.size()
-    return x.view(n, groups, channels // groups, height, width).transpose(1, 2).contiguous().view(n, channels, height, width)
+    """Channel 0 of each group, then channel 1 of each, and so on."""
+    return x.unflatten(1, (groups, x.shape[1] // groups)).transpose(1, 2).flatten(1, 2)
+
+
+def _unit(i, o, kernel=1, stride=1):
+    """Convolution, norm and relu."""
+    return nn.Conv2d(i, o, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True)
 
 
 class InvertedResidual(nn.Module):
+    """Half of the channels pass unchanged; with a stride both halves come from filters over all channels."""
+
     def __init__(self, inp, oup, stride):
         super().__init__()
-        if not 1 <= stride <= 3:
+        if stride not in (1, 2, 3):
             raise ValueError("illegal stride value")
-        self.stride = stride
         half = oup // 2
-        if stride == 1 and inp != half << 1:
+        if stride == 1 and inp != 2 * half:
             raise ValueError(f"Invalid combination of stride {stride}, inp {inp} and oup {oup} values. If stride == 1 then inp should be equal to oup // 2 << 1.")
-        if stride > 1:
-            self.branch1 = nn.Sequential(self.depthwise_conv(inp, inp, 3, stride, 1), nn.BatchNorm2d(inp), *self._pointwise(inp, half))
-        else:
-            self.branch1 = nn.Sequential()
-        self.branch2 = nn.Sequential(*self._pointwise(inp if stride > 1 else half, half), self.depthwise_conv(half, half, 3, stride, 1),
-                                     nn.BatchNorm2d(half), *self._pointwise(half, half))
+        self.stride = stride
+        self.branch1 = nn.Sequential(*(self._filtered(inp, half, stride) if stride > 1 else ()))
+        self.branch2 = nn.Sequential(*_unit(inp if stride > 1 else half, half), *self._filtered(half, half, stride))
 
-    @staticmethod
-    def _pointwise(i, o):
-        return nn.Conv2d(i, o, kernel_size=1, stride=1, padding=0, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True)
+    def _filtered(self, i, o, stride):
+        return self.depthwise_conv(i, i, 3, stride, 1), nn.BatchNorm2d(i), *_unit(i, o)
 
     @staticmethod
     def depthwise_conv(i, o, kernel_size, stride=1, padding=0, bias=False):
-        return nn.Conv2d(i, o, kernel_size, stride, padding, bias=bias, groups=i)
+        return nn.Conv2d(i, o, kernel_size, stride, padding, groups=i, bias=bias)
 
     def forward(self, x):
-        if self.stride == 1:
-            x1, x2 = x.chunk(2, dim=1)
-            out = torch.cat((x1, self.branch2(x2)), dim=1)
-        else:
-            out = torch.cat((self.branch1(x), self.branch2(x)), dim=1)
-        return channel_shuffle(out, 2)
+        kept, changed = x.chunk(2, 1) if self.stride == 1 else (self.branch1(x), x)
+        return channel_shuffle(torch.cat([kept, self.branch2(changed)], 1), 2)
 
 
 class ShuffleNetV2(nn.Module):
@@ -50,15 +48,14 @@ class ShuffleNetV2(nn.Module):
         if len(stages_out_channels) != 5:
             raise ValueError("expected stages_out_channels as list of 5 positive ints")
         self._stage_out_channels = stages_out_channels
-        width = stages_out_channels[0]
-        self.conv1 = nn.Sequential(nn.Conv2d(3, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
-        self.maxpool = nn.MaxPool2d(kernel_size=3, stride=2, padding=1)
-        for number, repeats, out in zip((2, 3, 4), stages_repeats, stages_out_channels[1:]):
-            blocks = [inverted_residual(width, out, 2)] + [inverted_residual(out, out, 1) for _ in range(repeats - 1)]
-            setattr(self, f"stage{number}", nn.Sequential(*blocks))
+        width, *outs, last = stages_out_channels
+        self.conv1 = nn.Sequential(*_unit(3, width, 3, 2))
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        for number, (repeats, out) in enumerate(zip(stages_repeats, outs), 2):
+            ends = [(width, 2)] + [(out, 1)] * (repeats - 1)
+            self.add_module(f"stage{number}", nn.Sequential(*(inverted_residual(i, out, stride) for i, stride in ends)))
             width = out
-        last = stages_out_channels[-1]
-        self.conv5 = nn.Sequential(nn.Conv2d(width, last, 1, 1, 0, bias=False), nn.BatchNorm2d(last), nn.ReLU(inplace=True))
+        self.conv5 = nn.Sequential(*_unit(width, last))
         self.fc = nn.Linear(last, num_classes)
 
     def forward(self, x):
