@@ -264,7 +264,11 @@ tp_tensor *tp_function_saved(tp_function_call *call, int64_t i) {
     int64_t n = call->node ? call->node->nsaved : 0;
     if (call->in_forward || i < 0 || i >= n)
         return tpi_fail(TP_ERR_INDEX, "argument 'i': %s saved %lld tensors, got index %lld", call->name, (long long)n, (long long)i);
-    return tpi_to_scope(tpi_node_saved(call->node, (int)i));
+    bool off = tpi_grad_off;
+    tpi_grad_off = false; /* the user's backward may look at the history, or go on from it, whether or not it is recorded itself */
+    tp_tensor *saved = tpi_node_saved(call->node, (int)i);
+    tpi_grad_off = off;
+    return tpi_to_scope(saved);
 }
 
 bool tp_function_needs(const tp_function_call *call, int64_t input) {

@@ -69,10 +69,14 @@ static bool join_parts(tp_tensor *out, int dim, int64_t n, tp_tensor *const *par
 }
 
 static bool check_part(const tp_tensor *t, const tp_tensor *first, int64_t i, int dim) {
-    bool fits = t->ndim == first->ndim;
-    for (int d = 0; d < first->ndim && fits; d++) fits = d == dim || t->shape[d] == first->shape[d];
-    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': sizes must match except in dimension %d, but tensor 0 has shape %s and tensor %lld has %s",
-                              dim, tpi_shape_text(tpi_shape(first)), (long long)i, tpi_shape_text(tpi_shape(t)));
+    if (t->ndim != first->ndim)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': Tensors must have same number of dimensions: got %d and %d, shapes %s and %s of tensors 0 and %lld",
+                          first->ndim, t->ndim, tpi_shape_text(tpi_shape(first)), tpi_shape_text(tpi_shape(t)), (long long)i);
+    for (int d = 0; d < first->ndim; d++)
+        if (d != dim && t->shape[d] != first->shape[d])
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': Sizes of tensors must match except in dimension %d. Expected size %lld but got size %lld for tensor "
+                              "number %lld in the list.", dim, (long long)first->shape[d], (long long)t->shape[d], (long long)i);
+    return true;
 }
 
 tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {

@@ -25,8 +25,8 @@ tp_tensor *tpi_compose_stack(tp_tensors tensors, int64_t dim) {
     if (d < 0) return NULL;
     for (int64_t i = 1; i < tensors.n; i++)
         if (!tpi_same_shape(tensors.v[0], tensors.v[i]))
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': expected one shape, but tensor 0 has shape %s and tensor %lld has %s",
-                            tpi_shape_text(tpi_shape(tensors.v[0])), (long long)i, tpi_shape_text(tpi_shape(tensors.v[i])));
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %lld",
+                            tpi_shape_text(tpi_shape(tensors.v[0])), tpi_shape_text(tpi_shape(tensors.v[i])), (long long)i);
     return cat_each(tensors, d, tpo_unsqueeze, d);
 }
 

@@ -22,6 +22,9 @@ bool tpi_class_shape_of(tp_ints input, const tp_tensor *target, const tp_tensor 
     for (int64_t i = 2; i < input.n; i++) out->inner *= input.v[i], out->shape[out->ndim++] = input.v[i];
     bool same = target->ndim == out->ndim && !memcmp(target->shape, out->shape, sizeof *out->shape * (size_t)out->ndim);
     if (input.n == 1 && target->numel == 1 && target->ndim == 1) same = true; /* one index in a list serves as one index */
+    if (!same && input.n > 1 && target->ndim && target->shape[0] != input.v[0])
+        return tpi_refuse(TP_ERR_VALUE, "argument 'target': Expected input batch_size (%lld) to match target batch_size (%lld).", (long long)input.v[0],
+                          (long long)target->shape[0]);
     if (!same)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': expected shape %s for an input of shape %s, got %s", tpi_shape_text((tp_ints){out->shape, out->ndim}),
                           tpi_shape_text(input), tpi_shape_text(tpi_shape(target)));

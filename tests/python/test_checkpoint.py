@@ -119,3 +119,16 @@ def test_sequences():
     plain.sum().backward()
     module.checkpoint_sequential(steps, 2, y, use_reentrant=False).sum().backward()
     assert torch.allclose(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("before", ["layer", "reentrant", "not reentrant"])
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradients_reach_what_comes_before(before, reentrant):
+    torch.manual_seed(0)
+    first, second, x = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+    hidden = first(x) if before == "layer" else checkpoint(first, x, use_reentrant=before == "reentrant")
+    checkpoint(second, hidden, use_reentrant=reentrant).sum().backward()
+    found = first.weight.grad.clone()
+    first.weight.grad = None
+    second(first(x)).sum().backward()
+    torch.testing.assert_close(found, first.weight.grad)
