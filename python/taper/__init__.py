@@ -36,6 +36,12 @@ def __getattr__(name):
     if name in _FROM:
         value = globals()[name] = getattr(import_module("taper." + _FROM[name]), name)
         return value
+    if name.startswith("_foreach_"):
+        try:
+            found = globals()[name] = import_module("taper._foreach").make(name[9:])
+            return found
+        except KeyError:
+            pass
     raise AttributeError(f"module 'torch' has no attribute '{name}'")
 
 
