@@ -207,10 +207,11 @@ class Optimizer:
                 raise TypeError("optimizer can only optimize Tensors, but one of the params is " + taper.typename(p))
             if not (inner or p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
-        param_group.update({**self.defaults, **param_group})
-        lacking = [name for name in self.defaults if param_group[name] is required]
+        whole = {**self.defaults, **param_group}
+        lacking = [name for name, value in whole.items() if value is required]
         if lacking:
             raise ValueError(f"parameter group didn't specify a value of required optimization parameter {lacking[0]}")
+        param_group.update(whole)
         if len(params) > len(set(params)):
             warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
                           "see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)

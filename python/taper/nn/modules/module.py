@@ -73,9 +73,15 @@ def register_module_backward_hook(hook):
     return _global_backward(hook, False)
 
 
-def _register(hooks, hook):
-    handle = RemovableHandle(hooks)
+def _register(hooks, hook, prepend=False, marks=()):
+    """Keeps a hook, first or last; marks: (dict, whether the hook's number goes into it), which go with it when it is removed."""
+    handle = RemovableHandle(hooks, extra_dict=[kept for kept, _ in marks])
     hooks[handle.id] = hook
+    for kept, wanted in marks:
+        if wanted:
+            kept[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, False)
     return handle
 
 
@@ -418,25 +424,12 @@ class Module(_C.ModuleBase):
     # ---- Hooks ----
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
         """hook(module, args) before forward; what it returns replaces the arguments."""
-        handle = RemovableHandle(self._forward_pre_hooks, extra_dict=self._forward_pre_hooks_with_kwargs)
-        self._forward_pre_hooks[handle.id] = hook
-        if with_kwargs:
-            self._forward_pre_hooks_with_kwargs[handle.id] = True
-        if prepend:
-            self._forward_pre_hooks.move_to_end(handle.id, last=False)
-        return handle
+        return _register(self._forward_pre_hooks, hook, prepend, [(self._forward_pre_hooks_with_kwargs, with_kwargs)])
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
         """hook(module, args, output) after forward; what it returns replaces the output."""
-        handle = RemovableHandle(self._forward_hooks, extra_dict=[self._forward_hooks_with_kwargs, self._forward_hooks_always_called])
-        self._forward_hooks[handle.id] = hook
-        if with_kwargs:
-            self._forward_hooks_with_kwargs[handle.id] = True
-        if always_call:
-            self._forward_hooks_always_called[handle.id] = True
-        if prepend:
-            self._forward_hooks.move_to_end(handle.id, last=False)
-        return handle
+        return _register(self._forward_hooks, hook, prepend,
+                         [(self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call)])
 
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) once the gradients of the inputs are there; what it returns replaces grad_input."""
@@ -450,17 +443,11 @@ class Module(_C.ModuleBase):
         if self._is_full_backward_hook is not None and self._is_full_backward_hook is not full:
             raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them.")
         self._is_full_backward_hook = full
-        handle = _register(self._backward_hooks, hook)
-        if prepend:
-            self._backward_hooks.move_to_end(handle.id, last=False)
-        return handle
+        return _register(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """hook(module, grad_output) before the module's backward; what it returns replaces grad_output."""
-        handle = _register(self._backward_pre_hooks, hook)
-        if prepend:
-            self._backward_pre_hooks.move_to_end(handle.id, last=False)
-        return handle
+        return _register(self._backward_pre_hooks, hook, prepend)
 
     def _pre_hooked(self, args, kwargs):
         for key, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
