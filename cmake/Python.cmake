@@ -8,7 +8,13 @@ Python3_add_library(python_extension MODULE WITH_SOABI ${extension_sources})
 target_link_libraries(python_extension PRIVATE taper taper_flags)
 set_target_properties(python_extension PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY ${TAPER_PYTHON_DIR}/taper)
 
-# The package's Python files are links, so that an edit needs no build.
+# The package's Python files are links, so that an edit needs no build. Links to files that are gone go too.
+file(GLOB_RECURSE there ${TAPER_PYTHON_DIR}/taper/*)
+foreach(file ${there})
+    if(IS_SYMLINK ${file} AND NOT EXISTS ${file})
+        file(REMOVE ${file})
+    endif()
+endforeach()
 file(GLOB_RECURSE package_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/python python/taper/*.py python/taper/*.pyi python/taper/*.txt python/taper/py.typed)
 foreach(file ${package_files})
     get_filename_component(folder ${TAPER_PYTHON_DIR}/${file} DIRECTORY)
