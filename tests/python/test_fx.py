@@ -35,3 +35,55 @@ def test_calls_are_as_they_were_after_a_trace():
     fx.symbolic_trace(Net())
     assert vars(nn.Module).keys() == before.keys()
     assert isinstance(nn.Linear(2, 2).weight, nn.Parameter)
+
+
+def test_a_table_of_the_nodes(capsys):
+    """The layout is that of the package tabulate, which PyTorch prints with."""
+    fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU())).graph.print_tabular()
+    assert capsys.readouterr().out == """\
+opcode       name     target    args        kwargs
+-----------  -------  --------  ----------  --------
+placeholder  input_1  input     ()          {}
+call_module  _0       0         (input_1,)  {}
+call_module  _1       1         (_0,)       {}
+output       output   output    (_1,)       {}
+"""
+
+
+def test_functions_in_python_are_functions_to_programs():
+    """nn.functional's are asked first, and are else what they were: picklable, inspectable, methods of classes."""
+    import copy
+    import inspect
+    import pickle
+
+    class Layer:
+        act = F.relu
+    assert pickle.loads(pickle.dumps(F.relu)) is F.relu and copy.deepcopy(F.relu) is F.relu
+    assert inspect.isfunction(F.relu) and str(inspect.signature(F.relu)) == "(input, inplace=False)"
+    assert F.relu.__name__ == "relu" and Layer().act.__func__ is F.relu
+
+
+def test_stand_ins_are_asked_for_by_every_function():
+    class Stand:
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            return function.__name__
+    stand, t = Stand(), torch.ones(2)
+    assert [f(stand) for f in (F.relu, F.softmax, F.dropout, torch.relu, torch.numel, torch.is_complex)] == "relu softmax dropout relu numel is_complex".split()
+    assert [F.adaptive_avg_pool2d(stand, 1), F.max_pool2d(stand, 2), torch.split(stand, 1), torch.einsum("i,i", t, stand)] == [
+        "adaptive_avg_pool2d", "max_pool2d", "split", "einsum"]
+    assert (t @ stand, t + stand, t[stand], torch.cat([t, stand])) == ("matmul", "add", "__getitem__", "cat")
+
+
+def test_proxies_of_unknown_things_refuse():
+    import pytest
+    graph = fx.Graph()
+    proxy = fx.Proxy(graph.placeholder("x"))
+    with pytest.raises(fx.proxy.TraceError, match="control flow"):
+        bool(proxy)
+    with pytest.raises(fx.proxy.TraceError, match="cannot be iterated"):
+        list(proxy)
+    with pytest.raises(RuntimeError, match="'len' is not supported"):
+        len(proxy)
+    with pytest.raises(NotImplementedError):
+        graph.call_function(torch.cat, ([proxy.node],)).args[0].append(1)

@@ -130,19 +130,17 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_method", target, args, kwargs)
 
     def transform(self):
-        """The new module, with the names and types of the old one's nodes where they still are."""
+        """The new module."""
         result = super().run(enable_io_processing=False)
         if result is not None:
             def strip(item):
                 return item.node if isinstance(item, Proxy) else item
-            new_output = self.new_graph.output(map_aggregate(result, strip))
-            new_output.type = self.graph.output_node().type
+            self.new_graph.output(map_aggregate(result, strip))
         return GraphModule(self.module, self.new_graph)
 
     def run_node(self, n):
         result = super().run_node(n)
         if isinstance(result, Proxy) and n.op != "output":
-            result.node.type = n.type
             for key, value in n.meta.items():
                 result.node.meta.setdefault(key, value)
         return result
