@@ -3,29 +3,24 @@ import taper as torch
 from taper.nn import functional as nnf
 
 
-def _is_tensor_a_torch_image(x):
-    return x.ndim >= 2
-
-
-def _assert_image_tensor(img):
-    if not _is_tensor_a_torch_image(img):
+def _checked(img):
+    if img.ndim < 2:
         raise TypeError("Tensor is not a torch image.")
+    return img
 
 
-def _assert_channels(img, permitted):
-    channels = get_dimensions(img)[0]
+def _assert_channels(img, permitted=(1, 3)):
+    channels, permitted = get_dimensions(img)[0], list(permitted)
     if channels not in permitted:
         raise TypeError(f"Input image tensor permitted channel values are {permitted}, but found {channels}")
 
 
 def get_dimensions(img):
-    _assert_image_tensor(img)
-    return [1 if img.ndim == 2 else img.shape[-3], *img.shape[-2:]]
+    return ([1, *_checked(img).shape])[-3:]
 
 
 def get_image_size(img):
-    _assert_image_tensor(img)
-    return [img.shape[-1], img.shape[-2]]
+    return get_dimensions(img)[:0:-1]
 
 
 def get_image_num_channels(img):
@@ -36,14 +31,16 @@ def _max_value(dtype):
     return 1 if dtype.is_floating_point or dtype == torch.bool else torch.iinfo(dtype).max
 
 
+_FLOATING = torch.float16, torch.bfloat16, torch.float32, torch.float64
+_UNSAFE = {torch.float32: (torch.int32, torch.int64), torch.float64: (torch.int64,)}  # floats too coarse for the largest of these
+
+
 def convert_image_dtype(image, dtype=torch.float32):
-    if image.dtype == dtype:
-        return image
+    if dtype in (image.dtype, *_FLOATING) and image.dtype in (dtype, *_FLOATING):
+        return image.to(dtype)
     top, new_top = _max_value(image.dtype), _max_value(dtype)
     if image.is_floating_point():
-        if dtype.is_floating_point:
-            return image.to(dtype)
-        if (image.dtype == torch.float32 and dtype in (torch.int32, torch.int64)) or (image.dtype == torch.float64 and dtype == torch.int64):
+        if dtype in _UNSAFE.get(image.dtype, ()):
             raise RuntimeError(f"The cast from {image.dtype} to {dtype} cannot be performed safely.")
         return image.mul(new_top + 1.0 - 1e-3).to(dtype)  # the margin keeps 1.0 from becoming one more than the largest
     if dtype.is_floating_point:
@@ -54,18 +51,15 @@ def convert_image_dtype(image, dtype=torch.float32):
 
 
 def hflip(img):
-    _assert_image_tensor(img)
-    return img.flip(-1)
+    return torch.flip(_checked(img), [-1])
 
 
 def vflip(img):
-    _assert_image_tensor(img)
-    return img.flip(-2)
+    return torch.flip(_checked(img), [-2])
 
 
 def crop(img, top, left, height, width):
-    _assert_image_tensor(img)
-    h, w = img.shape[-2:]
+    h, w = _checked(img).shape[-2:]
     right, bottom = left + width, top + height
     outside = [max(-left + min(0, right), 0), max(-top + min(0, bottom), 0), max(right - max(w, left), 0), max(bottom - max(h, top), 0)]
     inside = img[..., max(top, 0):bottom, max(left, 0):right]
@@ -73,22 +67,19 @@ def crop(img, top, left, height, width):
 
 
 def rgb_to_grayscale(img, num_output_channels=1):
-    if img.ndim < 3:
-        raise TypeError(f"Input image tensor should have at least 3 dimensions, but found {img.ndim}")
-    _assert_channels(img, [1, 3])
+    _assert_dimensions(img)
     if num_output_channels not in (1, 3):
         raise ValueError("num_output_channels should be either 1 or 3")
-    if img.shape[-3] == 3:
-        r, g, b = img.unbind(dim=-3)
-        img_gray = (0.2989 * r + 0.587 * g + 0.114 * b).to(img.dtype).unsqueeze(dim=-3)
-    else:
-        img_gray = img.clone()
-    return img_gray.expand(img.shape) if num_output_channels == 3 else img_gray
+    gray = img.clone()
+    if img.shape[-3] != 1:
+        red, green, blue = (img.select(-3, c) for c in range(3))
+        gray = (0.2989 * red + 0.587 * green + 0.114 * blue).to(img.dtype).unsqueeze(-3)
+    return gray if num_output_channels == 1 else gray.expand(img.shape)
 
 
 def _blend(img1, img2, ratio):
-    ratio = float(ratio)
-    return (ratio * img1 + (1.0 - ratio) * img2).clamp(0, _max_value(img1.dtype)).to(img1.dtype)
+    share = float(ratio)
+    return (share * img1 + (1.0 - share) * img2).clamp(0, _max_value(img1.dtype)).to(img1.dtype)
 
 
 def _not_negative(factor, name):
@@ -98,45 +89,44 @@ def _not_negative(factor, name):
 
 def adjust_brightness(img, brightness_factor):
     _not_negative(brightness_factor, "brightness_factor")
-    _assert_channels(img, [1, 3])
+    _assert_channels(img)
     return _blend(img, torch.zeros_like(img), brightness_factor)
 
 
 def adjust_contrast(img, contrast_factor):
     _not_negative(contrast_factor, "contrast_factor")
-    _assert_channels(img, [3, 1])
-    dtype = img.dtype if img.is_floating_point() else torch.float32
+    _assert_channels(img, (3, 1))
     gray = rgb_to_grayscale(img) if img.shape[-3] == 3 else img
-    return _blend(img, gray.to(dtype).mean(dim=(-3, -2, -1), keepdim=True), contrast_factor)
+    return _blend(img, gray.to(_floating(img)).mean(dim=(-3, -2, -1), keepdim=True), contrast_factor)
 
 
 def adjust_saturation(img, saturation_factor):
     _not_negative(saturation_factor, "saturation_factor")
-    _assert_channels(img, [1, 3])
+    _assert_channels(img)
     return img if img.shape[-3] == 1 else _blend(img, rgb_to_grayscale(img), saturation_factor)
 
 
 def adjust_hue(img, hue_factor):
-    if not -0.5 <= hue_factor <= 0.5:
+    if abs(hue_factor) > 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
-    _assert_image_tensor(img)
-    _assert_channels(img, [1, 3])
+    _assert_channels(img)
     if img.shape[-3] == 1:
         return img
-    h, s, v = _rgb2hsv(convert_image_dtype(img, torch.float32)).unbind(dim=-3)
-    return convert_image_dtype(_hsv2rgb(torch.stack(((h + hue_factor) % 1.0, s, v), dim=-3)), img.dtype)
+    hue, saturation, value = _rgb2hsv(convert_image_dtype(img, torch.float32))
+    return convert_image_dtype(_hsv2rgb((hue + hue_factor) % 1.0, saturation, value), img.dtype)
 
 
 def adjust_gamma(img, gamma, gain=1):
     if gamma < 0:
         raise ValueError("Gamma should be a non-negative real number")
-    _assert_channels(img, [1, 3])
+    _assert_channels(img)
     result = img if img.is_floating_point() else convert_image_dtype(img, torch.float32)
     return convert_image_dtype((gain * result ** gamma).clamp(0, 1), img.dtype)
 
 
 def _rgb2hsv(img):
-    r, g, b = img.unbind(dim=-3)
+    """Hue, saturation and value, each without the channels' dimension."""
+    r, g, b = img.unbind(-3)
     top, low = img.max(dim=-3).values, img.min(dim=-3).values
     same, span = top == low, top - low
     ones = torch.ones_like(top)
@@ -146,11 +136,10 @@ def _rgb2hsv(img):
     hr = (top == r) * (bc - gc)
     hg = ((top == g) & (top != r)) * (2.0 + rc - bc)
     hb = ((top != g) & (top != r)) * (4.0 + gc - rc)
-    return torch.stack((torch.fmod((hr + hg + hb) / 6.0 + 1.0, 1.0), s, top), dim=-3)
+    return torch.fmod((hr + hg + hb) / 6.0 + 1.0, 1.0), s, top
 
 
-def _hsv2rgb(img):
-    h, s, v = img.unbind(dim=-3)
+def _hsv2rgb(h, s, v):
     sector = torch.floor(h * 6.0)
     f = h * 6.0 - sector
     sector = sector.to(torch.int32) % 6
@@ -161,48 +150,31 @@ def _hsv2rgb(img):
     return torch.cat([channel.gather(-3, chosen) for channel in rgb], dim=-3)
 
 
-# ---- Casts around operators that want floating images with a batch dimension ----
-def _cast_squeeze_in(img, dtypes):
-    need_squeeze = img.ndim < 4
-    if need_squeeze:
-        img = img.unsqueeze(dim=0)
-    out_dtype = img.dtype
-    need_cast = out_dtype not in dtypes
-    return (img.to(dtypes[0]) if need_cast else img), need_cast, need_squeeze, out_dtype
-
-
-def _cast_squeeze_out(img, need_cast, need_squeeze, out_dtype):
-    if need_squeeze:
-        img = img.squeeze(dim=0)
-    if need_cast:
-        if not out_dtype.is_floating_point:
-            img = torch.round(img)
-        img = img.to(out_dtype)
-    return img
+def _on_batch(img, dtypes, work):
+    """What `work` makes of images with a batch dimension and one of these dtypes, in the image's own shape and dtype."""
+    batch, fits = img if img.ndim >= 4 else img.unsqueeze(0), img.dtype in dtypes
+    out = work(batch if fits else batch.to(dtypes[0]))
+    if img.ndim < 4:
+        out = out.squeeze(0)
+    return out if fits else (out if img.is_floating_point() else out.round()).to(img.dtype)
 
 
 def resize(img, size, interpolation="bilinear", antialias=True):
-    _assert_image_tensor(img)
-    if isinstance(size, tuple):
-        size = list(size)
-    antialias = bool(antialias) and interpolation in ("bilinear", "bicubic")
-    img, need_cast, need_squeeze, out_dtype = _cast_squeeze_in(img, [torch.float32, torch.float64])
-    corners = False if interpolation in ("bilinear", "bicubic") else None
-    img = nnf.interpolate(img, size=size, mode=interpolation, align_corners=corners, antialias=antialias)
-    if interpolation == "bicubic" and out_dtype == torch.uint8:
-        img = img.clamp(min=0, max=255)
-    return _cast_squeeze_out(img, need_cast=need_cast, need_squeeze=need_squeeze, out_dtype=out_dtype)
+    smooth = interpolation in ("bilinear", "bicubic")
+
+    def work(batch):
+        out = nnf.interpolate(batch, size=list(size) if isinstance(size, tuple) else size, mode=interpolation,
+                              align_corners=False if smooth else None, antialias=bool(antialias) and smooth)
+        overshot = interpolation == "bicubic" and img.dtype == torch.uint8
+        return out.clamp(0, 255) if overshot else out
+    return _on_batch(_checked(img), [torch.float32, torch.float64], work)
 
 
 def _padding_sides(padding):
     """left, right, top, bottom"""
-    if isinstance(padding, int):
-        return [padding] * 4
-    if len(padding) == 1:
-        return [padding[0]] * 4
-    if len(padding) == 2:
-        return [padding[0], padding[0], padding[1], padding[1]]
-    return [padding[0], padding[2], padding[1], padding[3]]
+    sides = [padding] if isinstance(padding, int) else list(padding)
+    left, top, right, bottom = sides * (4 // len(sides))
+    return [left, right, top, bottom]
 
 
 def _mirrored(n, before, after):
@@ -213,9 +185,8 @@ def _mirrored(n, before, after):
 
 
 def pad(img, padding, fill=0, padding_mode="constant"):
-    _assert_image_tensor(img)
-    if fill is None:
-        fill = 0
+    _checked(img)
+    fill = 0 if fill is None else fill
     if not isinstance(padding, (int, tuple, list)):
         raise TypeError("Got inappropriate padding arg")
     if not isinstance(fill, (int, float)):
@@ -231,43 +202,30 @@ def pad(img, padding, fill=0, padding_mode="constant"):
         h, w = img.shape[-2:]
         rows, columns = _mirrored(h, sides[2], sides[3]), _mirrored(w, sides[0], sides[1])
         return img[..., rows[:, None], columns[None, :]]
-    need_squeeze = img.ndim < 4
-    out_dtype = img.dtype
-    if need_squeeze:
-        img = img.unsqueeze(dim=0)
-    need_cast = padding_mode != "constant" and img.dtype not in (torch.float32, torch.float64)
-    if need_cast:
-        img = img.to(torch.float32)
     if padding_mode == "constant":
-        img = nnf.pad(img, sides, mode="constant", value=float(fill))
-    else:
-        img = nnf.pad(img, sides, mode="replicate" if padding_mode == "edge" else "reflect")
-    if need_squeeze:
-        img = img.squeeze(dim=0)
-    return img.to(out_dtype) if need_cast else img
+        return _on_batch(img, [img.dtype], lambda batch: nnf.pad(batch, sides, value=float(fill)))
+    mode = {"edge": "replicate", "reflect": "reflect"}[padding_mode]
+    return _on_batch(img, [torch.float32, torch.float64], lambda batch: nnf.pad(batch, sides, mode=mode))
 
 
 # ---- Turning and bending: a grid says where each pixel of the result comes from ----
 def _apply_grid_transform(img, grid, mode, fill):
-    img, need_cast, need_squeeze, out_dtype = _cast_squeeze_in(img, [grid.dtype])
-    if img.shape[0] > 1:
-        grid = grid.expand([img.shape[0], *grid.shape[1:]])
-    if fill is not None:  # a last channel of ones tells how much of a pixel comes from within
-        img = torch.cat((img, torch.ones_like(img[:, :1])), dim=1)
-    img = nnf.grid_sample(img, grid, mode=mode, padding_mode="zeros", align_corners=False)
-    if fill is not None:
-        mask = img[:, -1:].expand_as(img[:, :-1])
-        img = img[:, :-1]
+    def sampled(batch):
+        return nnf.grid_sample(batch, grid.expand(len(batch), -1, -1, -1), mode=mode, padding_mode="zeros", align_corners=False)
+
+    def filled(batch):
+        """A last channel of ones tells how much of a pixel comes from within."""
+        out = sampled(torch.cat((batch, torch.ones_like(batch[:, :1])), dim=1))
+        out, inside = out[:, :-1], out[:, -1:].expand_as(out[:, :-1])
         colour = fill if isinstance(fill, (tuple, list)) else [float(fill)]
-        background = torch.tensor(colour, dtype=img.dtype).view(1, len(colour), 1, 1).expand_as(img)
-        img = torch.where(mask < 0.5, background, img) if mode == "nearest" else img * mask + (1.0 - mask) * background
-    return _cast_squeeze_out(img, need_cast, need_squeeze, out_dtype)
+        background = torch.tensor(colour, dtype=out.dtype).view(1, len(colour), 1, 1).expand_as(out)
+        return torch.where(inside < 0.5, background, out) if mode == "nearest" else out * inside + (1.0 - inside) * background
+    return _on_batch(img, [grid.dtype], sampled if fill is None else filled)
 
 
 def _assert_grid_transform_inputs(img, interpolation, modes, fill):
     if not isinstance(img, torch.Tensor):
         raise TypeError("Input img should be Tensor")
-    _assert_image_tensor(img)
     channels = get_dimensions(img)[0]
     if isinstance(fill, (tuple, list)) and len(fill) > 1 and len(fill) != channels:
         raise ValueError("The number of elements in 'fill' cannot broadcast to match the number of channels of the image "
@@ -309,7 +267,7 @@ def _compute_affine_output_size(matrix, w, h):
     top = points.max(dim=0).values + torch.tensor((w * 0.5, h * 0.5))
     tolerance = 1e-4  # so that 5.00001 does not become 6
     size = torch.ceil((top / tolerance).trunc_() * tolerance) - torch.floor((low / tolerance).trunc_() * tolerance)
-    return int(size[0]), int(size[1])
+    return tuple(map(int, size))
 
 
 def rotate(img, matrix, interpolation="nearest", expand=False, fill=None):
@@ -350,8 +308,8 @@ def elastic_transform(img, displacement, interpolation="bilinear", fill=None):
 def _get_gaussian_kernel1d(kernel_size, sigma, dtype=torch.float32):
     half = (kernel_size - 1) * 0.5
     x = torch.linspace(-half, half, steps=kernel_size, dtype=dtype)
-    pdf = torch.exp(-0.5 * (x / sigma).pow(2))
-    return pdf / pdf.sum()
+    density = (-0.5 * (x / sigma).pow(2)).exp()
+    return density / density.sum()
 
 
 def _get_gaussian_kernel2d(kernel_size, sigma, dtype=torch.float32):
@@ -359,43 +317,40 @@ def _get_gaussian_kernel2d(kernel_size, sigma, dtype=torch.float32):
     return torch.mm(ky[:, None], kx[None, :])
 
 
+def _each_channel(batch, kernel, channels):
+    """Every channel filtered by the same kernel."""
+    return nnf.conv2d(batch, kernel.expand(channels, 1, *kernel.shape), groups=channels)
+
+
 def gaussian_blur(img, kernel_size, sigma):
-    _assert_image_tensor(img)
-    dtype = _floating(img)
+    dtype, channels = _floating(_checked(img)), img.shape[-3]
     kernel = _get_gaussian_kernel2d(kernel_size, sigma, dtype)
-    kernel = kernel.expand(img.shape[-3], 1, *kernel.shape)
-    img, need_cast, need_squeeze, out_dtype = _cast_squeeze_in(img, [dtype])
-    half_x, half_y = kernel_size[0] // 2, kernel_size[1] // 2
-    img = nnf.pad(img, [half_x, half_x, half_y, half_y], mode="reflect")
-    img = nnf.conv2d(img, kernel, groups=img.shape[-3])
-    return _cast_squeeze_out(img, need_cast, need_squeeze, out_dtype)
+    sides = [size // 2 for size in kernel_size for _ in (0, 1)]
+    return _on_batch(img, [dtype], lambda batch: _each_channel(nnf.pad(batch, sides, mode="reflect"), kernel, channels))
 
 
-def _blurred_degenerate_image(img):
+def _softened(img):
+    """Each pixel, but those of the border, as the mean of its neighbours and five times itself."""
     dtype = _floating(img)
-    kernel = torch.ones((3, 3), dtype=dtype)
-    kernel[1, 1] = 5.0
-    kernel /= kernel.sum()
-    inner, need_cast, need_squeeze, out_dtype = _cast_squeeze_in(img, [dtype])
-    inner = nnf.conv2d(inner, kernel.expand(inner.shape[-3], 1, 3, 3), groups=inner.shape[-3])
-    result = img.clone()
-    result[..., 1:-1, 1:-1] = _cast_squeeze_out(inner, need_cast, need_squeeze, out_dtype)
-    return result
+    kernel = torch.tensor([[1.0, 1.0, 1.0], [1.0, 5.0, 1.0], [1.0, 1.0, 1.0]], dtype=dtype) / 13.0
+    soft = img.clone()
+    soft[..., 1:-1, 1:-1] = _on_batch(img, [dtype], lambda batch: _each_channel(batch, kernel, batch.shape[-3]))
+    return soft
 
 
 def adjust_sharpness(img, sharpness_factor):
     _not_negative(sharpness_factor, "sharpness_factor")
-    _assert_channels(img, [1, 3])
+    _assert_channels(img)
     if img.shape[-1] <= 2 or img.shape[-2] <= 2:
         return img
-    return _blend(img, _blurred_degenerate_image(img), sharpness_factor)
+    return _blend(img, _softened(img), sharpness_factor)
 
 
 # ---- Levels ----
 def _assert_dimensions(img):
     if img.ndim < 3:
         raise TypeError(f"Input image tensor should have at least 3 dimensions, but found {img.ndim}")
-    _assert_channels(img, [1, 3])
+    _assert_channels(img)
 
 
 def invert(img):
@@ -448,26 +403,18 @@ def equalize(img):
 
 
 def normalize(tensor, mean, std, inplace=False):
-    _assert_image_tensor(tensor)
-    if not tensor.is_floating_point():
+    if not _checked(tensor).is_floating_point():
         raise TypeError(f"Input tensor should be a float tensor. Got {tensor.dtype}.")
-    if tensor.ndim < 3:
+    if tensor.ndim <= 2:
         raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got tensor.size() = {tensor.size()}")
-    if not inplace:
-        tensor = tensor.clone()
-    mean, std = torch.as_tensor(mean, dtype=tensor.dtype), torch.as_tensor(std, dtype=tensor.dtype)
-    if (std == 0).any():
+    mean, std = (torch.as_tensor(values, dtype=tensor.dtype) for values in (mean, std))
+    if not std.all():
         raise ValueError(f"std evaluated to zero after conversion to {tensor.dtype}, leading to division by zero.")
-    if mean.ndim == 1:
-        mean = mean.view(-1, 1, 1)
-    if std.ndim == 1:
-        std = std.view(-1, 1, 1)
-    return tensor.sub_(mean).div_(std)
+    mean, std = (values[:, None, None] if values.ndim == 1 else values for values in (mean, std))
+    return (tensor if inplace else tensor.clone()).sub_(mean).div_(std)
 
 
 def erase(img, i, j, h, w, v, inplace=False):
-    _assert_image_tensor(img)
-    if not inplace:
-        img = img.clone()
-    img[..., i:i + h, j:j + w] = v
-    return img
+    out = _checked(img) if inplace else _checked(img).clone()
+    out[..., i:i + h, j:j + w] = v
+    return out
