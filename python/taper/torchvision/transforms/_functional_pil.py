@@ -11,19 +11,15 @@ def _check(img):
 
 def get_dimensions(img):
     _check(img)
-    channels = len(img.getbands()) if hasattr(img, "getbands") else img.channels
-    width, height = img.size
-    return [channels, height, width]
+    return [len(img.getbands()), img.height, img.width]
 
 
 def get_image_size(img):
-    _check(img)
-    return list(img.size)
+    return get_dimensions(img)[:0:-1]
 
 
 def get_image_num_channels(img):
-    _check(img)
-    return len(img.getbands())
+    return get_dimensions(img)[0]
 
 
 def hflip(img):
@@ -58,7 +54,7 @@ def adjust_sharpness(img, sharpness_factor):
 
 
 def adjust_hue(img, hue_factor):
-    if not -0.5 <= hue_factor <= 0.5:
+    if abs(hue_factor) > 0.5:
         raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
     _check(img)
     mode = img.mode
@@ -80,53 +76,44 @@ def adjust_gamma(img, gamma, gain=1):
 
 def _fill(fill, img, name="fillcolor"):
     """Pillow's keyword for the colour of new pixels."""
-    bands = len(img.getbands())
-    if fill is None:
-        fill = 0
-    if isinstance(fill, (int, float)) and bands > 1:
-        fill = tuple([fill] * bands)
-    if isinstance(fill, (list, tuple)):
-        if len(fill) == 1:
-            fill = fill * bands
-        elif len(fill) != bands:
-            raise ValueError(f"The number of elements in 'fill' does not match the number of channels of the image ({len(fill)} != {bands})")
-        fill = tuple(fill)
-    if img.mode != "F":
-        fill = tuple(int(v) for v in fill) if isinstance(fill, (list, tuple)) else int(fill)
-    return {name: fill}
+    bands, several = len(img.getbands()), isinstance(fill, (list, tuple))
+    levels = list(fill) if several else [fill or 0]
+    if len(levels) == 1:
+        levels *= bands
+    if len(levels) != bands:
+        raise ValueError(f"The number of elements in 'fill' does not match the number of channels of the image ({len(levels)} != {bands})")
+    levels = tuple(levels if img.mode == "F" else map(int, levels))
+    return {name: levels if several or bands > 1 else levels[0]}
+
+
+def _with_palette(image, of):
+    """The colours that an image of numbers stands for go along with it."""
+    if of.mode == "P":
+        image.putpalette(of.getpalette())
+    return image
 
 
 def pad(img, padding, fill=0, padding_mode="constant"):
     _check(img)
-    if isinstance(padding, list):
-        padding = tuple(padding)
+    padding = tuple(padding) if isinstance(padding, list) else padding
     if not isinstance(padding, (int, float, tuple)):
         raise TypeError("Got inappropriate padding arg")
     if isinstance(padding, tuple) and len(padding) not in (1, 2, 4):
         raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(padding)} element tuple")
-    if isinstance(padding, tuple) and len(padding) == 1:
-        padding = padding[0]
+    if isinstance(padding, tuple):
+        padding = padding[0] if len(padding) == 1 else padding
     if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
         raise ValueError("Padding mode should be either constant, edge, reflect or symmetric")
     if padding_mode == "constant":
-        options = _fill(fill, img, name="fill")
-        if img.mode == "P":
-            image = pillow("ImageOps").expand(img, border=padding, **options)
-            image.putpalette(img.getpalette())
-            return image
-        return pillow("ImageOps").expand(img, border=padding, **options)
+        return _with_palette(pillow("ImageOps").expand(img, border=padding, **_fill(fill, img, name="fill")), img)
     left, top, right, bottom = [padding] * 4 if isinstance(padding, int) else padding * 2 if len(padding) == 2 else padding
     cut = [-min(side, 0) for side in (left, top, right, bottom)]
     if any(cut):
-        width, height = img.size
-        img = img.crop((cut[0], cut[1], width - cut[2], height - cut[3]))
+        img = img.crop((cut[0], cut[1], img.width - cut[2], img.height - cut[3]))
         left, top, right, bottom = (max(side, 0) for side in (left, top, right, bottom))
     from taper.torchvision.transforms import _functional_tensor as on_tensors
     from taper.torchvision.transforms.functional import pil_to_tensor, to_pil_image
-    padded = to_pil_image(on_tensors.pad(pil_to_tensor(img), [left, top, right, bottom], padding_mode=padding_mode), mode=img.mode)
-    if img.mode == "P":
-        padded.putpalette(img.getpalette())
-    return padded
+    return _with_palette(to_pil_image(on_tensors.pad(pil_to_tensor(img), [left, top, right, bottom], padding_mode=padding_mode), mode=img.mode), img)
 
 
 def crop(img, top, left, height, width):

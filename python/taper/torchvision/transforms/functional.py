@@ -136,23 +136,21 @@ def normalize(tensor, mean, std, inplace=False):
 
 
 def _compute_resized_output_size(image_size, size, max_size=None, allow_size_none=False):
-    h, w = image_size
-    short, long = (w, h) if w <= h else (h, w)
-    if size is None:
-        if not allow_size_none:
-            raise ValueError("This should never happen!!")
-        new_short, new_long = int(max_size * short / long), max_size
-    elif len(size) == 1:
-        new_short, new_long = size[0], int(size[0] * long / short)
-        if max_size is not None:
-            if max_size <= size[0]:
-                raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = {size}")
-            if new_long > max_size:
-                new_short, new_long = int(max_size * new_short / new_long), max_size
-    else:
-        return [size[0], size[1]]
-    new_w, new_h = (new_short, new_long) if w <= h else (new_long, new_short)
-    return [new_h, new_w]
+    if size is None and not allow_size_none:
+        raise ValueError("This should never happen!!")
+    if size is not None and len(size) != 1:
+        return list(size[:2])
+    short, long = sorted(image_size)
+    edges = None
+    if size is not None:
+        if max_size is not None and max_size <= size[0]:
+            raise ValueError(f"max_size = {max_size} must be strictly greater than the requested size for the smaller edge size = {size}")
+        edges = size[0], int(size[0] * long / short)
+    if edges is None or max_size is not None and edges[1] > max_size:  # the longer edge decides
+        short, long = edges or (short, long)
+        edges = int(max_size * short / long), max_size
+    height, width = image_size
+    return list(edges if height < width else edges[::-1])
 
 
 def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, antialias=True):
@@ -164,13 +162,13 @@ def resize(img, size, interpolation=InterpolationMode.BILINEAR, max_size=None, a
         if max_size is not None and len(size) != 1:
             raise ValueError("max_size should only be passed if size specifies the length of the smaller edge, i.e. size should be an int or "
                              "a sequence of length 1 in torchscript mode.")
-    _, height, width = get_dimensions(img)
-    output_size = _compute_resized_output_size((height, width), [size] if isinstance(size, int) else list(size), max_size)
-    if [height, width] == output_size:
+    now = get_dimensions(img)[1:]
+    wanted = _compute_resized_output_size(now, [size] if isinstance(size, int) else list(size), max_size)
+    if wanted == list(now):
         return img
-    if isinstance(img, torch.Tensor):
-        return F_t.resize(img, size=output_size, interpolation=interpolation.value, antialias=antialias)
-    return F_pil.resize(img, size=output_size, interpolation=PIL_NUMBER[interpolation])
+    if _kind(img) is F_t:
+        return F_t.resize(img, wanted, interpolation.value, antialias)
+    return F_pil.resize(img, wanted, PIL_NUMBER[interpolation])
 
 
 def pad(img, padding, fill=0, padding_mode="constant"):
@@ -181,21 +179,24 @@ def crop(img, top, left, height, width):
     return _kind(img).crop(img, top, left, height, width)
 
 
+def _twice(size):
+    """One number stands for both sides."""
+    sides = [int(size)] if isinstance(size, numbers.Number) else size
+    return (sides[0], sides[0]) if len(sides) == 1 else sides
+
+
 def center_crop(img, output_size):
     """The middle; where the image is smaller, it is padded with zeros first."""
-    if isinstance(output_size, numbers.Number):
-        output_size = (int(output_size), int(output_size))
-    elif len(output_size) == 1:
-        output_size = (output_size[0], output_size[0])
-    _, height, width = get_dimensions(img)
-    crop_height, crop_width = output_size
-    if crop_width > width or crop_height > height:
-        more_w, more_h = max(crop_width - width, 0), max(crop_height - height, 0)
+    want_h, want_w = _twice(output_size)
+    height, width = get_dimensions(img)[1:]
+    more_h, more_w = max(want_h - height, 0), max(want_w - width, 0)
+    if more_h or more_w:
         img = pad(img, [more_w // 2, more_h // 2, (more_w + 1) // 2, (more_h + 1) // 2], fill=0)
-        _, height, width = get_dimensions(img)
-        if crop_width == width and crop_height == height:
+        height, width = height + more_h, width + more_w
+        if (height, width) == (want_h, want_w):
             return img
-    return crop(img, int(round((height - crop_height) / 2.0)), int(round((width - crop_width) / 2.0)), crop_height, crop_width)
+    top, left = (int(round(extra / 2.0)) for extra in (height - want_h, width - want_w))
+    return crop(img, top, left, want_h, want_w)
 
 
 def resized_crop(img, top, left, height, width, size, interpolation=InterpolationMode.BILINEAR, antialias=True):
@@ -211,7 +212,7 @@ def vflip(img):
 
 
 def _get_perspective_coeffs(startpoints, endpoints):
-    if len(startpoints) != 4 or len(endpoints) != 4:
+    if {len(startpoints), len(endpoints)} != {4}:
         raise ValueError(f"Please provide exactly four corners, got {len(startpoints)} startpoints and {len(endpoints)} endpoints.")
     a = torch.zeros(8, 8, dtype=torch.float64)
     for i, ((sx, sy), (ex, ey)) in enumerate(zip(startpoints, endpoints)):
@@ -222,27 +223,22 @@ def _get_perspective_coeffs(startpoints, endpoints):
 
 
 def perspective(img, startpoints, endpoints, interpolation=InterpolationMode.BILINEAR, fill=None):
-    coeffs = _get_perspective_coeffs(startpoints, endpoints)
-    interpolation = interpolation_of(interpolation)
-    if isinstance(img, torch.Tensor):
-        return F_t.perspective(img, coeffs, interpolation=interpolation.value, fill=fill)
-    return F_pil.perspective(img, coeffs, interpolation=PIL_NUMBER[interpolation], fill=fill)
+    eight, mode = _get_perspective_coeffs(startpoints, endpoints), interpolation_of(interpolation)
+    kind = _kind(img)
+    return kind.perspective(img, eight, mode.value if kind is F_t else PIL_NUMBER[mode], fill)
 
 
 def _pair(size):
-    if isinstance(size, numbers.Number):
-        return int(size), int(size)
-    if len(size) == 1:
-        return size[0], size[0]
-    if len(size) != 2:
+    sides = _twice(size)
+    if len(sides) != 2:
         raise ValueError("Please provide only two dimensions (h, w) for size.")
-    return size
+    return sides
 
 
 def five_crop(img, size):
     """The four corners and the middle."""
     crop_height, crop_width = _pair(size)
-    _, height, width = get_dimensions(img)
+    height, width = get_dimensions(img)[1:]
     if crop_width > width or crop_height > height:
         raise ValueError(f"Requested crop size {tuple(size) if not isinstance(size, int) else size} is bigger than input size {(height, width)}")
     right, bottom = width - crop_width, height - crop_height
@@ -280,13 +276,12 @@ def adjust_gamma(img, gamma, gain=1):
 def to_grayscale(img, num_output_channels=1):
     if not _is_pil_image(img):
         raise TypeError("Input should be PIL Image")
-    return F_pil.to_grayscale(img, num_output_channels)
+    return rgb_to_grayscale(img, num_output_channels)
 
 
 def rgb_to_grayscale(img, num_output_channels=1):
-    if isinstance(img, torch.Tensor):
-        return F_t.rgb_to_grayscale(img, num_output_channels)
-    return F_pil.to_grayscale(img, num_output_channels)
+    convert = F_t.rgb_to_grayscale if _kind(img) is F_t else F_pil.to_grayscale
+    return convert(img, num_output_channels)
 
 
 # ---- Rotations and affine maps ----
@@ -309,34 +304,38 @@ def _get_inverse_affine_matrix(center, angle, translate, scale, shear, inverted=
     return matrix
 
 
+def _check_center(center):
+    if not (center is None or isinstance(center, (list, tuple))):
+        raise TypeError("Argument center should be a sequence")
+
+
+def _from_middle(img, center):
+    """A point (x, y) seen from the middle of the image, which is where None lies."""
+    if center is None:
+        return [0.0, 0.0]
+    sizes = get_dimensions(img)[:0:-1]
+    return [c - 0.5 * size for c, size in zip(center, sizes)]
+
+
 def rotate(img, angle, interpolation=InterpolationMode.NEAREST, expand=False, center=None, fill=None):
     """Turned by angle degrees, counter-clockwise."""
     interpolation = interpolation_of(interpolation)
     if not isinstance(angle, (int, float)):
         raise TypeError("Argument angle should be int or float")
-    if center is not None and not isinstance(center, (list, tuple)):
-        raise TypeError("Argument center should be a sequence")
+    _check_center(center)
     if not isinstance(img, torch.Tensor):
         return F_pil.rotate(img, angle=angle, interpolation=PIL_NUMBER[interpolation], expand=expand, center=center, fill=fill)
-    offset = [0.0, 0.0]
-    if center is not None:
-        _, height, width = get_dimensions(img)
-        offset = [1.0 * (c - s * 0.5) for c, s in zip(center, [width, height])]
-    matrix = _get_inverse_affine_matrix(offset, -angle, [0.0, 0.0], 1.0, [0.0, 0.0])
-    return F_t.rotate(img, matrix=matrix, interpolation=interpolation.value, expand=expand, fill=fill)
+    turned = _get_inverse_affine_matrix(_from_middle(img, center), -angle, [0.0, 0.0], 1.0, [0.0, 0.0])
+    return F_t.rotate(img, turned, interpolation.value, expand, fill)
 
 
 def _checked_shear(shear):
     if not isinstance(shear, (numbers.Number, list, tuple)):
         raise TypeError("Shear should be either a single value or a sequence of two values")
-    if isinstance(shear, numbers.Number):
-        return [shear, 0.0]
-    shear = list(shear)
-    if len(shear) == 1:
-        return [shear[0], shear[0]]
-    if len(shear) != 2:
-        raise ValueError(f"Shear should be a sequence containing two values. Got {shear}")
-    return shear
+    slants = [shear, 0.0] if isinstance(shear, numbers.Number) else list(_twice(shear))
+    if len(slants) != 2:
+        raise ValueError(f"Shear should be a sequence containing two values. Got {slants}")
+    return slants
 
 
 def affine(img, angle, translate, scale, shear, interpolation=InterpolationMode.NEAREST, fill=None, center=None):
@@ -351,16 +350,12 @@ def affine(img, angle, translate, scale, shear, interpolation=InterpolationMode.
     if scale <= 0.0:
         raise ValueError("Argument scale should be positive")
     angle, translate, shear = float(angle), list(translate), _checked_shear(shear)
-    if center is not None and not isinstance(center, (list, tuple)):
-        raise TypeError("Argument center should be a sequence")
-    _, height, width = get_dimensions(img)
-    if not isinstance(img, torch.Tensor):
+    _check_center(center)
+    height, width = get_dimensions(img)[1:]
+    if _kind(img) is F_pil:
         middle = [width * 0.5, height * 0.5] if center is None else center
-        matrix = _get_inverse_affine_matrix(middle, angle, translate, scale, shear)
-        return F_pil.affine(img, matrix=matrix, interpolation=PIL_NUMBER[interpolation], fill=fill)
-    offset = [0.0, 0.0] if center is None else [1.0 * (c - s * 0.5) for c, s in zip(center, [width, height])]
-    matrix = _get_inverse_affine_matrix(offset, angle, [1.0 * t for t in translate], scale, shear)
-    return F_t.affine(img, matrix=matrix, interpolation=interpolation.value, fill=fill)
+        return F_pil.affine(img, _get_inverse_affine_matrix(middle, angle, translate, scale, shear), PIL_NUMBER[interpolation], fill)
+    return F_t.affine(img, _get_inverse_affine_matrix(_from_middle(img, center), angle, translate, scale, shear), interpolation.value, fill)
 
 
 # ---- Blur, levels, holes ----
