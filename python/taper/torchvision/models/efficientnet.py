@@ -48,7 +48,10 @@ class _Residual(nn.Module):
 
     def forward(self, input):
         out = self.block(input)
-        return self.stochastic_depth(out).add_(input) if self.use_res_connect else out
+        if self.use_res_connect:
+            out = self.stochastic_depth(out)
+            out += input
+        return out
 
 
 class MBConv(_Residual):

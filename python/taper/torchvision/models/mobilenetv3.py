@@ -39,7 +39,10 @@ class InvertedResidual(nn.Module):
         self.use_res_connect, self.out_channels, self._is_cn = (cnf.stride, i) == (1, o), o, cnf.stride > 1
 
     def forward(self, input):
-        return self.block(input).add_(input) if self.use_res_connect else self.block(input)
+        out = self.block(input)
+        if self.use_res_connect:
+            out += input
+        return out
 
 
 class MobileNetV3(nn.Module):
