@@ -87,3 +87,19 @@ def test_proxies_of_unknown_things_refuse():
         len(proxy)
     with pytest.raises(NotImplementedError):
         graph.call_function(torch.cat, ([proxy.node],)).args[0].append(1)
+
+
+def test_asserts_can_be_recorded():
+    class Asserting(fx.Tracer):
+        trace_asserts = True
+
+    scope = {}  # pytest rewrites the asserts of this file
+    exec("def checked(x):\n    assert x.shape[0] == 2, 'two'\n    assert x.ndim == 1\n    return x + 1\n", scope)
+    graph = Asserting().trace(scope["checked"])
+    calls = [node.args for node in graph.nodes if node.target is torch._assert]
+    assert [message for _, message in calls] == ["two", ""]
+    module = fx.GraphModule(nn.Module(), graph)
+    assert module(torch.ones(2)).tolist() == [2.0, 2.0]
+    import pytest
+    with pytest.raises(AssertionError, match="two"):
+        module(torch.ones(3))

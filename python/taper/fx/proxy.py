@@ -179,7 +179,7 @@ def _asserted(frame):
     if at is None:
         return None
     jump = at if "JUMP" in steps[at].opname else at + 1
-    if jump + 1 >= len(steps) or "JUMP_IF_TRUE" not in steps[jump].opname or steps[jump + 1].opname != "LOAD_ASSERTION_ERROR":
+    if jump + 1 >= len(steps) or not steps[jump].opname.endswith("IF_TRUE") or steps[jump + 1].opname != "LOAD_ASSERTION_ERROR":
         return None
     following = steps[jump + 2]
     return following.argval if following.opname == "LOAD_CONST" and isinstance(following.argval, str) else ""
