@@ -13,8 +13,8 @@ def _make_divisible(v, divisor, min_value=None):
 NORMS = nn.BatchNorm2d, nn.GroupNorm
 
 
-def start(model, rules):
-    """Starting values. `rules` says by kind of module what fills the weight, None leaves it; biases become zero."""
+def start(model, rules, bias=nn.init.zeros_):
+    """Starting values. `rules` says by kind of module what fills the weight, None leaves it; `bias` fills biases."""
     for module in model.modules():
         kind = next((kind for kind in rules if isinstance(module, kind)), None)
         if kind is None:
@@ -22,7 +22,7 @@ def start(model, rules):
         if rules[kind] is not None:
             rules[kind](module.weight)
         if module.bias is not None:
-            nn.init.zeros_(module.bias)
+            bias(module.bias)
 
 
 def fan_out(weight):
@@ -32,6 +32,11 @@ def fan_out(weight):
 
 def narrow(weight):
     nn.init.normal_(weight, std=0.01)
+
+
+def attention_mlp(mlp):
+    """The start of the linear layers between attentions."""
+    start(mlp, {nn.Linear: nn.init.xavier_uniform_}, bias=lambda values: nn.init.normal_(values, std=1e-6))
 
 
 class IntermediateLayerGetter(nn.ModuleDict):

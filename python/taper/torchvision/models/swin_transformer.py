@@ -1,10 +1,12 @@
 """Swin transformers (version 1): attention within windows, which move by half a window from layer to layer."""
 from functools import partial
+from itertools import count
 
 import taper as torch
 from taper import nn
 from taper.nn import functional as F
 from taper.torchvision.models._api import register
+from taper.torchvision.models._utils import attention_mlp, start
 from taper.torchvision.ops.misc import MLP, Permute, StochasticDepth
 
 _one_call_when_traced = ("_patch_merging_pad", "_get_relative_position_bias", "shifted_window_attention")  # torch.fx does not look inside
@@ -117,11 +119,7 @@ class SwinTransformerBlock(nn.Module):
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
         self.norm2 = norm_layer(dim)
         self.mlp = MLP(dim, [int(dim * mlp_ratio), dim], activation_layer=nn.GELU, inplace=None, dropout=dropout)
-        for m in self.mlp.modules():
-            if isinstance(m, nn.Linear):
-                nn.init.xavier_uniform_(m.weight)
-                if m.bias is not None:
-                    nn.init.normal_(m.bias, std=1e-6)
+        attention_mlp(self.mlp)
 
     def forward(self, x):
         x = x + self.stochastic_depth(self.attn(self.norm1(x)))
@@ -135,19 +133,16 @@ class SwinTransformer(nn.Module):
         self.num_classes = num_classes
         block, norm_layer = block or SwinTransformerBlock, norm_layer or partial(nn.LayerNorm, eps=1e-5)
         layers = [nn.Sequential(nn.Conv2d(3, embed_dim, kernel_size=tuple(patch_size), stride=tuple(patch_size)), Permute([0, 2, 3, 1]), norm_layer(embed_dim))]
-        done = 0
-        for i, depth in enumerate(depths):
-            dim = embed_dim * 2 ** i
-            stage = []
-            for j in range(depth):
-                probability = stochastic_depth_prob * float(done) / (sum(depths) - 1)
-                shift = [0 if j % 2 == 0 else w // 2 for w in window_size]
-                stage.append(block(dim, num_heads[i], window_size=window_size, shift_size=shift, mlp_ratio=mlp_ratio, dropout=dropout,
-                                   attention_dropout=attention_dropout, stochastic_depth_prob=probability, norm_layer=norm_layer))
-                done += 1
-            layers.append(nn.Sequential(*stage))
-            if i < len(depths) - 1:
-                layers.append(downsample_layer(dim, norm_layer))
+        last = sum(depths) - 1
+        drops = (stochastic_depth_prob * float(number) / last for number in count())  # the deeper, the more often a block is skipped
+        same = {"window_size": window_size, "mlp_ratio": mlp_ratio, "dropout": dropout, "attention_dropout": attention_dropout, "norm_layer": norm_layer}
+        shifts = [0 for _ in window_size], [side // 2 for side in window_size]  # every second block
+        for level, (depth, heads) in enumerate(zip(depths, num_heads)):
+            dim = embed_dim << level
+            if level:
+                layers.append(downsample_layer(dim // 2, norm_layer))
+            layers.append(nn.Sequential(*(block(dim, heads, shift_size=list(shifts[j % 2]), stochastic_depth_prob=drop, **same)
+                                          for j, drop in zip(range(depth), drops))))
         self.features = nn.Sequential(*layers)
         width = embed_dim * 2 ** (len(depths) - 1)
         self.norm = norm_layer(width)
@@ -155,11 +150,7 @@ class SwinTransformer(nn.Module):
         self.avgpool = nn.AdaptiveAvgPool2d(1)
         self.flatten = nn.Flatten(1)
         self.head = nn.Linear(width, num_classes)
-        for m in self.modules():
-            if isinstance(m, nn.Linear):
-                nn.init.trunc_normal_(m.weight, std=0.02)
-                if m.bias is not None:
-                    nn.init.zeros_(m.bias)
+        start(self, {nn.Linear: partial(nn.init.trunc_normal_, std=0.02)})
 
     def forward(self, x):
         return self.head(self.flatten(self.avgpool(self.permute(self.norm(self.features(x))))))

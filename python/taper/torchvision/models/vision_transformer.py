@@ -6,34 +6,29 @@ from functools import partial
 import taper as torch
 from taper import nn
 from taper.torchvision.models._api import register
+from taper.torchvision.models._utils import attention_mlp
 from taper.torchvision.ops.misc import MLP, Conv2dNormActivation
 
 
 class MLPBlock(MLP):
     def __init__(self, in_dim, mlp_dim, dropout):
         super().__init__(in_dim, [mlp_dim, in_dim], activation_layer=nn.GELU, inplace=None, dropout=dropout)
-        for m in self.modules():
-            if isinstance(m, nn.Linear):
-                nn.init.xavier_uniform_(m.weight)
-                if m.bias is not None:
-                    nn.init.normal_(m.bias, std=1e-6)
+        attention_mlp(self)
 
 
 class EncoderBlock(nn.Module):
     def __init__(self, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer=partial(nn.LayerNorm, eps=1e-6)):
         super().__init__()
         self.num_heads = num_heads
-        self.ln_1 = norm_layer(hidden_dim)
-        self.self_attention = nn.MultiheadAttention(hidden_dim, num_heads, dropout=attention_dropout, batch_first=True)
-        self.dropout = nn.Dropout(dropout)
-        self.ln_2 = norm_layer(hidden_dim)
-        self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
+        attention = nn.MultiheadAttention(hidden_dim, num_heads, attention_dropout, batch_first=True)
+        self.ln_1, self.self_attention, self.dropout = norm_layer(hidden_dim), attention, nn.Dropout(dropout)
+        self.ln_2, self.mlp = norm_layer(hidden_dim), MLPBlock(hidden_dim, mlp_dim, dropout)
 
     def forward(self, input):
         torch._assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
-        x = self.ln_1(input)
-        x, _ = self.self_attention(x, x, x, need_weights=False)
-        x = self.dropout(x) + input
+        normed = self.ln_1(input)
+        seen = self.self_attention(normed, normed, normed, need_weights=False)[0]
+        x = self.dropout(seen) + input
         return x + self.mlp(self.ln_2(x))
 
 
@@ -72,12 +67,9 @@ class VisionTransformer(nn.Module):
         self.encoder = Encoder(seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
         self.seq_length = seq_length
         heads = OrderedDict()
-        if representation_size is None:
-            heads["head"] = nn.Linear(hidden_dim, num_classes)
-        else:
-            heads["pre_logits"] = nn.Linear(hidden_dim, representation_size)
-            heads["act"] = nn.Tanh()
-            heads["head"] = nn.Linear(representation_size, num_classes)
+        if representation_size is not None:
+            heads.update(pre_logits=nn.Linear(hidden_dim, representation_size), act=nn.Tanh())
+        heads["head"] = nn.Linear(representation_size or hidden_dim, num_classes)
         self.heads = nn.Sequential(heads)
         self._initialise()
 
@@ -93,16 +85,16 @@ class VisionTransformer(nn.Module):
         return layers
 
     def _initialise(self):
-        if isinstance(self.conv_proj, nn.Conv2d):
-            _trunc_normal(self.conv_proj)
+        stem, heads = self.conv_proj, dict(self.heads.named_children())
+        if isinstance(stem, nn.Sequential):
+            nn.init.normal_(stem.conv_last.weight, std=math.sqrt(2.0 / stem.conv_last.out_channels))
         else:
-            nn.init.normal_(self.conv_proj.conv_last.weight, mean=0.0, std=math.sqrt(2.0 / self.conv_proj.conv_last.out_channels))
-            nn.init.zeros_(self.conv_proj.conv_last.bias)
-        if hasattr(self.heads, "pre_logits"):
-            nn.init.trunc_normal_(self.heads.pre_logits.weight, std=math.sqrt(1 / self.heads.pre_logits.in_features))
-            nn.init.zeros_(self.heads.pre_logits.bias)
-        nn.init.zeros_(self.heads.head.weight)
-        nn.init.zeros_(self.heads.head.bias)
+            _trunc_normal(stem)
+        if "pre_logits" in heads:
+            nn.init.trunc_normal_(heads["pre_logits"].weight, std=math.sqrt(1 / heads["pre_logits"].in_features))
+        biases = [part.bias for part in (getattr(stem, "conv_last", None), heads.get("pre_logits"), heads["head"]) if part is not None]
+        for zeroed in (*biases, heads["head"].weight):
+            nn.init.zeros_(zeroed)
 
     def _process_input(self, x):
         """Images (N, 3, H, W) as sequences of patches (N, S, E)."""
