@@ -131,7 +131,7 @@ class Tracer(TracerBase):
         self._autowrap_search = list(autowrap_modules)
         self.param_shapes_constant = param_shapes_constant
         self.submodule_paths = self.root = None
-        self.tensor_attrs, self._constants = {}, {}
+        self.tensor_attrs = {}
 
     # ---- Arguments -------------------------------------------------------------------------------------------------------------------
     def create_arg(self, a):
@@ -229,17 +229,12 @@ class Tracer(TracerBase):
         defaults = () if default is inspect.Parameter.empty else (default,)
         if concrete is PH:
             return self.create_proxy("placeholder", name, defaults, {}, type_expr=annotation)
-        if isinstance(concrete, (tuple, list, dict)) and not isinstance(concrete, str):
+        if isinstance(concrete, (tuple, list, dict)):
             from taper._hook import NotCovered
             raise NotCovered("torch.fx concrete_args of lists, tuples and dicts")
         out = self.create_proxy("placeholder", f"{name}_1", defaults, {})
-        if concrete is None or isinstance(concrete, (int, float, str)) and not isinstance(concrete, Proxy):
-            if concrete is None:
-                return None
+        if isinstance(concrete, (int, float, str)):
             taper._assert(out == concrete, f"{name} has been specialized to have value {concrete} but got another value")
-            return concrete
-        if isinstance(concrete, (bool, taper.Tensor)):
-            return concrete
         return concrete
 
     def trace(self, root, concrete_args=None):

@@ -19,7 +19,7 @@ _INFIX = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "floordiv": "{} 
           "eq": "{} == {}", "ne": "{} != {}", "lt": "{} < {}", "gt": "{} > {}", "le": "{} <= {}", "ge": "{} >= {}", "pos": "+{}", "neg": "-{}",
           "invert": "~{}"}
 _IN_PLACE = {"iadd": "+=", "iand": "&=", "ifloordiv": "//=", "ilshift": "<<=", "imod": "%=", "imul": "*=", "imatmul": "@=", "ior": "|=", "ipow": "**=",
-             "irshift": ">>=", "isub": "-=", "itruediv": "/=", "ixor": "^=", "setitem": "[{}]={}"}
+             "irshift": ">>=", "isub": "-=", "itruediv": "/=", "ixor": "^="}
 
 
 class _Namespace:

@@ -134,8 +134,8 @@ def create_feature_extractor(model, return_nodes=None, train_return_nodes=None, 
         raise ValueError("Either `return_nodes` or `train_return_nodes` and `eval_return_nodes` together, should be specified")
     if (train_return_nodes is None) != (eval_return_nodes is None):
         raise ValueError("If any of `train_return_nodes` and `eval_return_nodes` are specified, then both should be specified")
-    if (return_nodes is None) == (train_return_nodes is None):
-        raise ValueError("If any of `train_return_nodes` and `eval_return_nodes` are specified, then both should be specified")
+    if return_nodes is not None and train_return_nodes is not None:
+        raise ValueError("If `train_return_nodes` and `eval_return_nodes` are specified, then `return_nodes` should not be")
     wanted = {True: _by_name(return_nodes or train_return_nodes), False: _by_name(return_nodes or eval_return_nodes)}
     was_training, graphs = model.training, {}
     for training, nodes in wanted.items():
