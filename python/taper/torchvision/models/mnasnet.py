@@ -23,7 +23,8 @@ class _InvertedResidual(nn.Module):
             raise ValueError(f"kernel_size should be 3 or 5 instead of {kernel_size}")
         mid, norm = in_ch * expansion_factor, partial(nn.BatchNorm2d, momentum=bn_momentum)
         self.apply_residual = (stride, in_ch) == (1, out_ch)
-        self.layers = nn.Sequential(*_conv(in_ch, mid, norm=norm), *_conv(mid, mid, kernel_size, stride, mid, norm), *_conv(mid, out_ch, norm=norm, active=False))
+        self.layers = nn.Sequential(*_conv(in_ch, mid, norm=norm), *_conv(mid, mid, kernel_size, stride, mid, norm),
+                                    *_conv(mid, out_ch, norm=norm, active=False))
 
     def forward(self, input):
         return self.layers(input) + input if self.apply_residual else self.layers(input)
