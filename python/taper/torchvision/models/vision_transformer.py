@@ -27,7 +27,7 @@ class EncoderBlock(nn.Module):
     def forward(self, input):
         torch._assert(input.dim() == 3, f"Expected (batch_size, seq_length, hidden_dim) got {input.shape}")
         normed = self.ln_1(input)
-        seen = self.self_attention(normed, normed, normed, need_weights=False)[0]
+        seen, _ = self.self_attention(normed, normed, normed, need_weights=False)
         x = self.dropout(seen) + input
         return x + self.mlp(self.ln_2(x))
 
