@@ -185,7 +185,7 @@ class _Rule:
             word, *names = clause.split()
             self.named[word] += names
         self.first = re.search(r"[( ](?:Tensor|Operand)\??(?:\[\])? (\w+)", signature).group(1)
-        self.defaults = {}
+        self.defaults, self.lists = {}, {name for name in self.named["dims"] if re.search(rf"int\[\]\?? {name}\b", signature)}
         for name in self.named["dims"]:
             default = re.search(rf" {name}=([^,)]*)", signature)
             if default:
@@ -210,7 +210,7 @@ def _close_dtypes(tensors):
     return any(len(found) > 1 for found in kinds.values())
 
 
-def _apply_rule(call, name, rule, given, inplace):
+def _apply_rule(call, name, rule, given):
     """The physical arguments of one call for all slices; None if the rule does not take these."""
     tensors = {k: v for k, v in given.items() if isinstance(v, Tensor) or isinstance(v, (list, tuple)) and list(_tensors(v))}
     if rule.how == "each":
@@ -218,7 +218,7 @@ def _apply_rule(call, name, rule, given, inplace):
         if any(t.dim() == 0 and call.has(t) for t in _tensors(tensors.values())) and _close_dtypes(_tensors(tensors.values())):
             return None  # a number's dtype gives way, a vector's does not
         return {**given, **{k: _map_tensors(lambda t: call.aligned(t, max(ranks)), v) for k, v in tensors.items()}}
-    if rule.how in ("only", "rows") and any(call.has(v) for k, v in tensors.items() if k != rule.argument):
+    if rule.how == "only" and any(call.has(v) for k, v in tensors.items() if k != rule.argument):
         return None
     this = given.get(rule.argument or rule.first)
     rank = next(_tensors((this,))).dim()
@@ -233,7 +233,7 @@ def _apply_rule(call, name, rule, given, inplace):
         if rank == 0 and name not in ("unsqueeze", "stack"):
             return None
         if dim is None or isinstance(dim, (list, tuple)) and not dim and rule.defaults.get(arg, 0) is None:
-            if not re.search(rf"int\[\]\?? {arg}\b", _signatures[name]):
+            if arg not in rule.lists:
                 return None
             given[arg] = list(range(1, rank + 1))
         else:
@@ -253,7 +253,9 @@ def _sizes(given):
     return (given,) if isinstance(given, int) else tuple(given)
 
 
-_signatures = {}
+def refuse_randomness():
+    raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
+                       "or perform the randomness operation out of vmap")
 
 
 def _operator(call):
@@ -263,24 +265,22 @@ def _operator(call):
     if "out" in given:
         raise NeedsSlices
     if base in _RANDOM and given.get("training", True):
-        raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
-                           "or perform the randomness operation out of vmap")
+        refuse_randomness()
     if inplace:
-        return _in_place(call, name, text, signature, given)
+        return _in_place(call, name, text, given)
     if text:
-        _signatures[name] = signature
         rule = _rules.get(name) or _rules.setdefault(name, _Rule(text, signature))
         if rule.how == "rows":
             result = _rows(call, base, rule, given)
         else:
-            fitting = _apply_rule(call, name, rule, given, False)
+            fitting = _apply_rule(call, name, rule, given)
             result = NotImplemented if fitting is None else call.wrapped(_functions[base](**fitting))
         if result is not NotImplemented:
             return result
     return _DECOMPOSED[name](call, **given) if name in _DECOMPOSED else call.slices()
 
 
-def _in_place(call, name, text, signature, given):
+def _in_place(call, name, text, given):
     first = next(iter(given))
     if not call.has(given[first]):
         raise RuntimeError(f"vmap: {name}_ is not possible because there exists a Tensor in its arguments that has more elements than `self`. "

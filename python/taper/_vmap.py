@@ -93,7 +93,7 @@ def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
 
 def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size):
     """All slices at once. The random generators must be as before: what one slice draws would be the same for all."""
-    from taper._batched import Batched, wrap
+    from taper._batched import Batched, refuse_randomness, wrap
     outer = _vmaps.sizes
     _vmaps.sizes, level = (*outer, size), len(outer) + 1
     before = _C.default_generator.get_state()
@@ -103,8 +103,7 @@ def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size):
     finally:
         _vmaps.sizes = outer
     if not _C.default_generator.get_state().equal(before):
-        raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
-                           "or perform the randomness operation out of vmap")
+        refuse_randomness()
     results = []
     for leaf, dim in zip(outputs, _output_dims(out_spec, func, out_dims)):
         _check_output(leaf, func, dim)
