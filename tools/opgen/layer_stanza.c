@@ -52,23 +52,6 @@ static char *snake(const char *name) {
     return t.s;
 }
 
-static const char *skip(const char *s) {
-    while (isspace((unsigned char)*s)) s++;
-    return s;
-}
-static char *take_word(const char **s) {
-    const char *p = *s = skip(*s);
-    while (isalnum((unsigned char)*p) || *p == '_') p++;
-    char *r = copy_n(*s, (size_t)(p - *s));
-    *s = p;
-    return r;
-}
-static bool starts(const char **s, const char *word) {
-    size_t n = strlen(word);
-    if (strncmp(*s, word, n) || (isalnum((unsigned char)(*s)[n]) || (*s)[n] == '_')) return false;
-    *s = skip(*s + n);
-    return true;
-}
 static const char *closing(const char *s, place at) { /* s is at a bracket; where its partner is */
     int depth = 0;
     for (; *s; s++) {
@@ -81,7 +64,7 @@ static const char *closing(const char *s, place at) { /* s is at a bracket; wher
 /* ---- the head ---- */
 static char *word_after(const char *s, const char *mark) { /* the argument's name that follows a mark's type: "any NAME" */
     s += strlen(mark);
-    return take_word(&s);
+    return word(&s);
 }
 
 static void parse_head(layer *l, const char *s) {
@@ -92,9 +75,9 @@ static void parse_head(layer *l, const char *s) {
     for (const char *p = all; (p = strstr(p, "|str ")); p++) l->texts = format("%s%s ", l->texts, word_after(p, "|str "));
     const char *star = strstr(all, "*,");
     if (star) {
-        const char *p = skip(star + 2);
+        const char *p = spaces(star + 2);
         while (*p && !isspace((unsigned char)*p)) p++; /* the type */
-        l->keyword_only = take_word(&p);
+        l->keyword_only = word(&p);
         all = replaced(all, "*,", "");
     }
     all = replaced(replaced(replaced(all, "any ", "str? "), "|str ", " "), "\n", " ");
@@ -120,28 +103,28 @@ static void parse_tensor(layer *l, const char *s, place at, bool buffer, bool pe
     char *line = copy_n(s, strlen(s));
     x->condition = cut_condition(line, at);
     const char *p = line;
-    x->name = take_word(&p);
-    p = skip(p);
-    if (starts(&p, "from")) x->from = take_word(&p);
+    x->name = word(&p);
+    p = spaces(p);
+    if (starts(&p, "from")) x->from = word(&p);
     else if (*p) {
         const char *end = strstr(p, " = ");
         const char *stop = end ? end : p + strlen(p);
         const char *typed = strstr(p, " int64");
         if (typed && typed < stop) x->dtype = "int64";
         x->shape = parse_expr(copy_n(p, (size_t)((x->dtype ? typed : stop) - p)), at);
-        if (end) x->value = copy_n(skip(end + 3), strlen(skip(end + 3)));
+        if (end) x->value = copy_n(spaces(end + 3), strlen(spaces(end + 3)));
         p = "";
     }
-    if ((!x->shape && !x->from) || *skip(p)) fail(at, "expected '%s NAME [SIZES]' or '%s NAME from ARGUMENT', found '%s'", buffer ? "buffer" : "parameter", buffer ? "buffer" : "parameter", s);
+    if ((!x->shape && !x->from) || *spaces(p)) fail(at, "expected '%s NAME [SIZES]' or '%s NAME from ARGUMENT', found '%s'", buffer ? "buffer" : "parameter", buffer ? "buffer" : "parameter", s);
 }
 
 static void parse_base(layer *l, const char *s, place at) {
-    l->base = take_word(&s);
+    l->base = word(&s);
     l->nbase = -1;
-    if (*(s = skip(s)) != '(') return;
+    if (*(s = spaces(s)) != '(') return;
     const char *rest, *end = closing(s, at);
     l->base_args = parse_args(copy_n(s + 1, (size_t)(end - s - 1)), at, &l->nbase, &rest);
-    if (*rest || *skip(end + 1)) fail(at, "expected 'base NAME(ARGUMENTS)'");
+    if (*rest || *spaces(end + 1)) fail(at, "expected 'base NAME(ARGUMENTS)'");
 }
 
 static void parse_check(layer_text *list, int *count, const char *s, place at) {
@@ -151,7 +134,7 @@ static void parse_check(layer_text *list, int *count, const char *s, place at) {
     const char *rest;
     expr **conditions = parse_args(s, at, &n, &rest);
     if (n != 1 || *rest != ':') fail(at, "expected 'check CONDITION : words of the message'");
-    rest = skip(rest + 1);
+    rest = spaces(rest + 1);
     static const char *const codes[][2] = {{"ValueError", "TP_ERR_VALUE"}, {"TypeError", "TP_ERR_TYPE"}, {"IndexError", "TP_ERR_INDEX"}, {"RuntimeError", "TP_ERR_RUNTIME"}, {"AssertionError", "TP_ERR_VALUE"}};
     c->at = at, c->condition = conditions[0], c->code = "TP_ERR_VALUE", c->error = "ValueError";
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -185,8 +168,8 @@ static void parse_repr(layer *l, const char *s, place at) {
 static block *parse_call(layer *l, const char *s, place at) {
     const char *signature = "Tensor input";
     if (*s == '(') {
-        const char *end = closing(s, at), *inside = skip(s + 1);
-        if (!strncmp(inside, "Tensor ", 7) || !strncmp(inside, "Tensor? ", 8)) signature = copy_n(inside, (size_t)(end - inside)), s = skip(end + 1);
+        const char *end = closing(s, at), *inside = spaces(s + 1);
+        if (!strncmp(inside, "Tensor ", 7) || !strncmp(inside, "Tensor? ", 8)) signature = copy_n(inside, (size_t)(end - inside)), s = spaces(end + 1);
     }
     l->inputs = (op){.at = at};
     parse_signature(&l->inputs, format("forward(%s) -> Tensor", signature));
@@ -195,7 +178,7 @@ static block *parse_call(layer *l, const char *s, place at) {
 
 static void parse_forward(layer *l, const char *s, place at) {
     const char *c = s;
-    if (starts(&c, "c")) l->forward_c = take_word(&c);
+    if (starts(&c, "c")) l->forward_c = word(&c);
     else l->forward = parse_call(l, s, at);
 }
 
@@ -207,21 +190,21 @@ static void parse_layer_sample(layer *l, const char *s, place at) {
     sample *x = &l->samples[l->nsamples];
     const char *rest;
     x->at = at;
-    x->text = copy_n(skip(colon + 3), strlen(skip(colon + 3)));
+    x->text = copy_n(spaces(colon + 3), strlen(spaces(colon + 3)));
     x->args = parse_args(x->text, at, &x->n, &rest);
     l->sample_args[l->nsamples] = colon < s ? "" : copy_n(s, (size_t)(colon - s));
     if (*rest == ';') {
-        rest = skip(rest + 1);
+        rest = spaces(rest + 1);
         l->sample_eval[l->nsamples] = starts(&rest, "eval");
     }
-    if (*skip(rest)) fail(at, "expected '; eval' or the end of the sample, found '%s'", rest);
+    if (*spaces(rest)) fail(at, "expected '; eval' or the end of the sample, found '%s'", rest);
     l->nsamples++;
 }
 
 static void parse_set(layer *l, const char *s, place at) {
     if (l->nsets == 16) fail(at, "more than 16 attributes");
-    char *name = take_word(&s);
-    s = skip(s);
+    char *name = word(&s);
+    s = spaces(s);
     if (!*name || *s != '=') fail(at, "expected 'set NAME = EXPRESSION'");
     l->set_name[l->nsets] = name;
     l->set_value[l->nsets++] = parse_expr(s + 1, at);
@@ -230,19 +213,19 @@ static void parse_set(layer *l, const char *s, place at) {
 static void parse_layer_line(layer *l, const char *s, place at) {
     const char *rest = s;
     if (starts(&rest, "doc")) l->doc = replaced(rest, "\n", " ");
-    else if (starts(&rest, "cname")) l->cname = take_word(&rest);
+    else if (starts(&rest, "cname")) l->cname = word(&rest);
     else if (starts(&rest, "base")) parse_base(l, rest, at);
     else if (starts(&rest, "set")) parse_set(l, rest, at);
     else if (starts(&rest, "parameter")) parse_tensor(l, rest, at, false, true);
     else if (starts(&rest, "buffer")) parse_tensor(l, rest, at, true, true);
     else if (starts(&rest, "temporary")) parse_tensor(l, rest, at, true, false);
     else if (starts(&rest, "reset")) {
-        if (starts(&rest, "c")) l->reset_c = take_word(&rest);
+        if (starts(&rest, "c")) l->reset_c = word(&rest);
         else l->reset = parse_block(rest, at);
     }
     else if (starts(&rest, "build")) {
         if (!starts(&rest, "c")) fail(at, "expected 'build c FUNCTION'");
-        l->build_c = take_word(&rest);
+        l->build_c = word(&rest);
     } else if (starts(&rest, "forward")) parse_forward(l, rest, at);
     else if (starts(&rest, "pyforward")) l->pyforward = parse_call(l, rest, at);
     else if (starts(&rest, "check")) parse_check(l->checks, &l->nchecks, rest, at);
@@ -251,7 +234,7 @@ static void parse_layer_line(layer *l, const char *s, place at) {
     else if (starts(&rest, "repr")) parse_repr(l, rest, at);
     else if (starts(&rest, "constants")) l->constants = format(" %s ", replaced(rest, "\n", " "));
     else if (starts(&rest, "onlyc")) l->c_only = format(" %s ", rest);
-    else if (starts(&rest, "python")) l->by_hand = take_word(&rest);
+    else if (starts(&rest, "python")) l->by_hand = word(&rest);
     else if (starts(&rest, "sample")) parse_layer_sample(l, rest, at);
     else if (!starts(&rest, "for"))
         fail(at, "unknown keyword at '%.30s'; expected doc, cname, base, set, parameter, buffer, temporary, reset, build, forward, pyforward, check, need, repr, constants, onlyc, factory, python, "
@@ -279,8 +262,8 @@ static void add_stanza(const table_line *lines, int count, const char *file) {
     for (int i = 1; i < count; i++) {
         const char *s = lines[i].text;
         if (!starts(&s, "for")) continue;
-        char *variable = take_word(&s);
-        for (s = skip(s); *s; s = skip(s)) add_layer(lines, count, file, variable, take_word(&s));
+        char *variable = word(&s);
+        for (s = spaces(s); *s; s = spaces(s)) add_layer(lines, count, file, variable, word(&s));
         return;
     }
     add_layer(lines, count, file, NULL, NULL);

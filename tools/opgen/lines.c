@@ -69,3 +69,25 @@ table_line *read_lines(const char *path, const char *head, int *n) {
     }
     return lines;
 }
+
+/* ---- words of a line ---- */
+const char *spaces(const char *s) {
+    while (*s == ' ' || *s == '\n' || *s == '\t') s++;
+    return s;
+}
+
+char *word(const char **s) {
+    const char *p = *s = spaces(*s);
+    while (isalnum((unsigned char)*p) || *p == '_') p++;
+    char *r = copy_n(*s, (size_t)(p - *s));
+    *s = p;
+    return r;
+}
+
+bool starts(const char **s, const char *token) {
+    size_t n = strlen(token);
+    const char *p = spaces(*s);
+    if (strncmp(p, token, n) || isalnum((unsigned char)p[n]) || p[n] == '_') return false;
+    *s = spaces(p + n);
+    return true;
+}

@@ -46,6 +46,9 @@ typedef struct table_line {
     char *text; /* with the lines that continue it, separated by newlines */
 } table_line;
 table_line *read_lines(const char *path, const char *head, int *n); /* every stanza begins with the word `head` */
+const char *spaces(const char *s);                  /* past them */
+char *word(const char **s);                         /* letters, digits and underscores; s moves behind them */
+bool starts(const char **s, const char *token);     /* if the whole word comes next, s moves past it and the spaces behind it */
 char *table_name(const char *path); /* the file's name without folder and ending: a family */
 
 /* ---- expressions ---- */

@@ -12,17 +12,14 @@ static optimiser *find_optimiser(const char *name) {
     return NULL;
 }
 
-static const char *skip(const char *s) { return s + strspn(s, " \n"); }
-static char *word(const char **s) {
-    const char *p = *s = skip(*s);
-    while (isalnum((unsigned char)*p) || *p == '_') p++;
-    char *r = copy_n(*s, (size_t)(p - *s));
-    *s = skip(p);
-    return r;
+static char *next_word(const char **s) {
+    char *w = word(s);
+    *s = spaces(*s);
+    return w;
 }
 static bool takes(const char **s, char c) {
-    if (*skip(*s) != c) return false;
-    *s = skip(skip(*s) + 1);
+    if (*spaces(*s) != c) return false;
+    *s = spaces(spaces(*s) + 1);
     return true;
 }
 
@@ -36,10 +33,10 @@ static const option *find_option(const optimiser *o, const char *name) {
 static void parse_option(optimiser *o, const char *s, place at, const char *key) {
     if (o->noptions == 24) fail(at, "more than 24 options");
     option *p = &o->options[o->noptions];
-    *p = (option){.name = word(&s), .keyword = o->keywords, .fixed = !strcmp(key, "fixed"), .at = o->nvalues, .count = strcmp(key, "accept") != 0};
+    *p = (option){.name = next_word(&s), .keyword = o->keywords, .fixed = !strcmp(key, "fixed"), .at = o->nvalues, .count = strcmp(key, "accept") != 0};
     if (find_option(o, p->name)) fail(at, "two options are called '%s'", p->name);
     if (takes(&s, ':')) {
-        char *t = word(&s);
+        char *t = next_word(&s);
         p->optional = takes(&s, '?');
         p->kind = !strcmp(t, "bool") ? O_BOOL : !strcmp(t, "int") ? O_INT : !strcmp(t, "str") ? O_STRING : O_FLOAT;
         if (p->kind == O_FLOAT && strcmp(t, "float")) fail(at, "an option is a float, int, bool or str, not '%s'", t);
@@ -54,7 +51,7 @@ static void parse_option(optimiser *o, const char *s, place at, const char *key)
     p->part[0] = p->name;
     s = as ? as + 4 : "";
     for (int i = 0; as && i < p->count; i++) {
-        p->part[i] = word(&s);
+        p->part[i] = next_word(&s);
         if (i + 1 < p->count && !takes(&s, ',')) fail(at, "%s: expected %d names after 'as'", p->name, p->count);
     }
     if (p->count > 1 && !as) fail(at, "%s: expected 'as' and a name for each value", p->name);
@@ -64,8 +61,8 @@ static void parse_option(optimiser *o, const char *s, place at, const char *key)
 
 static void parse_groups(optimiser *o, const char *s, place at) {
     int n = 0;
-    while (*skip(s)) {
-        char *name = word(&s);
+    while (*spaces(s)) {
+        char *name = next_word(&s);
         const option *p = find_option(o, name);
         if (!p) fail(at, "'%s' is not an option of %s", name, o->name);
         o->group[n++] = (int)(p - o->options);
@@ -80,10 +77,10 @@ static void parse_check(optimiser *o, const char *s, place at) {
 }
 
 static void parse_choices(optimiser *o, const char *s, place at) {
-    char *name = word(&s);
+    char *name = next_word(&s);
     option *p = (option *)find_option(o, name);
     if (!p || p->kind != O_STRING) fail(at, "'%s' is not an option of type str", name);
-    while (*s && *s != ':' && p->nchoices < 8) p->choice[p->nchoices++] = word(&s);
+    while (*s && *s != ':' && p->nchoices < 8) p->choice[p->nchoices++] = next_word(&s);
     if (!takes(&s, ':')) fail(at, "expected ': MESSAGE' after the choices");
     p->choice_message = copy_n(s, strlen(s));
 }
@@ -97,7 +94,7 @@ static int find_flag(const optimiser *o, const char *name) {
 /* NAME [= CONDITION]: without one it is the option of that name. */
 static void parse_flag(optimiser *o, const char *s, place at) {
     if (o->nflags == 4) fail(at, "more than 4 flags");
-    char *name = word(&s);
+    char *name = next_word(&s);
     o->flag[o->nflags] = name;
     const char *condition = o->flag_text[o->nflags] = takes(&s, '=') ? copy_n(s, strlen(s)) : name;
     o->flag_value[o->nflags++] = parse_expr(condition, at);
@@ -108,8 +105,8 @@ static void parse_state(optimiser *o, const char *s, place at) {
     static const char *const shapes[] = {"scalar", "like", "rows", "columns", "vector"};
     if (o->nslots == 8) fail(at, "more than 8 state variables");
     slot *p = &o->slots[o->nslots++];
-    *p = (slot){.name = word(&s), .shape = "scalar", .flag = -1};
-    if (takes(&s, ':')) p->shape = word(&s);
+    *p = (slot){.name = next_word(&s), .shape = "scalar", .flag = -1};
+    if (takes(&s, ':')) p->shape = next_word(&s);
     bool known = false;
     for (int i = 0; i < 5; i++) known = known || !strcmp(shapes[i], p->shape);
     if (!known || !takes(&s, '=')) fail(at, "expected 'state NAME[: like|rows|columns|vector] = START'");
@@ -117,7 +114,7 @@ static void parse_state(optimiser *o, const char *s, place at) {
     p->start = parse_expr(copy_n(s, when ? (size_t)(when - s) : strlen(s)), at);
     if (!when) return;
     when += 6;
-    char *name = word(&when);
+    char *name = next_word(&when);
     p->flag = find_flag(o, name);
     if (p->flag < 0) fail(at, "'%s' is no flag of %s", name, o->name);
 }
@@ -130,7 +127,7 @@ static block *parse_lines(const char *s, place at) {
 }
 
 static void inherit(optimiser *o, const char *s, place at) {
-    char *name = word(&s);
+    char *name = next_word(&s);
     const optimiser *from = o->like = find_optimiser(name);
     if (!from || from == o) fail(at, "'%s' is no optimiser above this one", name);
     o->nchecks = from->nchecks, o->nflags = from->nflags, o->nslots = from->nslots, o->early = from->early;
@@ -143,7 +140,7 @@ static void inherit(optimiser *o, const char *s, place at) {
 }
 
 static void parse_optimiser_line(optimiser *o, const char *s, place at) {
-    char *key = word(&s);
+    char *key = next_word(&s);
     if (!strcmp(key, "doc")) o->doc = copy_n(s, strlen(s));
     else if (!strcmp(key, "like")) inherit(o, s, at);
     else if (!strcmp(key, "option") || !strcmp(key, "fixed") || !strcmp(key, "accept")) parse_option(o, s, at, key);
@@ -156,7 +153,7 @@ static void parse_optimiser_line(optimiser *o, const char *s, place at) {
     else if (!strcmp(key, "state")) parse_state(o, s, at);
     else if (!strcmp(key, "scalar")) o->scalar = parse_lines(s, at), o->scalar_text = copy_n(s, strlen(s));
     else if (!strcmp(key, "update")) o->update = parse_lines(s, at), o->update_text = copy_n(s, strlen(s));
-    else if (!strcmp(key, "native")) o->native = word(&s);
+    else if (!strcmp(key, "native")) o->native = next_word(&s);
     else if (!strcmp(key, "closure")) o->closure = true;
     else
         fail(at,
@@ -176,7 +173,7 @@ void read_optimisers(const char *path) {
         }
         o = need(sizeof *o);
         const char *s = lines[i].text;
-        o->at = lines[i].at, o->family = table_name(path), o->name = word(&s);
+        o->at = lines[i].at, o->family = table_name(path), o->name = next_word(&s);
         if (find_optimiser(o->name)) fail(o->at, "%s is defined twice", o->name);
         o->cname = copy_n(o->name, strlen(o->name));
         for (char *c = o->cname; *c; c++) *c = (char)tolower((unsigned char)*c);

@@ -56,19 +56,6 @@ int find_arg(const op *o, const char *name) {
 }
 
 /* ---- signatures ---- */
-static const char *spaces(const char *s) {
-    while (*s == ' ' || *s == '\n' || *s == '\t') s++;
-    return s;
-}
-
-static char *word(const char **s) {
-    const char *p = *s = spaces(*s);
-    while (isalnum((unsigned char)*p) || *p == '_') p++;
-    char *r = copy_n(*s, (size_t)(p - *s));
-    *s = p;
-    return r;
-}
-
 static type parse_type(const char **s, place at, char **written) {
     const char *start = *s = spaces(*s);
     while (**s && **s != ' ') (*s)++;
@@ -167,14 +154,6 @@ void parse_signature(op *o, const char *s) {
 }
 
 /* ---- lines of a stanza ---- */
-static bool starts(const char **s, const char *token) {
-    size_t n = strlen(token);
-    const char *p = spaces(*s);
-    if (strncmp(p, token, n) || isalnum((unsigned char)p[n]) || p[n] == '_') return false;
-    *s = spaces(p + n);
-    return true;
-}
-
 /* NAME, or NAME, with ARG NAME: an optional argument picks the second. */
 static void parse_node(op *o, const char *s, place at) {
     o->node = word(&s);
