@@ -16,7 +16,7 @@ static const tpi_device_ops *device_with(tp_device where, bool copies) {
 static bool copy_within(tp_tensor *dst, const tp_tensor *src) {
     const tpi_device_ops *ops = device_with(tpi_device(dst), true);
     tpi_plan plan;
-    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 2, (tp_tensor *[]){dst, (tp_tensor *)src}) && ops->copy(&plan);
+    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 2, (tp_tensor *[]){dst, (tp_tensor *)src}) && ops->copy(tpi_device(dst), &plan);
 }
 
 /* The bytes of a contiguous tensor to a contiguous one of the same dtype and size on another device. */
@@ -24,11 +24,13 @@ static bool move_bytes(tp_tensor *dst, const tp_tensor *src) {
     const tpi_device_ops *to = tpi_device_ops_of(tpi_device(dst)), *from = tpi_device_ops_of(tpi_device(src));
     if (!to || !from) return false;
     size_t bytes = (size_t)src->numel * tpi_itemsize(src);
-    int to_index = tpi_device(dst).index, from_index = tpi_device(src).index;
-    if (tpi_device(dst).type == TP_CPU) return from->to_host(from_index, dst->data, src->data, bytes);
-    if (tpi_device(src).type == TP_CPU) return to->from_host(to_index, dst->data, src->data, bytes);
+    if (bytes == 0) return true;
+    tp_device there = tpi_device(dst), here = tpi_device(src);
+    if (there.type == TP_CPU) return from->to_host(here, dst->data, src->data, bytes);
+    if (here.type == TP_CPU) return to->from_host(there, dst->data, src->data, bytes);
+    if (to == from && to->to_peer) return to->to_peer(there, dst->data, here, src->data, bytes);
     void *host = tpi_alloc(bytes);
-    bool ok = host && from->to_host(from_index, host, src->data, bytes) && to->from_host(to_index, dst->data, host, bytes);
+    bool ok = host && from->to_host(here, host, src->data, bytes) && to->from_host(there, dst->data, host, bytes);
     if (host) tpi_free(host, bytes);
     return ok;
 }
@@ -60,7 +62,7 @@ bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
 bool tpi_fill_data(tp_tensor *dst, tp_scalar value) {
     const tpi_device_ops *ops = device_with(tpi_device(dst), false);
     tpi_plan plan;
-    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 1, &dst) && ops->fill(&plan, &value);
+    return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 1, &dst) && ops->fill(tpi_device(dst), &plan, &value);
 }
 
 tp_tensor *tpi_contiguous_data(tp_tensor *t) {

@@ -40,7 +40,7 @@ void *tpi_device_alloc(tp_device device, size_t bytes) {
     const tpi_device_ops *ops = tpi_device_ops_of(device);
     if (!ops) return NULL;
     if (!ops->alloc) return tpi_fail(TP_ERR_MISSING, "device '%s' has no memory to allocate", ops->name);
-    return ops->alloc(device.index, bytes);
+    return ops->alloc(device, bytes);
 }
 
 void tpi_device_free(tp_device device, void *block, size_t bytes) {
@@ -49,5 +49,5 @@ void tpi_device_free(tp_device device, void *block, size_t bytes) {
         return;
     }
     const tpi_device_ops *ops = tpi_devices[device.type];
-    if (ops && ops->free) ops->free(device.index, block, bytes);
+    if (ops && ops->free) ops->free(device, block, bytes);
 }

@@ -77,22 +77,25 @@ typedef struct tpi_scan_op {
 typedef struct tpi_device_ops {
     int version;              /* TPI_DEVICE_VERSION */
     const char *name;         /* "cpu" */
-    void *(*alloc)(int index, size_t bytes);
-    void (*free)(int index, void *block, size_t bytes);
-    /* Bytes between this device and the host, or within it. */
-    bool (*to_host)(int index, void *host, const void *device, size_t bytes);
-    bool (*from_host)(int index, void *device, const void *host, size_t bytes);
-    bool (*synchronize)(int index);
-    /* Kernels from the tables. compute: the compute type; params are already of the right types. */
-    bool (*map)(const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);
+    const struct tpi_gpu_driver *gpu; /* what kernel text is compiled for and launched by: natives with kernels run here; NULL: they do not */
+    int (*count)(void);       /* how many there are; NULL: one */
+    void *(*alloc)(tp_device device, size_t bytes);
+    void (*free)(tp_device device, void *block, size_t bytes);
+    /* Bytes between this device and the host, in the order of the device's current stream. When to_host returns, they are there. */
+    bool (*to_host)(tp_device device, void *host, const void *block, size_t bytes);
+    bool (*from_host)(tp_device device, void *block, const void *host, size_t bytes);
+    bool (*synchronize)(tp_device device);
+    /* Kernels from the tables. compute: the compute type; params are already of the right types. Operands that plan->numbers names are
+     * numbers on the host, in the dtype the plan says. */
+    bool (*map)(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);
     bool (*fold)(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params);
     bool (*scan)(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params);
-    bool (*copy)(tpi_plan *plan); /* operand 0 from operand 1, converting */
-    bool (*fill)(tpi_plan *plan, const tp_scalar *value);
-    /* A native operator's function on this device, by operator name; NULL if it has none. The CPU's are in a generated table. */
-    void *(*native)(const char *operator_name);
+    bool (*copy)(tp_device device, tpi_plan *plan); /* operand 0 from operand 1, converting */
+    bool (*fill)(tp_device device, tpi_plan *plan, const tp_scalar *value);
+    /* From a device of the same kind to another: in the order of both current streams. NULL: by way of the host. */
+    bool (*to_peer)(tp_device to, void *block, tp_device from, const void *source, size_t bytes);
 } tpi_device_ops;
-#define TPI_DEVICE_VERSION 1
+#define TPI_DEVICE_VERSION 2
 
 extern const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES];
 const tpi_device_ops *tpi_device_ops_of(tp_device device); /* NULL and an error that names the device if it is not there */

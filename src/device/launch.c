@@ -242,6 +242,7 @@ static bool make_plan(map_call *c, tp_tensor *out, tpi_plan *plan) {
         int to = i + 1, from = c->tensor[i] ? --n : -1;
         if (from == to) break;
         plan->data[to] = from < 0 ? (char *)&c->number[i] : plan->data[from];
+        if (from < 0) plan->numbers |= (uint16_t)(1u << to);
         int fixed = c->op->in_type[i];
         plan->dtype[to] = from < 0 ? (uint8_t)tpi_ctype_dtype(fixed == TPI_CTYPES ? c->compute : (tpi_ctype)fixed) : plan->dtype[from];
         for (int d = 0; d < plan->ndim; d++) plan->stride[to][d] = from < 0 ? 0 : plan->stride[from][d];
@@ -257,7 +258,7 @@ static bool launch(map_call *c, tp_tensor *out, const tp_scalar *params) {
     tpi_param values[8];
     tpi_fill_params(values, c->op->nparam, c->op->param_type, c->compute, params);
     tpi_plan plan;
-    return make_plan(c, out, &plan) && device->map(c->op, &plan, c->compute, values);
+    return make_plan(c, out, &plan) && device->map(c->device, c->op, &plan, c->compute, values);
 }
 
 /* The everyday call: contiguous tensors of one dtype, one shape and one device, and numbers that do not raise it, into a new result.
@@ -298,17 +299,18 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     tpi_param values[8], number[MAX_IN];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tpi_plan plan;
-    plan.ndim = 1, plan.nout = 1, plan.nargs = op->nin + 1, plan.numel = plan.shape[0] = out->numel;
+    plan.ndim = 1, plan.nout = 1, plan.numbers = 0, plan.nargs = op->nin + 1, plan.numel = plan.shape[0] = out->numel;
     for (int k = 0; k < plan.nargs; k++) {
         const tp_tensor *t = k ? in[k - 1].tensor : out;
         if (!t) {
             number[k - 1] = tpi_param_of(in[k - 1].scalar, compute);
+            plan.numbers |= (uint16_t)(1u << k);
             plan.data[k] = (char *)&number[k - 1], plan.dtype[k] = (uint8_t)tpi_ctype_dtype(compute), plan.stride[k][0] = 0;
             continue;
         }
         plan.data[k] = t->data, plan.dtype[k] = t->dtype, plan.stride[k][0] = (int64_t)tpi_itemsize(t);
     }
-    if (device->map(op, &plan, compute, values)) return out;
+    if (device->map(tpi_device(first), op, &plan, compute, values)) return out;
     tpi_release(out);
     return NULL;
 }

@@ -104,7 +104,7 @@ bool tpi_plan_make(tpi_plan *p, tp_ints shape, int nout, int nargs, tp_tensor *c
     if (nargs < 1 || nargs > TPI_MAX_OPERANDS) return tpi_refuse(TP_ERR_RUNTIME, "expected 1 to %d operands, got %d", TPI_MAX_OPERANDS, nargs);
     if (shape.n > TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
     p->nout = nout;
-    p->nargs = nargs;
+    p->nargs = nargs, p->numbers = 0;
     for (int k = 0; k < nargs; k++) {
         p->data[k] = operands[k]->data;
         p->dtype[k] = operands[k]->dtype;

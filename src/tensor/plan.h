@@ -15,6 +15,7 @@ typedef struct tpi_plan {
     int64_t stride[TPI_MAX_OPERANDS][TP_MAX_DIMS]; /* in bytes; 0 where broadcast */
     char *data[TPI_MAX_OPERANDS];
     uint8_t dtype[TPI_MAX_OPERANDS];
+    uint16_t numbers;               /* bit k: operand k is one number on the host, whatever the device */
 } tpi_plan;
 
 /* All operands must broadcast to `shape` (an error otherwise); outputs must have it. */

@@ -163,7 +163,8 @@ static void choose_tiles(copy_job *job) {
     job->all_tiles = job->tiles[0] * job->tiles[1] * (p->numel / (sizes[0] * sizes[1]));
 }
 
-bool tpi_cpu_copy(tpi_plan *p) {
+bool tpi_cpu_copy(tp_device device, tpi_plan *p) {
+    (void)device;
     if (p->numel == 0) return true;
     copy_job job = {.plan = p, .to = {p->ndim, p->shape, p->stride[0]}, .from = {p->ndim, p->shape, p->stride[1]}};
     job.to_size = tpi_dtype_bytes[p->dtype[0]], job.from_size = tpi_dtype_bytes[p->dtype[1]];
@@ -211,7 +212,8 @@ static void fill_chunk(int64_t chunk, void *context) {
     TPI_ISA_PICK(tpi_stream_end)();
 }
 
-bool tpi_cpu_fill(tpi_plan *p, const tp_scalar *value) {
+bool tpi_cpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {
+    (void)device;
     if (p->numel == 0) return true;
     fill_job job = {.plan = p, .to = {p->ndim, p->shape, p->stride[0]}};
     job.packed = tpi_walk_is_packed(&job.to, tpi_dtype_bytes[p->dtype[0]]);

@@ -41,28 +41,27 @@ __attribute__((constructor)) static void choose_isa(void) {
         if (!strcmp(wish, names[i])) tpi_cpu_isa = (tpi_isa)i;
 }
 
-static void *cpu_alloc(int index, size_t bytes) {
-    (void)index;
+static void *cpu_alloc(tp_device device, size_t bytes) {
+    (void)device;
     return tpi_alloc(bytes);
 }
 
-static void cpu_free(int index, void *block, size_t bytes) {
-    (void)index;
+static void cpu_free(tp_device device, void *block, size_t bytes) {
+    (void)device;
     tpi_free(block, bytes);
 }
 
-static bool cpu_move(int index, void *to, const void *from, size_t bytes) {
-    (void)index;
+static bool cpu_move(tp_device device, void *to, const void *from, size_t bytes) {
+    (void)device;
     memcpy(to, from, bytes);
     return true;
 }
 
-static bool cpu_synchronize(int index) {
-    (void)index;
+static bool cpu_synchronize(tp_device device) {
+    (void)device;
     return true;
 }
 
-/* native is NULL: generated code calls the CPU's natives directly. */
 const tpi_device_ops tpi_cpu_ops = {
     .version = TPI_DEVICE_VERSION,
     .name = "cpu",

@@ -179,7 +179,7 @@ static bool turn_over(tpi_plan *p, int k, void **copy) {
     }
     memcpy(p->stride[k], turn.stride[0], (size_t)p->ndim * sizeof(int64_t));
     p->data[k] = *copy;
-    return tpi_cpu_copy(&turn);
+    return tpi_cpu_copy((tp_device){TP_CPU, 0}, &turn);
 }
 
 static void run_plan(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
@@ -189,7 +189,8 @@ static void run_plan(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     tpi_parallel_for(tpi_ceil_div(numel, TPI_CHUNK), numel >= TPI_WORTH_THREADS, map_chunk, job);
 }
 
-bool tpi_cpu_map(const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
+bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
+    (void)device;
     if (plan->numel == 0) return true;
     map_job job;
     job.plan = plan, job.params = params, job.nargs = op->nin + 1;
