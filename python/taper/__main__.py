@@ -4,6 +4,7 @@ import sys
 USAGE = """usage: taper COMMAND
 
   run script.py [arguments]   run a script that says `import torch`, unchanged; also -m module, -c command, - (standard input)
+  launch --nproc N script.py  the same as N processes that work together, with torchrun's options; taper launch --help; also taper torchrun
   train EXAMPLE               train a shipped example: digits, shakespeare
   watch [RUN...]              draw the curves of TensorBoard logs in the terminal; taper watch --help
   names [pattern]             what is covered of PyTorch's names: taper names, taper names torch.linalg, taper names softmax
@@ -19,6 +20,9 @@ def main(arguments=None):
     if command == "run":
         from taper._run import run
         return run(arguments[1:])
+    if command in ("launch", "torchrun"):
+        from taper._launch import launch
+        return launch(arguments[1:], f"taper {command}", command == "torchrun")
     if command == "train":
         from taper._train import train
         return train(arguments[1:])

@@ -9,7 +9,7 @@ from types import ModuleType
 
 VARIABLE = "TAPER_RUN"  # in the environment of a process that runs under the hook and of its children: the interpreter it is for
 PACKAGES = {name: "taper" if name == "torch" else "taper." + name for name in (
-    "torch", "torchvision", "torchaudio", "torchtext", "horovod", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
+    "torch", "torchvision", "torchaudio", "torchtext", "horovod", "deepspeed", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
 HOME = os.path.dirname(os.path.abspath(__file__))
 _known = {}
 
@@ -142,6 +142,10 @@ class Loader:
         if self.spec is not None:
             module.__spec__ = self.spec  # the import system has put that of the alias there
 
+    def get_code(self, name):
+        """For `python -m torch.distributed.run`, which wants the module's code rather than the module."""
+        return self.spec.loader.get_code(self.spec.name)
+
 
 class Finder:
     """Finds `torch` and its company, before any that are installed."""
@@ -196,8 +200,12 @@ def install():
     sys.meta_path.insert(0, Finder())
     for name in [name for name in sys.modules if taper_name(name)]:  # nothing that was there before may answer
         del sys.modules[name]
-    os.environ[VARIABLE] = f"{sys.implementation.cache_tag} {os.path.dirname(HOME)}"
+    os.environ.update(for_children())
+
+
+def for_children():
+    """The variables that give a Python process the same names."""
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     child = os.path.join(HOME, "_child")
-    if child not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([child] + [path for path in paths if path])
+    return {VARIABLE: f"{sys.implementation.cache_tag} {os.path.dirname(HOME)}",
+            "PYTHONPATH": os.pathsep.join([child] + [path for path in paths if path and path != child])}

@@ -34,6 +34,27 @@ def _cores():
         return os.cpu_count()
 
 
+def _rank():
+    """Which process of a job this is, and the processors that its launcher or scheduler bound it to."""
+    rank, world = (next((os.environ[name] for name in names.split() if name in os.environ), None) for names in (
+        "RANK OMPI_COMM_WORLD_RANK PMIX_RANK PALS_RANKID PMI_RANK SLURM_PROCID", "WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_NTASKS"))
+    if rank is None:
+        return None
+    import socket
+    return f"{rank} of {world or '?'} on {socket.gethostname()}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
+
+
+def _ranges(numbers):
+    """[0, 1, 2, 5] as 0-2,5."""
+    parts = []
+    for number in numbers:
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
 def _loaded(word):
     """The file of a loaded library whose name begins with a word."""
     try:
@@ -61,6 +82,8 @@ def _rows():
     yield "PyTorch's names", f"as in {taper.__version__.partition('+')[0]}"
     yield "processor", f"{_processor()}; {_cores()} to use"
     yield "threads", str(taper.get_num_threads())
+    if _rank() is not None:
+        yield "rank", _rank()
     yield "devices", "cpu"
     for name, what, file in _C._libraries():
         yield name, f"{what} in {file}" if what else "not found"

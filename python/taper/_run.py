@@ -85,6 +85,9 @@ def _report(error):
     _cut_tail(trace)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
     sys.excepthook(type(error), error.with_traceback(trace), trace)
+    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+        from taper.distributed.elastic.multiprocessing.errors import write
+        write(error)
     if isinstance(error, KeyboardInterrupt):
         import signal
         sys.stdout.flush()
@@ -104,6 +107,8 @@ def run(arguments):
         print("usage: taper run [script.py | -m module | -c command | -] [arguments]", file=sys.stderr if not arguments else sys.stdout)
         return 2 if not arguments else 0
     _hook.install()
+    if "TORCHELASTIC_RUN_ID" in os.environ and sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=True)  # one of several ranks: whole lines, as they come
     what = arguments[0]
     if what in ("-m", "-c") and len(arguments) < 2:
         print(f"Argument expected for the {what} option", file=sys.stderr)

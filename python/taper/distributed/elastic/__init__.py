@@ -1,0 +1,1 @@
+"""torch.distributed.elastic: what scripts use of it, which is to record why they failed."""

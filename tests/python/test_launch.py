@@ -1,0 +1,213 @@
+"""`taper launch`: torchrun's options and variables, logs, restarts, binding to processors, and a rank that fails takes the others with it."""
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+
+def launch(*arguments, command="launch", env=None, timeout=60):
+    done = subprocess.run([sys.executable, "-m", "taper", *command.split(), *map(str, arguments)], capture_output=True, text=True,
+                          env={**os.environ, **(env or {})}, timeout=timeout)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text, name="script.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text))
+        return path
+    return write
+
+
+SHOW = """
+    import json, os, sys
+    names = ("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK ROLE_WORLD_SIZE ROLE_NAME MASTER_ADDR MASTER_PORT "
+             "TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID OMP_NUM_THREADS").split()
+    about = {name: os.environ.get(name) for name in names}
+    print(json.dumps({**about, "argv": sys.argv[1:], "cpus": sorted(os.sched_getaffinity(0))}), flush=True)
+"""
+
+
+def ranks(out):
+    return sorted((json.loads(line) for line in out.splitlines()), key=lambda one: int(one["RANK"]))
+
+
+@pytest.mark.parametrize("command", ["launch", "torchrun", "run -m torch.distributed.run"])
+def test_variables_and_arguments(script, command):
+    status, out, err = launch("--nproc-per-node=3", "--max_restarts", 2, "--role", "trainer", "--rdzv_id", "job7", script(SHOW), "--epochs", "3", command=command)
+    assert status == 0, err
+    seen = ranks(out)
+    assert [one["RANK"] for one in seen] == [one["LOCAL_RANK"] for one in seen] == ["0", "1", "2"]
+    for one in seen:
+        assert one["WORLD_SIZE"] == one["LOCAL_WORLD_SIZE"] == one["ROLE_WORLD_SIZE"] == "3" and one["GROUP_RANK"] == "0" and one["GROUP_WORLD_SIZE"] == "1"
+        assert one["TORCHELASTIC_RESTART_COUNT"] == "0" and one["TORCHELASTIC_MAX_RESTARTS"] == "2" and one["TORCHELASTIC_RUN_ID"] == "job7"
+        assert one["argv"] == ["--epochs", "3"] and one["ROLE_NAME"] == "trainer" and one["MASTER_ADDR"] == "127.0.0.1"
+    assert len({one["MASTER_PORT"] for one in seen}) == 1 and int(seen[0]["MASTER_PORT"]) > 0
+
+
+def test_the_old_launcher_passes_the_local_rank(script):
+    path = script(SHOW)
+    assert [one["argv"] for one in ranks(launch("--nproc_per_node=2", path, "a", command="run -m torch.distributed.launch")[1])] == [
+        ["--local-rank=0", "a"], ["--local-rank=1", "a"]]
+    assert [one["argv"] for one in ranks(launch("--use-env", path, "--use-env", command="run -m torch.distributed.launch")[1])] == [["--use-env"]]
+
+
+def test_a_node_of_several_by_number_and_by_the_schedulers_variables(script):
+    path = script(SHOW)
+    one = ranks(launch("--nnodes", 1, "--nproc", 1, "--master-addr", "localhost", "--master-port", 29777, path)[1])[0]
+    assert (one["MASTER_ADDR"], one["MASTER_PORT"]) == ("localhost", "29777")
+    status, _, err = launch("--nnodes", 2, "--nproc", 1, path)
+    assert status == 1 and "--master-addr" in err
+
+
+def test_threads_and_processors_come_from_the_mask(script):
+    processors = sorted(os.sched_getaffinity(0))
+    path, free = script(SHOW), {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+
+    def seen(*arguments):
+        done = subprocess.run([sys.executable, "-m", "taper", "launch", *arguments, str(path)], capture_output=True, text=True, env=free, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return [(one["OMP_NUM_THREADS"], one["cpus"]) for one in ranks(done.stdout)]
+
+    assert seen("--nproc", "1") == [(str(len(processors)), processors)]
+    assert seen("--nproc", "2") == [(str(max(1, len(processors) // 2)), processors)] * 2
+    first, last = processors[0], processors[-1]
+    assert seen("--nproc", "2", "--cpu-bind", f"list:{first}:{last}") == [("1", [first]), ("1", [last])] if first != last else True
+    assert seen("--nproc", "1", "--cpu-bind", f"mask:{1 << last:#x}") == [("1", [last])]
+    half = len(processors) // 2
+    if half:
+        assert [cpus for _, cpus in seen("--nproc", "2", "--cpu-bind", "cores")] == [processors[:half], processors[half:]]
+    assert launch("--cpu-bind", "list:9999", path)[0] == 1
+
+
+def test_taper_info_shows_the_rank_and_its_processors():
+    last = max(os.sched_getaffinity(0))
+    _, out, err = launch("--nproc", 2, "--cpu-bind", f"list:{last}", "--no-python", sys.executable, "-m", "taper", "info")
+    assert all(f"{rank} of 2 on" in out for rank in (0, 1)) and f"processors {last}\n" in out, err
+
+
+def test_a_failing_rank_ends_the_others_and_says_why(script, tmp_path):
+    path = script("""
+        import os, time
+        def train():
+            if os.environ["RANK"] == "1":
+                raise ValueError("lost its way")
+            time.sleep(60)
+        train()
+    """)
+    start = time.monotonic()
+    status, out, err = launch("--nproc", 3, "--log-dir", tmp_path / "logs", path)
+    assert status == 1 and time.monotonic() - start < 10
+    assert "rank 1 (pid" in err and "ended with status 1: ValueError: lost its way; all ranks are ended" in err
+    logs = list((tmp_path / "logs").glob("*/attempt_0/*/stderr.log"))
+    assert len(logs) == 3 and all("ValueError: lost its way; all ranks are ended" in log.read_text() for log in logs)
+
+
+def test_a_killed_rank_is_named_with_its_signal(script):
+    path = script("""
+        import os, signal, time
+        if os.environ["RANK"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+    """)
+    start = time.monotonic()
+    status, _, err = launch("--nproc", 2, "--shutdown-timeout", 0.5, path)
+    assert status == 128 + 9 and "was killed by signal 9 (SIGKILL)" in err and time.monotonic() - start < 10
+
+
+def test_restarts(script, tmp_path):
+    path = script("""
+        import os, sys
+        count = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        print(f"try {count} rank {os.environ['RANK']}", flush=True)
+        if count < 2 and os.environ["RANK"] == "1":
+            sys.exit(3)
+        if count < 2:
+            import time; time.sleep(60)
+    """)
+    status, out, err = launch("--nproc", 2, "--max-restarts", 2, path)
+    assert status == 0 and {"try 0 rank 1", "try 1 rank 1", "try 2 rank 0", "try 2 rank 1"} <= set(out.splitlines())
+    assert "rank 1" in err and "status 3; all ranks are started again (2 times left)" in err and "(1 time left)" in err
+    assert launch("--nproc", 2, "--max-restarts", 1, path)[0] == 3
+
+
+def test_streams_go_where_they_are_asked_to(script, tmp_path):
+    path = script("""
+        import os, sys
+        print("out", os.environ["RANK"]); print("err", os.environ["RANK"], file=sys.stderr); print("no newline", end="")
+    """)
+    status, out, err = launch("--nproc", 2, "--log-dir", tmp_path / "a", "-r", "0:3", "-t", "1:1", path)
+    assert status == 0 and sorted(out.splitlines()) == ["[default1]:no newline", "[default1]:out 1"] and err == "err 1\n"
+    kept = {str(log.relative_to(tmp_path / "a")).split("/", 1)[1]: log.read_text() for log in (tmp_path / "a").glob("*/*/*/*.log")}
+    assert kept == {"attempt_0/0/stdout.log": "out 0\nno newline", "attempt_0/0/stderr.log": "err 0\n", "attempt_0/1/stdout.log": "out 1\nno newline"}
+    status, out, err = launch("--nproc", 2, "--local-ranks-filter", "1", "-t", "3", "--log-line-prefix-template", "<${rank}> ", path)
+    assert sorted(out.splitlines()) == ["<1> no newline", "<1> out 1"] and err == "<1> err 1\n"
+
+
+def test_a_signal_reaches_the_ranks_and_they_may_finish(script, tmp_path):
+    path = script("""
+        import os, signal, time, pathlib, sys
+        got = []
+        signal.signal(signal.SIGUSR1, lambda *_: got.append("usr1"))
+        signal.signal(signal.SIGTERM, lambda *_: got.append("term"))
+        mark = pathlib.Path(sys.argv[1])
+        (mark / f"ready{os.environ['RANK']}").touch()
+        while "term" not in got:
+            time.sleep(0.01)
+        (mark / f"saved{os.environ['RANK']}").write_text(" ".join(got))
+    """)
+    process = subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path), str(tmp_path)], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while not all((tmp_path / f"ready{rank}").exists() for rank in (0, 1)) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM and "SIGTERM came" in err
+    assert [(tmp_path / f"saved{rank}").read_text() for rank in (0, 1)] == ["usr1 term"] * 2
+
+
+def test_live_lines_on_a_terminal(script):
+    path = script("""
+        import os, time
+        for step in range(5):
+            print(f"rank {os.environ['RANK']} step {step}", flush=True)
+            time.sleep(0.2)
+    """)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path)], stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        seen += data
+    os.close(ours)
+    assert process.wait(30) == 0
+    text = seen.decode()
+    assert all(f"rank {rank} step 4" in text for rank in (0, 1)) and text.count("running") >= 2 and "\x1b[2A\x1b[J" in text and " MB " in text
+
+
+def test_record_leaves_the_reason(tmp_path, script):
+    path = script("""
+        from torch.distributed.elastic.multiprocessing.errors import record
+        @record
+        def main():
+            raise KeyError("column")
+        main()
+    """)
+    _, _, err = launch("--no-python", "--nproc", 1, sys.executable, path)
+    assert "ended with status 1: KeyError: 'column'" in err
