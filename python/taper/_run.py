@@ -108,7 +108,7 @@ def run(arguments):
         return 2 if not arguments else 0
     _hook.install()
     if "TORCHELASTIC_RUN_ID" in os.environ and sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True)  # one of several ranks: whole lines, as they come
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)  # one of several ranks: whole lines, as they come
     what = arguments[0]
     if what in ("-m", "-c") and len(arguments) < 2:
         print(f"Argument expected for the {what} option", file=sys.stderr)
