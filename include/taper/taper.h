@@ -10,6 +10,7 @@
 #include <taper/clip.h>
 #include <taper/data.h>
 #include <taper/events.h>
+#include <taper/gpu.h>
 #include <taper/image.h>
 #include <taper/io.h>
 #include <taper/nn.h>

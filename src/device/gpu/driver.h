@@ -165,7 +165,18 @@ void tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream);
 void *tpi_gpu_alloc(tp_device device, size_t bytes);              /* for the current stream; an error that names the largest free block and owners */
 void tpi_gpu_free(tp_device device, void *block, size_t bytes);
 void tpi_gpu_record_stream(tp_device device, void *block, tpi_gpu_stream *stream); /* the block is used there too */
-/* Memory for one call's partial results, of the current stream: freed as any block. */
+void *tpi_gpu_alloc_on(tp_device device, size_t bytes, tpi_gpu_stream *stream); /* for that stream */
+bool tpi_gpu_owns(tp_device device, const void *block);           /* is it the start of a live block? */
+/* Graphs: what this thread's captured stream allocates between begin and end comes from a private pool, whose free blocks are kept for that
+ * pool alone until the last user has released it. */
+bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream);
+void tpi_gpu_pool_end(tp_device device, uint64_t pool);
+void tpi_gpu_pool_release(tp_device device, uint64_t pool);
+
+/* ---- gpu/host.c: pinned memory, and copies between host and device ---- */
+/* In the order of the device's current stream. Waits until the host block may be used (read or written), unless the thread asked not to
+ * (tp_set_non_blocking) and the block is pinned; then the block is kept from being handed out again until the copy is done. */
+bool tpi_gpu_copy_host(tp_device device, void *to, const void *from, size_t bytes, tpi_gpu_way way);
 
 /* ---- gpu/program.c: kernel text to functions ---- */
 /* The function `name` of a program, compiled (or found in the archive or the cache) and loaded once per device; NULL and an error.
