@@ -191,12 +191,6 @@ bool tpi_give_list(tpi_node *node, tp_tensors list, int first, int64_t n, tp_ten
     return true;
 }
 
-void *tpi_native_of(const tp_tensor *t, const char *op) {
-    const tpi_device_ops *d = tpi_device_ops_of(tpi_device(t));
-    if (!d) return NULL;
-    return tpi_fail(TP_ERR_MISSING, "%s is not available on the device '%s'", op, d->name);
-}
-
 tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g) {
     if (g->dtype == TP_NO_DTYPE || g->dtype == (tp_dtype)t->dtype) return tpi_alias(t, g->ndim, g->shape, g->strides, g->offset);
     return tpi_alias_as(t, g);

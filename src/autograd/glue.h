@@ -5,6 +5,7 @@
 #include "base/scalar_math.h"
 #include "device/device.h"
 #include "ops/call.h"
+#include "ops/elsewhere.h"
 #include <string.h>
 
 /* ---- references ---- */
@@ -104,8 +105,6 @@ static inline void tpi_mark_inference_all(tp_tensor **t, int n) {
 }
 
 /* ---- forward ---- */
-static inline bool tpi_on_cpu(const tp_tensor *t) { return !t || tpi_device(t).type == TP_CPU; }
-void *tpi_native_of(const tp_tensor *t, const char *op);    /* NULL and an error that names operator and device */
 tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g);
 tp_tensor *tpi_clone_data(tp_tensor *t);                    /* a copy that keeps the layout; no history */
 tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result); /* self.copy_(result), same shape, recorded; returns self */

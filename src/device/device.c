@@ -1,5 +1,7 @@
 /* The registry of devices: the CPU is always there, others register their table when their plug-in is opened. */
 #include "device/cpu/cpu.h"
+#include <stdio.h>
+#include <taper/device.h>
 
 const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops};
 
@@ -8,9 +10,12 @@ static const char *type_name(int type) {
     return type >= 0 && type < TP_DEVICE_TYPES ? names[type] : "unknown";
 }
 
+/* The table of a kind of device, or NULL (no error) if there is none here. */
+static const tpi_device_ops *find(int type) { return tpi_devices[type]; }
+
 const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
-    const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? tpi_devices[type] : NULL;
+    const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? find(type) : NULL;
     if (ops) return ops;
     static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test"};
     const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
@@ -25,6 +30,23 @@ bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
                           ops ? ops->version : 0, TPI_DEVICE_VERSION);
     tpi_devices[type] = ops;
     return true;
+}
+
+const char *tp_device_text(tp_device device, char *text, size_t room) {
+    int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
+    if (type == TP_CPU) snprintf(text, room, "cpu");
+    else snprintf(text, room, "%s:%d", type_name(type), device.index);
+    return text;
+}
+
+int tp_device_count(tp_device_type type) {
+    const tpi_device_ops *ops = type > TP_DEVICE_NONE && type < TP_DEVICE_TYPES ? find(type) : NULL;
+    return !ops ? 0 : ops->count ? ops->count() : 1;
+}
+
+bool tp_synchronize(tp_device device) {
+    const tpi_device_ops *ops = tpi_device_ops_of(device);
+    return ops && (!ops->synchronize || ops->synchronize(device));
 }
 
 tp_device tp_default_device(void) { return tpi_device_default; }

@@ -564,11 +564,76 @@ static const char *first_tensor(const op *o) {
     return NULL;
 }
 
-/* The CPU's function, or what the tensor's device registered under the operator's name. */
-static char *native_call(const op *o, const char *args) {
-    const char *x = first_tensor(o);
-    if (!x) return format("%s(%s)", o->function, args);
-    return format("(tpi_on_cpu(%s) ? %s : (__typeof__(&%s))tpi_native_of(%s, \"%s\"))(%s)", x, o->function, o->function, x, o->name, args);
+/* ---- natives on other devices: src/ops/elsewhere.h ---- */
+
+/* A letter per argument, as elsewhere.h knows them. In place, the first argument is a plain tensor that is written into. */
+static char *place_letters(const op *o) {
+    char *letters = need((size_t)o->nargs + 1);
+    for (int i = 0; i < o->nargs; i++) {
+        type t = o->args[i].type;
+        bool self = o->kind == K_NATIVE_INPLACE && i == 0;
+        letters[i] = self || o->args[i].written ? 'w' : t == T_OPERAND ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : t == T_DEVICE ? 'd' : '-';
+    }
+    return letters;
+}
+
+/* Where the arguments' elements are, or the results will be, may be another place than the CPU's memory. */
+static bool has_place(const op *o) { return !o->anywhere && strpbrk(place_letters(o), "twold"); }
+
+/* The condition that all is on the CPU. `self`: the name of the first argument of an in-place native. */
+static char *on_cpu(const op *o, const char *self) {
+    text t = {0};
+    const char *letters = place_letters(o);
+    for (int i = 0; i < o->nargs; i++) {
+        if (letters[i] == '-') continue;
+        const char *name = self && i == 0 ? self : o->args[i].name;
+        /* Without a device of its own a tensor's counts: what is asked for is looked at where it is asked for. */
+        bool tensors_decide = letters[i] == 'd' && strpbrk(letters, "twol");
+        put(&t, "%s%s%s%s", t.s ? " && " : "", letters[i] == 'l' ? "tpi_list_on_cpu(" : letters[i] != 'd' ? "tpi_on_cpu(" : tensors_decide ? format("(!%s.type || tpi_means_cpu(", name) : "tpi_means_cpu(",
+            name, letters[i] == 'o' ? ".tensor)" : tensors_decide ? "))" : ")");
+    }
+    return t.s;
+}
+
+/* static T elsewhere_NAME(arguments): the call where something is not on the CPU. */
+static void write_elsewhere(text *t, const op *o) {
+    if (!has_place(o)) return;
+    const char *letters = place_letters(o);
+    bool inplace = o->kind == K_NATIVE_INPLACE, many = !inplace && (o->nresults > 1 || o->plain), list = !inplace && !many && o->results[0].type == T_TENSORS;
+    const char *comma = o->nargs ? ", " : "", *failure = list ? "(tp_tensors){NULL, 0}" : inplace || many ? "false" : "NULL";
+    text copies = {0}, places = {0}, args = {0};
+    for (int i = 0; i < o->nargs; i++) {
+        const char *name = o->args[i].name, *between = i ? ", " : "";
+        const char *c = letters[i] == 'o' ? "tp_operand " : letters[i] == 'l' ? "tp_tensors " : letters[i] == 'd' ? "tp_device " : "tp_tensor *";
+        if (letters[i] != '-') put(&copies, "    %s%s_ = %s;\n", c, name, name);
+        put(&places, letters[i] == '-' ? "%sNULL" : "%s&%s_", between, name);
+        put(&args, letters[i] == '-' ? "%s%s" : "%s%s_", between, name);
+    }
+    if (many) put(&args, "%sout", comma);
+    if (o->gpu) {
+        op kernels = *o;
+        kernels.function = o->gpu;
+        put(t, "%s;\n", function_prototype(&kernels));
+    }
+    op helper = *o;
+    helper.function = format("elsewhere_%s", o->cname);
+    put(t, "static %s {\n%s", function_prototype(&helper), copies.s);
+    put(t, "    tpi_elsewhere e;\n    if (!tpi_elsewhere_begin(&e, \"%s\", \"%s\", (void *[]){%s})) return %s;\n", o->name, letters, places.s, failure);
+    if (o->gpu) {
+        put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n", list ? "tp_tensors " : inplace || many ? "bool " : "tp_tensor *", o->gpu, args.s);
+        put(t, "        if (by_kernels%s) return tpi_elsewhere_end(&e), by_kernels;\n    }\n", list ? ".v" : "");
+    }
+    put(t, "    if (!tpi_elsewhere_to_host(&e)) return %s;\n", failure);
+    const char *call = format("%s(%s)", o->function, args.s);
+    if (list) put(t, "    return tpi_elsewhere_back_list(&e, %s);\n}\n\n", call);
+    else if (inplace || many) put(t, "    return tpi_elsewhere_back_many(&e, %s, %s, %d);\n}\n\n", call, many && !o->plain ? "out" : "NULL", many && !o->plain ? o->nresults : 0);
+    else put(t, "    return tpi_elsewhere_back(&e, %s);\n}\n\n", call);
+}
+
+/* The CPU's function where all is on the CPU. `self`: what stands for the first argument of an in-place native, or NULL. */
+static char *native_call(const op *o, const char *args, const char *self) {
+    if (!has_place(o)) return format("%s(%s)", o->function, args);
+    return format("(%s ? %s : elsewhere_%s)(%s)", on_cpu(o, self), o->function, o->cname, args);
 }
 
 static void write_null_checks(text *t, const op *o, const char *failure, bool inplace) {
@@ -696,19 +761,16 @@ static void write_forward_into(text *t, const op *o) {
         put(t, "    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n    tp_tensor *out = tpi_view_of(%s, &g);\n    if (!out) return NULL;\n", o->function, args, o->args[0].name);
         break;
     case K_NATIVE:
-        if (first_tensor(o)) put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) return %s;\n", first_tensor(o), first_tensor(o), o->name,
-                                 o->plain || many ? "false" : o->results[0].type == T_TENSORS ? "(tp_tensors){NULL, 0}" : "NULL");
-        if (o->plain) put(t, "    return %s;\n", native_call(o, format("%s%sout", args, o->nargs ? ", " : "")));
-        else if (many) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return tpi_no_results(out, %d);\n", o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : "")), o->nresults);
-        else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors out = %s;\n    if (!out.v) return out;\n", native_call(o, args));
-        else put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", native_call(o, args));
+        if (o->plain) put(t, "    return %s;\n", native_call(o, format("%s%sout", args, o->nargs ? ", " : ""), NULL));
+        else if (many) put(t, "    for (int i = 0; i < %d; i++) out[i] = NULL;\n    if (!%s) return tpi_no_results(out, %d);\n", o->nresults, native_call(o, format("%s%sout", args, o->nargs ? ", " : ""), NULL), o->nresults);
+        else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors out = %s;\n    if (!out.v) return out;\n", native_call(o, args, NULL));
+        else put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n", native_call(o, args, NULL));
         break;
     case K_NATIVE_INPLACE: {
         text rest = {0};
         put(&rest, "out");
         for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
-        put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) return NULL;\n", o->args[0].name, o->args[0].name, o->name);
-        put(t, "    tp_tensor *out = tpi_clone_data(%s);\n    if (!out) return NULL;\n    if (!%s) return tp_release(out), NULL;\n", o->args[0].name, native_call(o, rest.s));
+        put(t, "    tp_tensor *out = tpi_clone_data(%s);\n    if (!out) return NULL;\n    if (!%s) return tp_release(out), NULL;\n", o->args[0].name, native_call(o, rest.s, "out"));
         break;
     }
     default: break;
@@ -861,7 +923,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
     }
     const char *give_up = track ? "{\n        if (node) tpi_node_done(node);\n        return NULL;\n    }" : "return NULL;";
     if (o->kind == K_MAP) put(t, "    tp_tensor *out = %s;\n    if (!out) %s\n    tp_release(out);\n", map_call(o, self, true), give_up);
-    else put(t, "    if (!tpi_on_cpu(%s) && !tpi_native_of(%s, \"%s\")) %s\n    if (!%s) %s\n", self, self, o->name, give_up, native_call(o, arguments(o)), give_up);
+    else put(t, "    if (!%s) %s\n", native_call(o, arguments(o), self), give_up);
     put(t, "    tpi_touch(%s);\n", self);
     if (track) {
         const char *outs[1] = {self};
@@ -961,6 +1023,7 @@ void write_descriptors(text *t, const op *o) {
     }
     if (o->kind == K_FOLD || o->kind == K_SCAN) fold_descriptor(t, o);
     if (o->function) put(t, "%s;\n", function_prototype(o));
+    if (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE) write_elsewhere(t, o);
 }
 
 text write_glue(const char *family) {

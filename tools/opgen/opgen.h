@@ -103,6 +103,7 @@ typedef struct arg {
     block *grad;           /* its derivative */
     int grad_group;        /* index + 1 into the operator's groups, 0 if none */
     bool nondiff;
+    bool written;          /* natives: the function writes into this tensor, though it is no in-place form of it */
     char *type_text;
 } arg;
 
@@ -139,6 +140,8 @@ typedef struct op {
     char *signature, *doc;
     kind kind;
     char *function;       /* natives, views, C compositions */
+    char *gpu;            /* natives: the function that does the same by kernels, on any device that runs them; NULL: by way of the host */
+    bool anywhere;        /* natives: the function touches no element itself, so it serves tensors of every device */
     char *kind_text;      /* the expression as written */
     int nargs, nresults;
     arg args[24];

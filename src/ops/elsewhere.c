@@ -1,0 +1,195 @@
+/* The detour of natives by way of the host, and the check that a call's tensors are on one device. */
+#include "ops/elsewhere.h"
+#include "device/device.h"
+#include <stdlib.h>
+#include <taper/device.h>
+
+static atomic_llong detours;
+int64_t tp_host_detours(void) { return atomic_load_explicit(&detours, memory_order_relaxed); }
+
+static const tp_device host = {TP_CPU, 0};
+static bool same(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
+
+/* Its elements in the same layout at another place; NULL and an error. */
+static tp_tensor *like(tp_tensor *t, tp_device to) {
+    tp_tensor *copy = tpi_is_dense(t) ? tpi_empty_strided(tpi_shape(t), tpi_strides(t), (tp_dtype)t->dtype, to) : tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, to);
+    if (!copy || tpi_copy_data(copy, t)) return copy;
+    tp_release(copy);
+    return NULL;
+}
+
+/* ---- To another place ------------------------------------------------------------------------------------------------------- */
+
+/* A tensor's stand-in at the place `to`, in the same layout; NULL and an error. Owned by the call. */
+static tp_tensor *stand_in(tpi_elsewhere *e, tp_tensor *t, tp_device to, bool back) {
+    if (same(tpi_device(t), to)) return t;
+    for (int i = 0; i < e->moved; i++)
+        if (e->tensor[i].there == t) {
+            e->tensor[i].back |= back;
+            return e->tensor[i].here;
+        }
+    if (e->moved == TPI_ELSEWHERE_MOVED) return tpi_fail(TP_ERR_RUNTIME, "%s: more than %d tensors in one call", e->name, TPI_ELSEWHERE_MOVED);
+    tp_tensor *here = like(t, to);
+    if (!here) return NULL;
+    here->flags = t->flags;
+    e->tensor[e->moved].there = t, e->tensor[e->moved].here = here, e->tensor[e->moved++].back = back;
+    return here;
+}
+
+static bool all_at(tp_tensors list, tp_device to) {
+    for (int64_t i = 0; i < list.n; i++)
+        if (list.v[i] && !same(tpi_device(list.v[i]), to)) return false;
+    return true;
+}
+
+static bool move_list(tpi_elsewhere *e, tp_tensors *list, tp_device to) {
+    if (!list->v || all_at(*list, to)) return true;
+    if (e->lists == TPI_ELSEWHERE_LISTS) return tpi_refuse(TP_ERR_RUNTIME, "%s: more than %d lists in one call", e->name, TPI_ELSEWHERE_LISTS);
+    tp_tensors *ours = &e->list[e->lists];
+    *ours = (tp_tensors){tpi_malloc((size_t)list->n * sizeof *ours->v), 0};
+    if (!ours->v) return false;
+    e->lists++;
+    for (int64_t i = 0; i < list->n; i++) {
+        tp_tensor *t = list->v[i], *here = !t || same(tpi_device(t), to) ? tpi_retain(t) : like(t, to);
+        if (t && !here) return false;
+        ours->v[i] = here, ours->n = i + 1;
+    }
+    *list = *ours;
+    return true;
+}
+
+/* Every tensor among the arguments is at that place afterwards; on failure everything is released. */
+static bool move(tpi_elsewhere *e, tp_device to) {
+    bool ok = true;
+    for (int i = 0; e->letters[i] && ok; i++) {
+        tp_tensor **t = e->letters[i] == 't' || e->letters[i] == 'w' ? e->args[i] : e->letters[i] == 'o' ? &((tp_operand *)e->args[i])->tensor : NULL;
+        if (t && *t) ok = (*t = stand_in(e, *t, to, e->letters[i] == 'w')) != NULL;
+        if (e->letters[i] == 'l') ok = move_list(e, e->args[i], to);
+        if (e->letters[i] == 'd') *(tp_device *)e->args[i] = to;
+    }
+    if (!ok) tpi_elsewhere_end(e);
+    return ok;
+}
+
+/* ---- One device for all ---------------------------------------------------------------------------------------------------- */
+
+/* Where the call belongs: the device that is asked for, else that of the first tensor which is not a number on the host. */
+static void settle(tpi_elsewhere *e, const tp_tensor *t, bool *found) {
+    if (!t || (*found && e->device.type != TP_CPU)) return;
+    if (!*found || !tpi_on_cpu(t)) e->device = tpi_device(t), *found = true;
+}
+
+/* Tensors of no dimensions may come from the host, as may what says where to look in a tensor. */
+static bool may_come(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
+    if (!tpi_on_cpu(t)) return false;
+    return t->ndim == 0 || (argument > 0 && (!strcmp(e->name, "index") || !strcmp(e->name, "index_put")));
+}
+
+static bool belongs(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
+    if (!t || same(tpi_device(t), e->device) || may_come(e, t, argument)) return true;
+    char a[32], b[32];
+    tp_device_text(e->device, a, sizeof a), tp_device_text(tpi_device(t), b, sizeof b);
+    return tpi_refuse(TP_ERR_RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, %s and %s! (%s)", a, b, e->name);
+}
+
+bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args) {
+    e->name = name, e->letters = letters, e->args = args, e->moved = e->lists = 0, e->kernels = false;
+    bool found = false, asked = false;
+    for (int i = 0; letters[i]; i++) {
+        if (letters[i] == 'd') {
+            tp_device d = *(tp_device *)args[i];
+            if (d.type) e->device = d, asked = true;
+        }
+    }
+    for (int i = 0; letters[i] && !asked; i++) {
+        if (letters[i] == 't' || letters[i] == 'w') settle(e, *(tp_tensor **)args[i], &found);
+        else if (letters[i] == 'o') settle(e, ((tp_operand *)args[i])->tensor, &found);
+        else if (letters[i] == 'l')
+            for (int64_t k = 0; k < ((tp_tensors *)args[i])->n; k++) settle(e, ((tp_tensors *)args[i])->v[k], &found);
+    }
+    if (!asked && !found) e->device = tpi_device_default;
+    for (int i = 0; letters[i] && !asked; i++) {
+        if (letters[i] == 't' || letters[i] == 'w') {
+            if (!belongs(e, *(tp_tensor **)args[i], i)) return false;
+        } else if (letters[i] == 'o') {
+            if (!belongs(e, ((tp_operand *)args[i])->tensor, i)) return false;
+        } else if (letters[i] == 'l') {
+            for (int64_t k = 0; k < ((tp_tensors *)args[i])->n; k++)
+                if (!belongs(e, ((tp_tensors *)args[i])->v[k], i)) return false;
+        }
+    }
+    const tpi_device_ops *ops = tpi_device_ops_of(e->device);
+    if (!ops) return false;
+    e->kernels = ops->gpu != NULL;
+    return !e->kernels || move(e, e->device); /* guests from the host come along */
+}
+
+/* ---- By way of the host ------------------------------------------------------------------------------------------------------ */
+static bool refused(void) {
+    const char *wish = getenv("TAPER_HOST_DETOURS");
+    return wish && !strcmp(wish, "error");
+}
+
+bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
+    if (!tp_ok()) return tpi_elsewhere_end(e), false;
+    atomic_fetch_add_explicit(&detours, 1, memory_order_relaxed);
+    if (refused()) {
+        char text[32];
+        return tpi_refuse(TP_ERR_MISSING, "%s is not available on the device '%s' (TAPER_HOST_DETOURS=error keeps it from going by way of the host)", e->name,
+                          tp_device_text(e->device, text, sizeof text));
+    }
+    return move(e, host);
+}
+
+/* ---- And back --------------------------------------------------------------------------------------------------------------- */
+void tpi_elsewhere_end(tpi_elsewhere *e) {
+    for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
+    for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);
+    e->moved = e->lists = 0;
+}
+
+static bool write_back(tpi_elsewhere *e) {
+    for (int i = 0; i < e->moved; i++)
+        if (e->tensor[i].back && !tpi_copy_data(e->tensor[i].there, e->tensor[i].here)) return false;
+    return true;
+}
+
+/* Takes the host's tensor over and gives the device's. */
+static tp_tensor *bring(tpi_elsewhere *e, tp_tensor *t) {
+    if (!t || same(tpi_device(t), e->device)) return t;
+    for (int i = 0; i < e->moved; i++)
+        if (e->tensor[i].here == t) { /* an argument, given as it came */
+            tp_release(t);
+            return tpi_retain(e->tensor[i].there);
+        }
+    tp_tensor *there = like(t, e->device);
+    if (there) there->flags |= t->flags & TPI_WRAPPED;
+    tp_release(t);
+    return there;
+}
+
+tp_tensor *tpi_elsewhere_back(tpi_elsewhere *e, tp_tensor *result) {
+    if (result && !write_back(e)) {
+        tp_release(result);
+        result = NULL;
+    }
+    tp_tensor *there = bring(e, result);
+    tpi_elsewhere_end(e);
+    return there;
+}
+
+tp_tensors tpi_elsewhere_back_list(tpi_elsewhere *e, tp_tensors results) {
+    bool ok = results.v && write_back(e);
+    for (int64_t i = 0; ok && i < results.n; i++) ok = !results.v[i] || (results.v[i] = bring(e, results.v[i]));
+    tpi_elsewhere_end(e);
+    if (ok || !results.v) return results;
+    tpi_release_list(results);
+    return (tp_tensors){NULL, 0};
+}
+
+bool tpi_elsewhere_back_many(tpi_elsewhere *e, bool ok, tp_tensor **out, int n) {
+    ok = ok && write_back(e);
+    for (int i = 0; ok && i < n; i++) ok = !out[i] || (out[i] = bring(e, out[i]));
+    tpi_elsewhere_end(e);
+    return ok;
+}
