@@ -1,0 +1,125 @@
+/* OpenCL programs: source compiled to a device's binary, binaries loaded, kernels launched. A kernel object remembers its arguments, so two
+ * threads that launch the same one take turns. A pointer argument is two of the kernel's: the buffer and a byte offset (kernels/dialect.h). */
+#include "device/opencl/cl.h"
+#include <stdio.h>
+
+struct tpi_gpu_module {
+    cl_program program;
+};
+
+struct tpi_gpu_function {
+    cl_kernel kernel;
+    pthread_mutex_t lock; /* from the first argument to the launch */
+    char name[96];
+};
+
+/* The error that a failed build leaves: what was compiled, and the first lines of the compiler's log. */
+static bool build_failed(tpi_cl_device *d, cl_program program, const char *name, cl_int code) {
+    size_t bytes = 0;
+    char *log = NULL;
+    if (!tpi_cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) && bytes && (log = tpi_malloc(bytes + 1))) {
+        if (tpi_cl.GetProgramBuildInfo(program, d->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL)) bytes = 0;
+        log[bytes] = 0;
+    }
+    tpi_fail(TP_ERR_RUNTIME, "OpenCL could not build %s for %s (error %d): %.1500s", name, d->caps.name, code, log ? log : "no log");
+    if (log) tpi_mfree(log);
+    return false;
+}
+
+static void *binary_of(cl_program program, size_t *bytes) {
+    size_t size = 0;
+    if (!tpi_cl_ok(tpi_cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL), "GetProgramInfo")) return NULL;
+    if (size == 0) return tpi_fail(TP_ERR_RUNTIME, "OpenCL gave no binary of a program");
+    unsigned char *binary = tpi_malloc(size);
+    if (!binary) return NULL;
+    if (tpi_cl_ok(tpi_cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL), "GetProgramInfo")) {
+        *bytes = size;
+        return binary;
+    }
+    tpi_mfree(binary);
+    return NULL;
+}
+
+void *tpi_cl_compile(const char *source, const char *name, const char *arch, size_t *bytes) {
+    tpi_cl_device *d = tpi_cl_by_arch(arch);
+    if (!d) return NULL;
+    cl_int code;
+    cl_program program = tpi_cl.CreateProgramWithSource(d->context, 1, &source, NULL, &code);
+    if (!program) return tpi_cl_ok(code ? code : -6, "CreateProgramWithSource"), NULL;
+    code = tpi_cl.BuildProgram(program, 1, &d->id, d->options, NULL, NULL);
+    void *binary = code == 0 || build_failed(d, program, name, code) ? binary_of(program, bytes) : NULL;
+    tpi_cl.ReleaseProgram(program);
+    return binary;
+}
+
+/* The compiler is the device's driver, whose version is part of caps.arch. */
+const char *tpi_cl_compiler(void) { return tpi_cl_count() ? "OpenCL C 1.2" : NULL; }
+
+bool tpi_cl_load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
+    tpi_cl_device *d = tpi_cl_device_at(index);
+    if (!d) return false;
+    cl_int code, status = 0;
+    cl_program program = tpi_cl.CreateProgramWithBinary(d->context, 1, &d->id, &bytes, (const unsigned char **)&binary, &status, &code);
+    if (!program) return tpi_cl_ok(code ? code : status, "CreateProgramWithBinary");
+    code = tpi_cl.BuildProgram(program, 1, &d->id, d->options, NULL, NULL);
+    tpi_gpu_module *made = NULL;
+    bool ok = (code == 0 || build_failed(d, program, "a binary", code)) && (made = tpi_malloc(sizeof *made));
+    if (ok) *made = (tpi_gpu_module){program}, *module = made;
+    else tpi_cl.ReleaseProgram(program);
+    return ok;
+}
+
+bool tpi_cl_function(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **function) {
+    (void)index;
+    cl_int code;
+    cl_kernel kernel = tpi_cl.CreateKernel(module->program, name, &code);
+    if (!kernel) return tpi_refuse(TP_ERR_RUNTIME, "OpenCL found no kernel '%s' in a program (error %d)", name, code);
+    tpi_gpu_function *made = tpi_malloc(sizeof *made);
+    if (!made) {
+        tpi_cl.ReleaseKernel(kernel);
+        return false;
+    }
+    made->kernel = kernel;
+    pthread_mutex_init(&made->lock, NULL);
+    snprintf(made->name, sizeof made->name, "%s", name);
+    *function = made;
+    return true;
+}
+
+static bool set_arguments(tpi_gpu_function *f, int nargs, const tpi_gpu_arg *args) {
+    cl_uint at = 0;
+    for (int i = 0; i < nargs; i++) {
+        cl_int code;
+        if (args[i].kind == TPI_GPU_VALUE) {
+            code = tpi_cl.SetKernelArg(f->kernel, at++, args[i].bytes, args[i].value);
+        } else {
+            cl_mem buffer;
+            size_t offset;
+            if (!tpi_cl_find(args[i].value, &buffer, &offset)) return false;
+            cl_ulong bytes = offset;
+            code = tpi_cl.SetKernelArg(f->kernel, at++, sizeof buffer, &buffer);
+            if (code == 0) code = tpi_cl.SetKernelArg(f->kernel, at++, sizeof bytes, &bytes);
+        }
+        if (code) return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s refused argument %d of %d", code, f->name, i + 1, nargs);
+    }
+    return true;
+}
+
+bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs,
+                   const tpi_gpu_arg *args) {
+    enum { FLUSH_EVERY = 16 };
+    tpi_gpu_stream *s = tpi_cl_stream(stream, index);
+    if (!s) return false;
+    if (shared) return tpi_refuse(TP_ERR_RUNTIME, "kernel %s asks for shared memory at launch, which OpenCL does not have", f->name);
+    size_t all[3], group[3];
+    for (int d = 0; d < 3; d++) group[d] = block[d], all[d] = (size_t)grid[d] * block[d];
+    pthread_mutex_lock(&f->lock);
+    bool set = set_arguments(f, nargs, args);
+    cl_int code = set ? tpi_cl.EnqueueNDRangeKernel(s->queue, f->kernel, 3, NULL, all, group, 0, NULL, NULL) : 0;
+    pthread_mutex_unlock(&f->lock);
+    if (code)
+        return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s could not be launched with %ux%ux%u blocks of %ux%ux%u threads", code, f->name, grid[0], grid[1],
+                          grid[2], block[0], block[1], block[2]);
+    if (set && atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed) % FLUSH_EVERY == 0) tpi_cl.Flush(s->queue);
+    return set;
+}
