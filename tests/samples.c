@@ -3,8 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/random.h"
+#include "device/device.h"
 #include "samples.h"
-#include "tensor/tensor.h"
+#include "tensor/storage.h"
 
 const char *const variant_names[VARIANTS] = {"plain", "transposed", "stepped", "offset", "expanded", "repeated"};
 
@@ -240,19 +241,13 @@ bool make_arguments(const operator_sample *sample, tp_dtype dtype, variant how, 
     return true;
 }
 
-bool widen_arguments(const arguments *from, arguments *out) {
+/* The arguments with every tensor exchanged for what `as` makes of it. */
+static bool exchange_arguments(const arguments *from, arguments *out, tp_tensor *(*as)(tp_tensor *t, tp_device where), tp_device where) {
     *out = *from;
     out->ntensors = 0;
     int listed = 0;
     for (int i = 0; i < from->ntensors; i++) {
-        tp_tensor *t = from->tensors[i];
-        tp_dtype dtype = (tp_dtype)t->dtype;
-        if (tp_dtype_is_complex(dtype)) dtype = TP_COMPLEX128;
-        else if (tp_dtype_is_floating(dtype)) dtype = TP_FLOAT64;
-        else if (dtype != TP_BOOL) dtype = TP_INT64;
-        tp_tensor *wide = tpi_as_dtype_data(t, dtype), *own = wide ? wide == t ? tpi_contiguous_data(t) : tpi_retain(wide) : NULL;
-        if (own == t) tpi_release(own), own = tpi_empty_like(t, dtype), own && tpi_copy_data(own, t);
-        tpi_release(wide);
+        tp_tensor *own = as(from->tensors[i], where);
         if (!own) return drop_arguments(out), false;
         out->tensors[out->ntensors++] = own;
         tp_value *v = &out->values[from->argument[i]];
@@ -265,6 +260,35 @@ bool widen_arguments(const arguments *from, arguments *out) {
         out->values[k].as.tensors.v = out->lists + listed;
         for (int64_t i = 0; i < list.n; i++) out->lists[listed++] = list.v[i] ? out->tensors[next++] : NULL;
     }
+    return true;
+}
+
+static tp_tensor *widened(tp_tensor *t, tp_device where) {
+    (void)where;
+    tp_dtype dtype = (tp_dtype)t->dtype;
+    if (tp_dtype_is_complex(dtype)) dtype = TP_COMPLEX128;
+    else if (tp_dtype_is_floating(dtype)) dtype = TP_FLOAT64;
+    else if (dtype != TP_BOOL) dtype = TP_INT64;
+    tp_tensor *wide = tpi_as_dtype_data(t, dtype), *own = wide ? wide == t ? tpi_contiguous_data(t) : tpi_retain(wide) : NULL;
+    if (own == t) tpi_release(own), own = tpi_empty_like(t, dtype), own && tpi_copy_data(own, t);
+    tpi_release(wide);
+    return own;
+}
+
+bool widen_arguments(const arguments *from, arguments *out) { return exchange_arguments(from, out, widened, cpu); }
+
+/* The whole storage travels, so that the tensor lies there as it does here. */
+static tp_tensor *placed(tp_tensor *t, tp_device where) {
+    const tpi_device_ops *ops = tpi_device_ops_of(where);
+    tpi_storage *s = ops ? tpi_storage_new(where, t->storage->bytes) : NULL;
+    if (s && t->storage->bytes && !ops->from_host(where, s->data, t->storage->data, t->storage->bytes)) tpi_storage_release(s), s = NULL;
+    return s ? tpi_tensor_over(s, (tp_dtype)t->dtype, tpi_shape(t), tpi_strides(t), t->data - t->storage->data) : NULL;
+}
+
+bool place_arguments(const arguments *from, tp_device device, arguments *out) {
+    if (!exchange_arguments(from, out, placed, device)) return false;
+    for (int k = 0; k < out->op->nargs; k++)
+        if (!strcmp(out->op->args[k].type, "device?")) out->values[k] = tp_value_device(device);
     return true;
 }
 
@@ -386,6 +410,11 @@ bool differentiate(evaluation *e, bool create_graph, weighting how) {
         tp_tensor *t = e->results.tensors[i];
         if (!is_weighted(t) || !tp_requires_grad(t)) continue;
         e->weights[i] = make_weights(t, i, how);
+        if (e->weights[i] && tpi_device(t).type != TP_CPU) {
+            tp_tensor *there = placed(e->weights[i], tpi_device(t));
+            tp_release(e->weights[i]);
+            e->weights[i] = there;
+        }
         if (!e->weights[i] || (create_graph && !tp_set_requires_grad(e->weights[i], true))) return false;
         outputs[n] = t, weights[n++] = e->weights[i];
     }

@@ -80,3 +80,22 @@ tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d) {
     tpi_release(out);
     return NULL;
 }
+
+tp_tensor *tpi_on_host(tp_tensor *t) {
+    if (tpi_device(t).type == TP_CPU) return tpi_contiguous_data(t);
+    tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
+    if (!here || tpi_copy_data(here, t)) return here;
+    tpi_release(here);
+    return NULL;
+}
+
+tp_tensor *tpi_moved_data(tp_tensor *t, tp_device to) {
+    if (!t || (tpi_device(t).type == to.type && tpi_device(t).index == to.index)) return t;
+    tp_tensor *there = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, to);
+    if (there && !tpi_copy_data(there, t)) {
+        tpi_release(there);
+        there = NULL;
+    }
+    tpi_release(t);
+    return there;
+}

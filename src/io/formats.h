@@ -4,8 +4,6 @@
 #include "tensor/tensor.h"
 #include <taper/io.h>
 
-tp_tensor *tpi_on_cpu(tp_tensor *t); /* its elements in row-major order on the CPU; owned */
-
 bool tpi_npz_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);
 bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);
 bool tpi_pt_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors);

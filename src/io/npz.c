@@ -13,7 +13,7 @@ static const char bfloat16_mark[] = "bfloat16";
 static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     size_t n = strlen(name);
     char header[TPI_NPY_ROOM], *member = tpi_malloc(n + SUFFIX + 1);
-    tp_tensor *here = member ? tpi_on_cpu(t) : NULL;
+    tp_tensor *here = member ? tpi_on_host(t) : NULL;
     bool ok = false;
     if (here) {
         memcpy(member, name, n);

@@ -99,7 +99,7 @@ bool tpi_safetensors_save(const char *path, int64_t n, const char *const *names,
         if (!ok)
             tpi_fail(TP_ERR_MISSING, "tensor '%s': safetensors has no dtype for %s", names[have],
                      tp_dtype_name((tp_dtype)tensors[have]->dtype));
-        if (ok) entries[have] = (entry){names[have], tpi_on_cpu(tensors[have]), 0};
+        if (ok) entries[have] = (entry){names[have], tpi_on_host(tensors[have]), 0};
         ok = ok && entries[have].here;
         if (ok) entries[have].crc = tpi_crc32(0, entries[have].here->data, bytes_of(&entries[have]));
     }

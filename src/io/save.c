@@ -5,14 +5,6 @@
 #include "io/saved.h"
 #include <stdlib.h>
 
-tp_tensor *tpi_on_cpu(tp_tensor *t) {
-    if (tpi_device(t).type == TP_CPU) return tpi_contiguous_data(t);
-    tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
-    if (here && tpi_copy_data(here, t)) return here;
-    tp_release(here);
-    return NULL;
-}
-
 /* ---- Saving --------------------------------------------------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }

@@ -178,15 +178,18 @@ tp_tensors tpi_compose_gradient_scalararray(tp_tensor *self, tp_scalars spacing,
 }
 
 /* ---- Covariance ---- */
-static bool check_weights(const char *name, const tp_tensor *w, int64_t observations, bool whole) {
+static bool check_weights(const char *name, tp_tensor *w, int64_t observations, bool whole) {
     if (w->ndim > 1 || w->numel != observations)
         return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one for each of %lld observations, got shape %s", name, (long long)observations, tpi_shape_text(tpi_shape(w)));
     if (whole != tp_dtype_is_integral((tp_dtype)w->dtype) || (!whole && !tp_dtype_is_floating((tp_dtype)w->dtype)))
         return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s dtype, got %s", name, whole ? "an integral" : "a floating", tp_dtype_name((tp_dtype)w->dtype));
-    for (int64_t i = 0; i < observations; i++)
-        if (tp_scalar_to_double(tpi_load_scalar(w->data + (w->ndim ? i * w->strides[0] : 0) * (int64_t)tpi_itemsize(w), (tp_dtype)w->dtype)) < 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': %s cannot be negative", name, name);
-    return true;
+    tp_tensor *here = tpi_on_host(w);
+    bool ok = here;
+    for (int64_t i = 0; ok && i < observations; i++)
+        if (tp_scalar_to_double(tpi_load_scalar(here->data + i * (int64_t)tpi_itemsize(w), (tp_dtype)w->dtype)) < 0)
+            ok = tpi_refuse(TP_ERR_RUNTIME, "argument '%s': %s cannot be negative", name, name);
+    tpi_release(here);
+    return ok;
 }
 
 tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweights, tp_tensor *aweights) {

@@ -126,11 +126,13 @@ tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
     if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
     int64_t n = self->shape[0], pairs = n > 1 ? n * (n - 1) / 2 : 0;
     tpi_bag bag = {0};
-    tp_tensor *index = tpi_put(&bag, tpi_empty(TP_INTS(pairs), TP_INT64, tpi_device(self)));
+    tp_tensor *index = tpi_empty(TP_INTS(pairs), TP_INT64, (tp_device){TP_CPU, 0});
     if (!index) return NULL;
     int64_t *at = (int64_t *)index->data;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) *at++ = i * n + j;
+    index = tpi_put(&bag, tpi_moved_data(index, tpi_device(self)));
+    if (!index) return NULL;
     tp_tensor *all = tpi_put(&bag, tpo_cdist(self, self, p, ""));
     tp_tensor *flat = tpi_put(&bag, tpo_reshape(all, TP_INTS(n * n)));
     return tpi_empty_bag(&bag, tpo_index_select(flat, 0, index));

@@ -3,6 +3,7 @@
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
+#include <taper/autograd.h>
 
 bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type); /* embedding.c: in place, no tape */
 
@@ -16,23 +17,33 @@ static bool read_padding(int64_t *padding_idx, const tp_tensor *weight) {
     return true;
 }
 
+/* The rows that the indices name are held to a norm, unseen by the tape. */
+static bool renorm(tp_tensor *weight, tp_tensor *input, double max_norm, double norm_type) {
+    bool before = tp_grad_enabled();
+    tp_set_grad_enabled(false);
+    tp_tensor *same = tpo_embedding_renorm_(weight, input, max_norm, norm_type);
+    tp_set_grad_enabled(before);
+    return same;
+}
+
 tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t padding_idx, double max_norm, double norm_type, bool scale_grad_by_freq, bool sparse) {
     if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
     if (!read_padding(&padding_idx, weight)) return NULL;
-    if (max_norm == max_norm && !tpi_native_embedding_renorm(weight, input, max_norm, norm_type)) return NULL;
+    if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     return tpo_embedding_rows(weight, input, padding_idx, scale_grad_by_freq);
 }
 
 /* How many rows each bag holds, at least 1, as a column of the dtype. */
 static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
-    tp_tensor *counts = tpi_empty(TP_INTS(bags, 1), TP_FLOAT64, tpi_device(bag));
-    if (!counts) return NULL;
+    tp_tensor *here = tpi_on_host(bag), *counts = here ? tpi_empty(TP_INTS(bags, 1), TP_FLOAT64, (tp_device){TP_CPU, 0}) : NULL;
+    if (!counts) return tpi_after(here, NULL);
     double *n = (double *)counts->data;
     for (int64_t i = 0; i < bags; i++) n[i] = 0;
     for (int64_t i = 0; i < bag->numel; i++)
-        if (((const int64_t *)bag->data)[i] >= 0) n[((const int64_t *)bag->data)[i]] += 1;
+        if (((const int64_t *)here->data)[i] >= 0) n[((const int64_t *)here->data)[i]] += 1;
     for (int64_t i = 0; i < bags; i++) n[i] = n[i] > 0 ? n[i] : 1;
-    return tpi_after(counts, tpi_as_dtype_data(counts, dtype));
+    tpi_release(here);
+    return tpi_moved_data(tpi_after(counts, tpi_as_dtype_data(counts, dtype)), tpi_device(bag));
 }
 
 /* The largest row of each bag, column by column; zeros for an empty bag. */
@@ -41,13 +52,14 @@ static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     tpi_bag held = {0};
     tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags));
     tp_tensor *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
-    tp_tensor *full = tpi_put(&held, tpi_empty(TP_INTS(bags, 1), (tp_dtype)rows->dtype, tpi_device(rows)));
-    if (!values || !full || !tpi_fill_data(full, tp_int(0))) return tpi_empty_bag(&held, NULL);
+    tp_tensor *here = tpi_put(&held, tpi_on_host(bag)), *full = tpi_empty(TP_INTS(bags, 1), (tp_dtype)rows->dtype, (tp_device){TP_CPU, 0});
+    if (!values || !here || !full || !tpi_fill_data(full, tp_int(0))) return tpi_release(full), tpi_empty_bag(&held, NULL);
     for (int64_t i = 0; i < bag->numel; i++) {
-        int64_t to = ((const int64_t *)bag->data)[i];
+        int64_t to = ((const int64_t *)here->data)[i];
         if (to >= 0) tpi_store_scalar(full->data + to * (int64_t)tpi_itemsize(full), (tp_dtype)full->dtype, tp_int(1));
     }
-    return tpi_empty_bag(&held, tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)));
+    full = tpi_put(&held, tpi_moved_data(full, tpi_device(rows)));
+    return tpi_empty_bag(&held, full ? tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)) : NULL);
 }
 
 tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_tensor *offsets, double max_norm, double norm_type, bool scale_grad_by_freq,
@@ -67,7 +79,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     if ((input->ndim == 2) != !offsets)
         return tpi_fail(TP_ERR_VALUE, "argument 'offsets': offsets has to be None for 2D input and a 1D Tensor for 1D input, got input %s", tpi_shape_text(tpi_shape(input)));
     if (!read_padding(&padding_idx, weight)) return NULL;
-    if (max_norm == max_norm && !tpi_native_embedding_renorm(weight, input, max_norm, norm_type)) return NULL;
+    if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     tpi_bag held = {0};
     int64_t bags = offsets ? offsets->numel - include_last_offset : input->shape[0];
     if (!offsets)

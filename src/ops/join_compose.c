@@ -198,7 +198,7 @@ tp_tensor *tpi_compose_combinations(tp_tensor *self, int64_t r, bool with_replac
     tp_tensor *index = tpo_combination_indices(self->numel, r, with_replacement);
     if (!index) return NULL;
     int64_t count = index->shape[1];
-    index = tpi_after(index, tpo_reshape(index, TP_INTS(-1)));
+    index = tpi_moved_data(tpi_after(index, tpo_reshape(index, TP_INTS(-1))), tpi_device(self));
     tp_tensor *picks = index ? tpo_index_select(self, 0, index) : NULL;
     tpi_release(index);
     picks = tpi_after(picks, tpo_view(picks, TP_INTS(r, count)));

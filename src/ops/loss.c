@@ -41,7 +41,7 @@ tp_tensor *tpi_compose_gaussian_nll_loss(tp_tensor *input, tp_tensor *target, tp
     tp_tensor *v = var.tensor;
     if (!v) v = tpi_put(&bag, tpo_full_like(input, var.scalar, TP_NO_DTYPE, (tp_device){0, 0}, TP_PRESERVE));
     bool fine = false;
-    if (!v || !tpi_native_within(v, 0, INFINITY, &fine)) return tpi_empty_bag(&bag, NULL);
+    if (!v || !tpo_within(v, 0, INFINITY, &fine)) return tpi_empty_bag(&bag, NULL);
     if (!fine) return tpi_empty_bag(&bag, tpi_fail(TP_ERR_VALUE, "argument 'var': var has negative entry/entries"));
     if (!(v = variance(&bag, input, v))) return tpi_empty_bag(&bag, NULL);
     tp_tensor *each = tpi_put(&bag, tpo_gaussian_nll(input, target, v, eps));

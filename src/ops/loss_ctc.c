@@ -207,17 +207,19 @@ tp_tensor *tpi_compose_ctc_loss_lists(tp_tensor *log_probs, tp_tensor *targets, 
     tpi_put(&bag, out[1]);
     if (how == TPI_REDUCE_NONE) return tpi_empty_bag(&bag, single ? tpo_reshape(each, (tp_ints){target_lengths.v, 0}) : tpi_retain(each));
     if (how == TPI_REDUCE_SUM) return tpi_empty_bag(&bag, tpo_sum(each, tp_no_ints(), false, TP_NO_DTYPE));
-    tp_tensor *over = tpi_put(&bag, tpi_empty((tp_ints){&target_lengths.n, 1}, (tp_dtype)each->dtype, tpi_device(each)));
-    if (!over) return tpi_empty_bag(&bag, NULL);
-    for (int64_t n = 0; n < target_lengths.n; n++)
+    tp_tensor *over = tpi_empty((tp_ints){&target_lengths.n, 1}, (tp_dtype)each->dtype, (tp_device){TP_CPU, 0});
+    for (int64_t n = 0; over && n < target_lengths.n; n++)
         tpi_store_scalar(over->data + (size_t)n * tpi_itemsize(over), (tp_dtype)over->dtype, tp_float(target_lengths.v[n] > 1 ? (double)target_lengths.v[n] : 1));
+    over = tpi_put(&bag, tpi_moved_data(over, tpi_device(each)));
+    if (!over) return tpi_empty_bag(&bag, NULL);
     tp_tensor *scaled = tpi_put(&bag, tpo_div(tp_operand_tensor(each), tp_operand_tensor(over)));
     return tpi_empty_bag(&bag, scaled ? tpo_mean(scaled, tp_no_ints(), false, TP_NO_DTYPE) : NULL);
 }
 
 tp_tensor *tpi_compose_ctc_loss(tp_tensor *log_probs, tp_tensor *targets, tp_tensor *input_lengths, tp_tensor *target_lengths, int64_t blank,
                                 const char *reduction, bool zero_infinity) {
-    tp_tensor *a = tpi_index_data(input_lengths, "input_lengths"), *b = a ? tpi_index_data(target_lengths, "target_lengths") : NULL, *out = NULL;
+    tp_device host = {TP_CPU, 0};
+    tp_tensor *a = tpi_moved_data(tpi_index_data(input_lengths, "input_lengths"), host), *b = a ? tpi_moved_data(tpi_index_data(target_lengths, "target_lengths"), host) : NULL, *out = NULL;
     if (b) out = tpi_compose_ctc_loss_lists(log_probs, targets, tp_ints_view((const int64_t *)a->data, a->numel), tp_ints_view((const int64_t *)b->data, b->numel),
                                             blank, reduction, zero_infinity);
     tpi_release(a), tpi_release(b);

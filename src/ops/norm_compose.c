@@ -71,14 +71,17 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
 
 /* The running statistics of one image after another, as the batch norm of (1, N * C, ...) sees them: repeated, then averaged back. */
 static bool average_back(tp_tensor *running, tp_tensor *repeated, int64_t images, int64_t channels) {
-    for (int64_t c = 0; c < channels; c++) {
+    tp_tensor *all = tpi_on_host(repeated), *means = all ? tpi_empty(TP_INTS(channels), (tp_dtype)running->dtype, (tp_device){TP_CPU, 0}) : NULL;
+    for (int64_t c = 0; means && c < channels; c++) {
         double sum = 0;
         for (int64_t i = 0; i < images; i++)
-            sum += tp_scalar_to_double(tpi_load_scalar(repeated->data + (i * channels + c) * (int64_t)tpi_itemsize(repeated), (tp_dtype)repeated->dtype));
-        tpi_store_scalar(running->data + c * running->strides[0] * (int64_t)tpi_itemsize(running), (tp_dtype)running->dtype, tp_float(sum / (double)images));
+            sum += tp_scalar_to_double(tpi_load_scalar(all->data + (i * channels + c) * (int64_t)tpi_itemsize(all), (tp_dtype)all->dtype));
+        tpi_store_scalar(means->data + c * (int64_t)tpi_itemsize(means), (tp_dtype)means->dtype, tp_float(sum / (double)images));
     }
-    tpi_touch(running);
-    return true;
+    bool ok = means && tpi_copy_data(running, means);
+    if (ok) tpi_touch(running);
+    tpi_release(all), tpi_release(means);
+    return ok;
 }
 
 tp_tensor *tpi_compose_instance_norm(tp_tensor *input, tp_tensor *running_mean, tp_tensor *running_var, tp_tensor *weight, tp_tensor *bias,

@@ -76,7 +76,7 @@ bool tpi_native_pow_ten(int64_t n, double *out) {
 /* One element of a bool tensor that says whether all of another are true. */
 static bool all_true(tp_tensor *t, bool *out) {
     tp_tensor *all = t ? tpo_all(t, tp_no_ints(), false) : NULL;
-    if (all) *out = *(const bool *)all->data;
+    if (all) *out = tp_item_scalar(all).as.i != 0;
     tpi_release(all);
     return all != NULL;
 }

@@ -244,7 +244,7 @@ static bool run_batch(network n, tp_tensor *input, bool batch_first, tp_tensor *
 static bool run_packed(network n, tp_tensor *data, tp_tensor *batch_sizes, tp_tensor **out) {
     if (batch_sizes->ndim != 1 || !batch_sizes->numel || !tpi_check_dtype(batch_sizes, "batch_sizes", TP_INT64))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'batch_sizes': expected a vector of int64, got %s", tpi_shape_text(tpi_shape(batch_sizes)));
-    tp_tensor *sizes = tpi_contiguous_data(batch_sizes);
+    tp_tensor *sizes = tpi_on_host(batch_sizes);
     if (!sizes) return false;
     sequence q = {sizes->numel, (const int64_t *)(const void *)sizes->data};
     int64_t total = 0;

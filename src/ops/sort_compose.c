@@ -41,12 +41,14 @@ static bool check_q(tp_tensor *self, tp_tensor *q) {
     if (self->numel == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected elements, got shape %s", tpi_shape_text(tpi_shape(self)));
     if (q->ndim > 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected at most one dimension, got shape %s", tpi_shape_text(tpi_shape(q)));
     if (!tpi_check_same_dtype(q, "q", self, "self")) return false;
-    for (int64_t i = 0; i < q->numel; i++) {
-        const char *at = q->data + (q->ndim ? i * q->strides[0] : 0) * (int64_t)tpi_itemsize(q);
-        double v = tp_scalar_to_double(tpi_load_scalar(at, q->dtype));
-        if (!(v >= 0 && v <= 1)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected values from 0 to 1, got %g", v);
+    tp_tensor *here = tpi_on_host(q);
+    bool ok = here;
+    for (int64_t i = 0; ok && i < q->numel; i++) {
+        double v = tp_scalar_to_double(tpi_load_scalar(here->data + i * (int64_t)tpi_itemsize(q), q->dtype));
+        if (!(v >= 0 && v <= 1)) ok = tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected values from 0 to 1, got %g", v);
     }
-    return true;
+    tpi_release(here);
+    return ok;
 }
 
 /* sorted's elements at the ranks, each rounded down, up, or to the nearest. */
@@ -121,7 +123,8 @@ tp_tensor *tpi_compose_nanquantile_scalar(tp_tensor *self, double q, int64_t dim
 tp_tensors tpi_compose_unravel_index(tp_tensor *indices, tp_ints shape) {
     tp_tensors list = {NULL, 0}, none = {NULL, 0};
     int64_t numel = tpi_numel_of(shape);
-    tp_tensor *flat = numel < 0 ? NULL : tpi_index_data(indices, "indices");
+    tp_tensor *whole = numel < 0 ? NULL : tpi_index_data(indices, "indices"), *flat = whole ? tpi_on_host(whole) : NULL;
+    tpi_release(whole);
     if (!flat) return none;
     const int64_t *at = (const int64_t *)(const void *)flat->data;
     bool ok = true;
@@ -129,16 +132,17 @@ tp_tensors tpi_compose_unravel_index(tp_tensor *indices, tp_ints shape) {
         if (at[i] < 0 || at[i] >= numel) ok = tpi_index_error("indices", at[i], 0, numel);
     if (ok) list.v = tpi_malloc(sizeof(tp_tensor *) * (size_t)(shape.n ? shape.n : 1));
     for (int64_t d = 0; list.v && d < shape.n; d++) {
-        tp_tensor *t = tpi_empty(tpi_shape(indices), TP_INT64, tpi_device(indices));
+        int64_t below = 1;
+        for (int64_t k = d + 1; k < shape.n; k++) below *= shape.v[k];
+        tp_tensor *t = tpi_empty(tpi_shape(indices), TP_INT64, (tp_device){TP_CPU, 0});
+        for (int64_t i = 0; t && i < flat->numel; i++) ((int64_t *)(void *)t->data)[i] = at[i] / below % shape.v[d];
+        t = tpi_moved_data(t, tpi_device(indices));
         if (!t) {
             tpi_release_list(list);
             list = none;
             break;
         }
         list.v[list.n++] = t;
-        int64_t below = 1;
-        for (int64_t k = d + 1; k < shape.n; k++) below *= shape.v[k];
-        for (int64_t i = 0; i < flat->numel; i++) ((int64_t *)(void *)t->data)[i] = at[i] / below % shape.v[d];
     }
     tpi_release(flat);
     return list;

@@ -200,7 +200,7 @@ tp_tensors tpi_compose_tensor_split_tensor(tp_tensor *self, tp_tensor *indices, 
                  tpi_shape_text(tpi_shape(indices)));
         return no_list;
     }
-    tp_tensor *flat = tpi_contiguous_data(indices);
+    tp_tensor *flat = tpi_on_host(indices);
     if (!flat) return no_list;
     const int64_t *v = (const int64_t *)(const void *)flat->data;
     tp_tensors list = indices->ndim == 0 ? tpi_compose_tensor_split(self, v[0], dim) : tpi_compose_tensor_split_indices(self, tp_ints_view(v, flat->numel), dim);

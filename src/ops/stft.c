@@ -77,13 +77,15 @@ static tp_tensor *envelope_of(tpi_bag *bag, tp_tensor *window, const frames *f, 
     return overlap_add(bag, square ? tpi_put(bag, tpo_expand(square, TP_INTS(1, count, f->n_fft), false)) : NULL, f, length);
 }
 
-static bool covers(const tp_tensor *envelope) { /* no place is left without a window */
-    for (int64_t i = 0; i < envelope->numel; i++) {
-        const char *at = envelope->data + i * envelope->strides[envelope->ndim - 1] * (int64_t)tpi_itemsize(envelope);
-        tpi_c128 v = tpi_param_of(tpi_load_scalar(at, (tp_dtype)envelope->dtype), TPI_C128).c128;
-        if (!(hypot(v.re, v.im) > 1e-11)) return false;
+static bool covers(tp_tensor *envelope) { /* no place is left without a window */
+    tp_tensor *here = tpi_on_host(envelope);
+    bool all = here;
+    for (int64_t i = 0; all && i < here->numel; i++) {
+        tpi_c128 v = tpi_param_of(tpi_load_scalar(here->data + i * (int64_t)tpi_itemsize(here), (tp_dtype)here->dtype), TPI_C128).c128;
+        all = hypot(v.re, v.im) > 1e-11;
     }
-    return true;
+    tpi_release(here);
+    return all;
 }
 
 /* x (batch, length of all frames) cut to the signal: from the middle of the first frame on, `length` elements or to the middle of the last. */

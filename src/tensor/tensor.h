@@ -140,6 +140,8 @@ bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src);
 bool tpi_fill_data(tp_tensor *dst, tp_scalar value);
 tp_tensor *tpi_contiguous_data(tp_tensor *t);            /* owned: itself when contiguous already */
 tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d);  /* owned: itself when it has the dtype already */
+tp_tensor *tpi_on_host(tp_tensor *t);                    /* owned: its elements in row-major order on the CPU, itself when it is so already */
+tp_tensor *tpi_moved_data(tp_tensor *t, tp_device to);   /* takes t over (NULL stays NULL) and gives what has its elements at that place */
 
 /* ---- Scopes: the public wrappers' last step. Returns t; without a scope the caller owns it. ---- */
 tp_tensor *tpi_to_scope(tp_tensor *t);
