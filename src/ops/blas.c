@@ -1,4 +1,5 @@
-/* The one file that calls the BLAS (OpenBLAS, through cblas).
+/* The one file that calls the BLAS (OpenBLAS, through cblas). float32 products go to our own kernels (gemm.h) where the processor has AVX2; the
+ * rest comes here.
  *
  * A threaded GEMM splits its work by the number of threads, and the split changes the rounding. So the library is only ever
  * called single-threaded, on tiles of the result whose shape depends on m, n and k alone, inside our own parallel loop. k is
@@ -10,6 +11,7 @@
 #include "ops/blas.h"
 #include "base/threads.h"
 #include "device/device.h"
+#include "ops/gemm.h"
 #include "ops/product.h"
 #include <cblas.h>
 #include <complex.h>
@@ -56,6 +58,12 @@ void tpi_blas_restore(int before) {
 
 void tpi_gemm_f32(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
                   float beta, float *c, int64_t ldc) {
+    if (tpi_gemm_serves(m, n, k)) {
+        tpi_gemm g = {.m = m, .n = n, .k = k, .a = a, .b = b, .a_row = ta ? 1 : lda, .a_col = ta ? lda : 1, .b_row = tb ? 1 : ldb, .b_col = tb ? ldb : 1,
+                      .c = c, .c_row = ldc, .alpha = alpha, .beta = beta};
+        tpi_gemm_alone(&g);
+        return;
+    }
     int before = tpi_blas_quiet();
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda, b, (int)ldb,
                 beta, c, (int)ldc);
@@ -274,6 +282,10 @@ void tpi_multiply(const tpi_product *p) {
         return;
     }
     int64_t work = p->m * p->n * (p->k > 0 ? p->k : 1);
+    if (p->dtype == TP_FLOAT32 && work > SMALL_WORK && tpi_gemm_serves(p->m, p->n, p->k)) {
+        tpi_gemm_multiply(p);
+        return;
+    }
     if (work <= WORTH_THREADS) {
         j.group = WORTH_THREADS / work;
         int64_t chunks = tpi_ceil_div(p->batches, j.group);

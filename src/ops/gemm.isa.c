@@ -1,0 +1,189 @@
+/* The float32 product's kernels: see gemm.h.
+ *
+ * A kernel keeps a few rows by two vectors of c in registers while k runs over a block; b comes in panels as wide as those two vectors, packed
+ * unless few rows use them; a is read where it is when k is contiguous, else it is packed too. Edges go through the same arithmetic. */
+#include "ops/gemm.h"
+#include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { LANES = 16, HEIGHT = 12 };
+#elif defined(__AVX2__)
+enum { LANES = 8, HEIGHT = 6 };
+#else
+enum { LANES = 4, HEIGHT = 6 };
+#endif
+enum { PANEL = 2 * LANES, FEW_ROWS = 2 * HEIGHT, ROW_STEP = TPI_GEMM_DEPTH + 16 /* rows a power of two apart would share cache sets */ };
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
+typedef float four __attribute__((vector_size(4 * sizeof(float))));
+
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+INLINE vector load(const float *p) {
+    vector v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+/* x * y + z, in one step where the processor has one: the build's flags keep the compiler from joining them by itself. */
+INLINE vector multiply_add(vector x, vector y, vector z) {
+#if defined(__AVX512F__)
+    return _mm512_fmadd_ps(x, y, z);
+#elif defined(__AVX2__)
+    return _mm256_fmadd_ps(x, y, z);
+#else
+    return x * y + z;
+#endif
+}
+INLINE void store(float *p, vector v) { memcpy(p, &v, sizeof v); }
+
+/* ---- Packing ---- */
+/* Four runs of four floats, `step` apart, transposed to four runs `to_step` apart. */
+INLINE void turn_four(const float *from, int64_t step, float *to, int64_t to_step) {
+    four r[4];
+    for (int i = 0; i < 4; i++) memcpy(&r[i], from + i * step, sizeof r[i]);
+    four low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), low2 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
+    four high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), high2 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+    four out[4] = {__builtin_shufflevector(low, low2, 0, 1, 4, 5), __builtin_shufflevector(low, low2, 2, 3, 6, 7),
+                   __builtin_shufflevector(high, high2, 0, 1, 4, 5), __builtin_shufflevector(high, high2, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++) memcpy(to + i * to_step, &out[i], sizeof out[i]);
+}
+
+/* A panel, depth by PANEL, of `columns` columns of b; what is missing is zero. */
+static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t depth, int64_t columns, float *to) {
+    if (columns < PANEL) memset(to, 0, (size_t)(depth * PANEL) * sizeof *to);
+    if (b_col == 1 && columns == PANEL) {
+        for (int64_t p = 0; p < depth; p++, to += PANEL, b += b_row) store(to, load(b)), store(to + LANES, load(b + LANES));
+        return;
+    }
+    int64_t across = b_row == 1 ? columns / 4 * 4 : 0, down = b_row == 1 ? depth / 4 * 4 : 0;
+    for (int64_t j = 0; j < across; j += 4)
+        for (int64_t p = 0; p < down; p += 4) turn_four(b + j * b_col + p, b_col, to + p * PANEL + j, PANEL);
+    for (int64_t p = 0; p < depth; p++)
+        for (int64_t j = p < down ? across : 0; j < columns; j++) to[p * PANEL + j] = b[p * b_row + j * b_col];
+}
+
+void TPI_ISA(tpi_gemm_pack)(const tpi_gemm *g, int64_t first, int64_t columns, float *packed) {
+    for (int64_t j = first; j < first + columns; j += PANEL)
+        pack_panel(g->b + j * g->b_col, g->b_row, g->b_col, g->k, first + columns - j < PANEL ? first + columns - j : PANEL, packed + j * g->k);
+}
+
+/* Rows of a, ROW_STEP apart, contiguous in k. */
+static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, float *to) {
+    int64_t down = a_row == 1 ? rows / 4 * 4 : 0, across = a_row == 1 ? depth / 4 * 4 : 0;
+    for (int64_t p = 0; p < across; p += 4)
+        for (int64_t i = 0; i < down; i += 4) turn_four(a + p * a_col + i, a_col, to + i * ROW_STEP + p, ROW_STEP);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t p = i < down ? across : 0; p < depth; p++) to[i * ROW_STEP + p] = a[i * a_row + p * a_col];
+}
+
+/* ---- The kernel ---- */
+typedef struct operands {
+    const float *a, *b;
+    int64_t a_row, a_col, b_row;
+} operands;
+
+/* What becomes of a kernel's sums. */
+typedef struct target {
+    float *c;
+    int64_t c_row, columns;
+    float alpha, beta;
+    const float *start; /* of the panel's columns; NULL: beta * c */
+} target;
+
+INLINE void finish_row(const target *t, int64_t row, vector left, vector right) {
+    float *c = t->c + row * t->c_row, room[PANEL] = {0};
+    const float *from = t->start ? t->start : c;
+    bool whole = t->columns == PANEL, read = t->start || t->beta != 0;
+    if (read && !whole) {
+        memcpy(room, from, (size_t)t->columns * sizeof *room);
+        from = room;
+    }
+    float beta = t->start ? 1 : t->beta;
+    vector begin[2] = {{0}, {0}};
+    if (read) begin[0] = beta * load(from), begin[1] = beta * load(from + LANES);
+    left = t->alpha * left + begin[0], right = t->alpha * right + begin[1];
+    if (whole) {
+        store(c, left), store(c + LANES, right);
+        return;
+    }
+    store(room, left), store(room + LANES, right);
+    memcpy(c, room, (size_t)t->columns * sizeof *room);
+}
+
+INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
+    vector sum[HEIGHT][2];
+    UNROLL for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = (vector){0};
+    for (int64_t p = 0; p < depth; p++, o.b += o.b_row, o.a += o.a_col) {
+        vector left = load(o.b), right = load(o.b + LANES);
+        UNROLL for (int i = 0; i < rows; i++) {
+            vector x = o.a[i * o.a_row] - (vector){0};
+            sum[i][0] = multiply_add(x, left, sum[i][0]), sum[i][1] = multiply_add(x, right, sum[i][1]);
+        }
+    }
+    UNROLL for (int i = 0; i < rows; i++) finish_row(t, i, sum[i][0], sum[i][1]);
+}
+
+/* Strides that are constants spare registers. */
+#define KERNEL(ROWS)                                                                                \
+    static void kernel_##ROWS(int64_t depth, const operands *o, const target *t)                    \
+    {                                                                                               \
+        if (o->a_col == 1 && o->b_row == PANEL)                                                     \
+            kernel(ROWS, depth, (operands){o->a, o->b, o->a_row, 1, PANEL}, t);                     \
+        else                                                                                        \
+            kernel(ROWS, depth, *o, t);                                                             \
+    }
+KERNEL(1) KERNEL(2) KERNEL(3) KERNEL(4) KERNEL(5) KERNEL(6)
+#if defined(__AVX512F__)
+KERNEL(7) KERNEL(8) KERNEL(9) KERNEL(10) KERNEL(11) KERNEL(12)
+#endif
+static void (*const KERNELS[HEIGHT])(int64_t depth, const operands *o, const target *t) = {
+    kernel_1, kernel_2, kernel_3, kernel_4, kernel_5, kernel_6,
+#if defined(__AVX512F__)
+    kernel_7, kernel_8, kernel_9, kernel_10, kernel_11, kernel_12,
+#endif
+};
+
+/* ---- A tile ---- */
+typedef struct block { /* one block of k */
+    int64_t first, depth;
+    const float *a; /* row i's */
+    int64_t a_row, a_col;
+} block;
+
+static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t rows, int64_t j, int64_t columns) {
+    float room[TPI_GEMM_DEPTH * PANEL];
+    operands o = {k->a, g->b + k->first * g->b_row + j * g->b_col, k->a_row, k->a_col, g->b_row};
+    if (g->packed) {
+        o.b = g->packed + j * g->k + k->first * PANEL, o.b_row = PANEL;
+    } else if (columns < PANEL || g->b_col != 1 || rows > FEW_ROWS) {
+        pack_panel(o.b, g->b_row, g->b_col, k->depth, columns, room);
+        o.b = room, o.b_row = PANEL;
+    }
+    target t = {g->c + i * g->c_row + j, g->c_row, columns, g->alpha, k->first ? 1 : g->beta, NULL};
+    if (!k->first && g->every_row) t.start = g->every_row + j;
+    for (int64_t r = 0; r < rows; r += HEIGHT) {
+        int64_t height = rows - r < HEIGHT ? rows - r : HEIGHT;
+        KERNELS[height - 1](k->depth, &o, &t);
+        o.a += HEIGHT * k->a_row, t.c += HEIGHT * g->c_row;
+    }
+}
+
+void TPI_ISA(tpi_gemm_tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {
+    float room[TPI_GEMM_ROWS * ROW_STEP];
+    for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
+        block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH, g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
+        if (g->a_col != 1 && columns > PANEL) {
+            pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room);
+            k.a = room, k.a_row = ROW_STEP, k.a_col = 1;
+        }
+        for (int64_t at = j; at < j + columns; at += PANEL) panel_of_tile(g, &k, i, rows, at, j + columns - at < PANEL ? j + columns - at : PANEL);
+    }
+}

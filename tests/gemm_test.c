@@ -1,0 +1,95 @@
+/* The float32 product's kernels, each instruction set that this processor has against a plain loop: edges of tiles, every layout, what the result
+ * starts from, and that an element's bits depend on its row and its column alone. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device/device.h"
+#include "ops/gemm.h"
+
+enum { MOST = 110 * 600 };
+static float a[MOST], b[MOST], c[MOST], again[MOST], packed[MOST * 2], row[600];
+
+static void fill(float *x, int64_t n) {
+    static uint32_t seed = 1;
+    for (int64_t i = 0; i < n; i++) seed = seed * 1664525u + 1013904223u, x[i] = (float)(seed >> 8) / 8388608.0f - 1;
+}
+
+typedef void tile_fn(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns);
+typedef void pack_fn(const tpi_gemm *g, int64_t first, int64_t columns, float *packed);
+static tile_fn *const TILES[] = TPI_ISA_TABLE(tpi_gemm_tile);
+static pack_fn *const PACKS[] = TPI_ISA_TABLE(tpi_gemm_pack);
+
+static void run(int isa, tpi_gemm g, float *to) {
+    g.c = to;
+    for (int64_t i = 0; i < g.m; i += TPI_GEMM_ROWS) TILES[isa](&g, i, g.m - i < TPI_GEMM_ROWS ? g.m - i : TPI_GEMM_ROWS, 0, g.n);
+}
+
+/* layout: bit 0, a is stored transposed; bit 1, b is. */
+static tpi_gemm product(int64_t m, int64_t n, int64_t k, int layout) {
+    tpi_gemm g = {.m = m, .n = n, .k = k, .a = a, .b = b, .a_row = k, .a_col = 1, .b_row = n, .b_col = 1, .c = c, .c_row = n, .alpha = 1};
+    if (layout & 1) g.a_row = 1, g.a_col = m;
+    if (layout & 2) g.b_row = 1, g.b_col = k;
+    fill(a, m * k), fill(b, k * n);
+    return g;
+}
+
+static void check(const tpi_gemm *g, const float *before) {
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            double sum = 0, start = g->every_row ? g->every_row[j] : g->beta != 0 ? (double)g->beta * before[i * g->n + j] : 0;
+            for (int64_t p = 0; p < g->k; p++) sum += (double)g->a[i * g->a_row + p * g->a_col] * g->b[p * g->b_row + j * g->b_col];
+            assert_true(fabs(c[i * g->n + j] - (g->alpha * sum + start)) < 1e-6 * sqrt((double)g->k + 1) * 4);
+        }
+}
+
+static const int64_t SIZES[][3] = {{2, 2, 1}, {6, 16, 8}, {7, 17, 9}, {13, 33, 300}, {12, 32, 256}, {97, 5, 64}, {100, 70, 513}, {5, 100, 31}, {1, 40, 20}, {30, 1, 7}};
+
+static void every_shape_and_layout(void **state) {
+    (void)state;
+    static float before[MOST];
+    for (int isa = 0; isa <= (int)tpi_cpu_isa; isa++)
+        for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++)
+            for (int layout = 0; layout < 4; layout++)
+                for (int start = 0; start < 3; start++) {
+                    tpi_gemm g = product(SIZES[s][0], SIZES[s][1], SIZES[s][2], layout);
+                    fill(before, g.m * g.n), fill(row, g.n);
+                    memcpy(c, before, sizeof c);
+                    if (start == 0) c[0] = NAN; /* beta 0 does not read it */
+                    if (start == 1) g.beta = 0.5f, g.alpha = -2;
+                    if (start == 2) g.every_row = row;
+                    run(isa, g, c);
+                    check(&g, before);
+                }
+}
+
+/* Packed or not, in one tile or another, alone or among other rows and columns: the same bits. */
+static void bits_depend_on_row_and_column_alone(void **state) {
+    (void)state;
+    for (int isa = 0; isa <= (int)tpi_cpu_isa; isa++)
+        for (int layout = 0; layout < 4; layout++) {
+            tpi_gemm g = product(100, 70, 513, layout);
+            run(isa, g, c);
+            PACKS[isa](&g, 0, 32, packed), PACKS[isa](&g, 32, 38, packed);
+            tpi_gemm same = g;
+            same.packed = packed, same.c = again;
+            TILES[isa](&same, 0, 40, 0, 64), TILES[isa](&same, 0, 40, 64, 6), TILES[isa](&same, 40, 60, 0, 70);
+            assert_memory_equal(c, again, sizeof *c * 7000);
+            tpi_gemm part = g; /* rows 31 to 33, columns 41 to 69 */
+            part.m = 3, part.n = 29, part.a += 31 * g.a_row, part.b += 41 * g.b_col, part.c_row = 29;
+            run(isa, part, again);
+            for (int64_t i = 0; i < 3; i++) assert_memory_equal(again + i * 29, c + (31 + i) * 70 + 41, sizeof *c * 29);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_shape_and_layout),
+        cmocka_unit_test(bits_depend_on_row_and_column_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
