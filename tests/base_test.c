@@ -487,6 +487,40 @@ static void test_streams_are_pytorchs(void **state) {
     }
 }
 
+/* Philox 4x32-10 as its authors' known answers give it; and a device generator hands out the same words on the host as kernels would take. */
+static void test_philox(void **state) {
+    (void)state;
+    static const uint32_t zero[4] = {0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u};
+    uint32_t got[4];
+    tpi_philox_group(0, 0, got);
+    assert_memory_equal(got, zero, sizeof zero);
+    tp_device device = {TP_TEST_DEVICE, 1};
+    tp_generator *g = tp_generator_new_on(device, 7);
+    uint32_t words[9], again[4];
+    tpi_generator_lock(g);
+    for (int i = 0; i < 9; i++) words[i] = tpi_random32(g);
+    tpi_generator_unlock(g);
+    tpi_philox_group(7, 1, again);
+    assert_memory_equal(again, words + 4, sizeof again);
+    tpi_philox taken;
+    assert_true(tpi_philox_take(g, device, 5, &taken)); /* begins at the next whole group, and leaves a whole group behind */
+    assert_true(taken.seed == 7 && taken.offset == 3);
+    assert_int_equal(tp_generator_offset(g), 20);
+    tp_tensor *saved = tp_generator_get_state(g);
+    assert_int_equal(tp_numel(saved), 16);
+    tp_generator_seed(g, 99);
+    assert_true(tp_generator_set_state(g, saved));
+    assert_int_equal(tp_generator_offset(g), 20);
+    assert_true(tp_generator_initial_seed(g) == 7);
+    assert_false(tpi_philox_take(g, (tp_device){TP_CUDA, 0}, 4, &taken));
+    assert_non_null(strstr(tp_error(), "generator"));
+    tp_error_clear();
+    tp_manual_seed(5);
+    assert_true(tp_generator_initial_seed(tp_default_generator_of(device)) == 5);
+    tp_release(saved);
+    tp_generator_free(g);
+}
+
 static void test_the_reference_word(void **state) { /* the 10000th word of mt19937 from seed 5489, as the C++ standard gives it */
     (void)state;
     tp_manual_seed(5489);
@@ -548,6 +582,7 @@ int main(void) {
         cmocka_unit_test(test_each_chunk_runs_once),
         cmocka_unit_test(test_a_forked_child_works),
         cmocka_unit_test(test_streams_are_pytorchs),
+        cmocka_unit_test(test_philox),
         cmocka_unit_test(test_the_reference_word),
         cmocka_unit_test(test_words_in_bulk_are_the_same_words),
         cmocka_unit_test(test_seeding_forgets_the_kept_normal),

@@ -8,6 +8,7 @@ TP_BEGIN
 TP_API int tp_device_count(tp_device_type type);
 /* Waits until everything that was started on the device is done. */
 TP_API bool tp_synchronize(tp_device device);
+TP_API const char *tp_device_type_name(tp_device_type type); /* "cuda" */
 /* "cuda:0" into text, which it returns. */
 TP_API const char *tp_device_text(tp_device device, char *text, size_t room);
 /* How many calls of this process copied their arguments to the host because the operator has no kernel for its device (docs/devices.md). With

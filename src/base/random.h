@@ -1,9 +1,10 @@
-/* The random generator: one Mersenne Twister (mt19937) behind PyTorch's seeded CPU streams. Whoever draws holds the lock from
+/* The random generator: one Mersenne Twister (mt19937) behind PyTorch's seeded CPU streams, or a counter (Philox) for a device's. Whoever draws holds the lock from
  * the first number of a call to its last, so that two threads that share a generator get whole streams, one after the other. */
 #ifndef TPI_RANDOM_H
 #define TPI_RANDOM_H
 #include <pthread.h>
 #include <taper/random.h>
+#include "base/error.h"
 
 enum { TPI_MT_WORDS = 624 };
 
@@ -17,7 +18,19 @@ struct tp_generator {
     double normal;
     bool has_float_normal; /* part of PyTorch's saved state; no CPU stream uses it */
     float float_normal;
+    tp_device device;      /* type 0 and TP_CPU: the Mersenne Twister; others: Philox */
+    uint64_t offset;       /* Philox: words handed out so far */
+    uint32_t group[4];     /* the four words around `offset`, if it is not a multiple of 4 */
 };
+
+/* Where natives that run on the CPU in a device's stead draw from: the default generator of this device. Type 0: the CPU's. */
+extern TPI_THREAD_LOCAL tp_device tpi_random_home;
+/* For kernels: takes `words` (rounded up to fours) from a device generator's stream (NULL: the device's default one). False: an error. */
+typedef struct tpi_philox {
+    uint64_t seed, offset; /* the first of them, in fours */
+} tpi_philox;
+bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out);
+void tpi_philox_group(uint64_t seed, uint64_t counter, uint32_t out[4]);
 
 /* NULL stands for the default generator. Returns the generator, locked. */
 tp_generator *tpi_generator_lock(tp_generator *g);

@@ -5,11 +5,6 @@
 
 const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops};
 
-static const char *type_name(int type) {
-    static const char *const names[TP_DEVICE_TYPES] = {"none", "cpu", "cuda", "xpu", "hip", "test"};
-    return type >= 0 && type < TP_DEVICE_TYPES ? names[type] : "unknown";
-}
-
 /* The table of a kind of device, or NULL (no error) if there is none here. */
 static const tpi_device_ops *find(int type) { return tpi_devices[type]; }
 
@@ -19,14 +14,14 @@ const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     if (ops) return ops;
     static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test"};
     const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
-    return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s:%d' is not available here", word, type_name(type), device.index);
+    return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s:%d' is not available here", word, tp_device_type_name((tp_device_type)type), device.index);
 }
 
 bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
     if (type <= TP_CPU || type >= TP_DEVICE_TYPES)
         return tpi_refuse(TP_ERR_VALUE, "argument 'type': expected a device type that can be registered, got %d", (int)type);
     if (!ops || ops->version != TPI_DEVICE_VERSION)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'ops': device '%s' speaks version %d of the device table, expected %d", type_name(type),
+        return tpi_refuse(TP_ERR_VALUE, "argument 'ops': device '%s' speaks version %d of the device table, expected %d", tp_device_type_name((tp_device_type)type),
                           ops ? ops->version : 0, TPI_DEVICE_VERSION);
     tpi_devices[type] = ops;
     return true;
@@ -35,7 +30,7 @@ bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
 const char *tp_device_text(tp_device device, char *text, size_t room) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
     if (type == TP_CPU) snprintf(text, room, "cpu");
-    else snprintf(text, room, "%s:%d", type_name(type), device.index);
+    else snprintf(text, room, "%s:%d", tp_device_type_name((tp_device_type)type), device.index);
     return text;
 }
 

@@ -1,5 +1,6 @@
 /* The detour of natives by way of the host, and the check that a call's tensors are on one device. */
 #include "ops/elsewhere.h"
+#include "base/random.h"
 #include "device/device.h"
 #include <stdlib.h>
 #include <taper/device.h>
@@ -93,7 +94,7 @@ static bool belongs(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
 }
 
 bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args) {
-    e->name = name, e->letters = letters, e->args = args, e->moved = e->lists = 0, e->kernels = false;
+    e->name = name, e->letters = letters, e->args = args, e->moved = e->lists = 0, e->kernels = e->away = false;
     bool found = false, asked = false;
     for (int i = 0; letters[i]; i++) {
         if (letters[i] == 'd') {
@@ -138,7 +139,11 @@ bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
         return tpi_refuse(TP_ERR_MISSING, "%s is not available on the device '%s' (TAPER_HOST_DETOURS=error keeps it from going by way of the host)", e->name,
                           tp_device_text(e->device, text, sizeof text));
     }
-    return move(e, host);
+    if (!move(e, host)) return false;
+    e->home = tpi_random_home;
+    if (e->device.type > TP_CPU) tpi_random_home = e->device;
+    e->away = true;
+    return true;
 }
 
 /* ---- And back --------------------------------------------------------------------------------------------------------------- */
@@ -146,6 +151,8 @@ void tpi_elsewhere_end(tpi_elsewhere *e) {
     for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
     for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);
     e->moved = e->lists = 0;
+    if (e->away) tpi_random_home = e->home;
+    e->away = false;
 }
 
 static bool write_back(tpi_elsewhere *e) {

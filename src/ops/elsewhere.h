@@ -20,6 +20,8 @@ typedef struct tpi_elsewhere {
     void *const *args;            /* where the arguments are; NULL for '-' */
     tp_device device;             /* where the call belongs */
     bool kernels;                 /* that device runs kernel text */
+    bool away;                    /* the CPU works in its stead: random numbers come from its generator; `home`: where they came from before */
+    tp_device home;
     int moved, lists;
     struct {
         tp_tensor *there, *here;  /* an argument and its owned stand-in at another place */

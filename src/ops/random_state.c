@@ -16,7 +16,30 @@ typedef struct saved_state {
 } saved_state;
 _Static_assert(sizeof(saved_state) == 5056, "PyTorch's layout");
 
+/* ---- A device's: the seed and the place, as PyTorch's CUDA generators save them ---- */
+typedef struct device_state {
+    uint64_t seed, offset;
+} device_state;
+
+static bool is_device(const tp_generator *g) { return g && g->device.type > TP_CPU; }
+
+static tp_tensor *device_get_state(const tp_generator *g) {
+    tp_tensor *t = tpi_empty(TP_INTS(sizeof(device_state)), TP_UINT8, (tp_device){TP_CPU, 0});
+    if (!t) return NULL;
+    memcpy(t->data, &(device_state){g->seed, g->offset}, sizeof(device_state));
+    return tpi_to_scope(t);
+}
+
+static bool device_set_state(tp_generator *g, const tp_tensor *state) {
+    device_state s;
+    if (!tp_copy_out(state, &s, sizeof s)) return false;
+    tp_generator_seed(g, s.seed);
+    return tp_generator_set_offset(g, (int64_t)((s.offset + 3) / 4 * 4));
+}
+
+/* ---- The CPU's ---- */
 tp_tensor *tp_generator_get_state(const tp_generator *generator) {
+    if (is_device(generator)) return device_get_state(generator);
     tp_tensor *t = tpi_empty(TP_INTS(sizeof(saved_state)), TP_UINT8, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
     saved_state s;
@@ -40,8 +63,10 @@ bool tp_generator_set_state(tp_generator *generator, const tp_tensor *state) {
     if (!state) return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected a uint8 tensor of %zu bytes, got NULL", sizeof(saved_state));
     if (state->dtype != TP_UINT8)
         return tpi_refuse(TP_ERR_TYPE, "argument 'state': expected a uint8 tensor, got %s", tp_dtype_name((tp_dtype)state->dtype));
-    if (state->numel != (int64_t)sizeof(saved_state))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected %zu bytes, got %lld", sizeof(saved_state), (long long)state->numel);
+    size_t expected = is_device(generator) ? sizeof(device_state) : sizeof(saved_state);
+    if (state->numel != (int64_t)expected)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected %zu bytes, got %lld", expected, (long long)state->numel);
+    if (is_device(generator)) return device_set_state(generator, state);
     saved_state s;
     if (!tp_copy_out(state, &s, sizeof s)) return false;
     if (!sane(&s)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'state': expected the state of a generator, got other bytes");
