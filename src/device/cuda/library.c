@@ -1,0 +1,52 @@
+/* Finding NVIDIA's and AMD's libraries: they come with drivers, toolkits, modules of clusters and Python packages, in as many folders. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "device/cuda/api.h"
+
+static void *open_in(const char *folder, size_t length, const char *tail, const char *name) {
+    char path[1024];
+    if (length == 0 || snprintf(path, sizeof path, "%.*s%s/%s", (int)length, folder, tail, name) >= (int)sizeof path) return NULL;
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *open_from_list(const char *folders, const char *name) { /* separated by colons */
+    void *library = NULL;
+    while (folders && *folders && !library) {
+        size_t length = strcspn(folders, ":");
+        library = open_in(folders, length, "", name);
+        folders += length + (folders[length] == ':');
+    }
+    return library;
+}
+
+static void *open_one(const char *name) {
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!library) library = open_from_list(getenv("TAPER_CUDA_PATH"), name);
+    static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH", "ROCM_PATH"};
+    static const char *const tails[] = {"/lib64", "/lib"};
+    for (int i = 0; i < 6 && !library; i++) {
+        const char *home = getenv(homes[i / 2]);
+        if (home) library = open_in(home, strlen(home), tails[i % 2], name);
+    }
+    static const char *const usual[] = {"/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/cuda/lib64", "/opt/rocm/lib"};
+    for (int i = 0; i < 4 && !library; i++) library = open_in(usual[i], strlen(usual[i]), "", name);
+    return library;
+}
+
+void *tpi_cuda_library(const char *const *names) {
+    void *library = NULL;
+    for (; *names && !library; names++) library = open_one(*names);
+    return library;
+}
+
+bool tpi_cuda_symbols(void *library, const tpi_symbol *symbols, int n) {
+    for (int i = 0; i < n; i++) {
+        void *symbol = dlsym(library, symbols[i].name);
+        if (!symbol) return false;
+        memcpy(symbols[i].place, &symbol, sizeof symbol);
+    }
+    return true;
+}
