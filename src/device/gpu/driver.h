@@ -159,7 +159,7 @@ const tpi_gpu_caps *tpi_gpu_caps_of(tp_device device); /* described once; NULL a
 int tpi_gpu_current(tp_device_type type);
 bool tpi_gpu_set_current(tp_device_type type, int index);
 tpi_gpu_stream *tpi_gpu_stream_of(tp_device device);              /* the thread's current one */
-void tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream);
+bool tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream);
 
 /* ---- gpu/memory.c: blocks kept per device and stream ---- */
 void *tpi_gpu_alloc(tp_device device, size_t bytes);              /* for the current stream; an error that names the largest free block and owners */

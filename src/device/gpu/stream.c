@@ -5,7 +5,17 @@
 
 /* ---- The thread's device and streams: no entry means device 0 and its default stream -------------------------------------- */
 static TPI_THREAD_LOCAL int16_t current[2];
-static TPI_THREAD_LOCAL tpi_gpu_stream *(*streams)[TPI_MAX_GPUS]; /* NULL until the thread sets one; two rows, see row_of */
+/* NULL until the thread sets one; two rows, see row_of. Not thread-local memory itself: of that a library that is loaded late gets little. */
+typedef tpi_gpu_stream *stream_rows[2][TPI_MAX_GPUS];
+static TPI_THREAD_LOCAL stream_rows *streams;
+static pthread_key_t at_exit_key;
+static bool at_exit_made;
+static pthread_once_t at_exit_once = PTHREAD_ONCE_INIT;
+static void thread_ends(void *rows) {
+    streams = NULL;
+    tpi_delete(rows, sizeof(stream_rows));
+}
+static void make_key(void) { at_exit_made = pthread_key_create(&at_exit_key, thread_ends) == 0; }
 
 static inline int row_of(int type) { return type == TP_XPU; }
 
@@ -20,13 +30,17 @@ bool tpi_gpu_set_current(tp_device_type type, int index) {
     return true;
 }
 
-tpi_gpu_stream *tpi_gpu_stream_of(tp_device device) { return streams ? streams[row_of(device.type)][device.index] : NULL; }
+tpi_gpu_stream *tpi_gpu_stream_of(tp_device device) { return streams ? (*streams)[row_of(device.type)][device.index] : NULL; }
 
-void tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream) {
-    static _Thread_local tpi_gpu_stream *table[2][TPI_MAX_GPUS];
-    if (!streams && !stream) return;
-    streams = table;
-    streams[row_of(device.type)][device.index] = stream;
+bool tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream) {
+    if (!streams && !stream) return true;
+    if (!streams) {
+        pthread_once(&at_exit_once, make_key);
+        if (!(streams = tpi_new0(sizeof *streams))) return false;
+        if (at_exit_made) pthread_setspecific(at_exit_key, streams);
+    }
+    (*streams)[row_of(device.type)][device.index] = stream;
+    return true;
 }
 
 static const tpi_gpu_driver *driver_at(tp_device device) { /* NULL and an error unless the device is there */
@@ -88,9 +102,7 @@ tp_stream *tp_stream_current(tp_device device) {
 }
 
 bool tp_stream_set_current(tp_device device, tp_stream *stream) {
-    if (!driver_at(device)) return false;
-    tpi_gpu_set_stream(device, (tpi_gpu_stream *)stream);
-    return true;
+    return driver_at(device) && tpi_gpu_set_stream(device, (tpi_gpu_stream *)stream);
 }
 
 bool tp_stream_synchronize(tp_device device, tp_stream *stream) {
