@@ -119,7 +119,7 @@ enum { SHARED_WITHOUT_ASKING = 48 << 10 };
 static int max_blocks(int index, tpi_gpu_function *f, int threads, size_t shared) {
     int blocks = 0;
     if (!tpi_cuda_use(index)) return 0;
-    if (shared > SHARED_WITHOUT_ASKING) tpi_cuda.function_set(f, TPI_CUDA_FUNCTION_SHARED, (int)shared);
+    if (!tpi_cuda.hip && shared > SHARED_WITHOUT_ASKING) tpi_cuda.function_set(f, TPI_CUDA_FUNCTION_SHARED, (int)shared);
     return tpi_cuda.occupancy(&blocks, f, threads, shared) == 0 ? blocks : 0;
 }
 
@@ -129,7 +129,7 @@ static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
     if (nargs > MOST) return tpi_refuse(TP_ERR_VALUE, "a kernel takes at most %d arguments, got %d", MOST, nargs);
     if (!tpi_cuda_use(index)) return false;
     for (int i = 0; i < nargs; i++) list[i] = args[i].kind == TPI_GPU_POINTER ? (void *)&args[i].value : (void *)args[i].value;
-    if (shared > SHARED_WITHOUT_ASKING && !TPI_CUDA(function_set, f, TPI_CUDA_FUNCTION_SHARED, (int)shared)) return false;
+    if (!tpi_cuda.hip && shared > SHARED_WITHOUT_ASKING && !TPI_CUDA(function_set, f, TPI_CUDA_FUNCTION_SHARED, (int)shared)) return false;
     return TPI_CUDA(launch, f, grid[0], grid[1], grid[2], block[0], block[1], block[2], (unsigned)shared, stream, list, NULL);
 }
 
@@ -179,7 +179,8 @@ static void graph_free(tpi_gpu_graph *graph) {
     .capture_end = capture_end, .capturing = capturing, .graph_launch = graph_launch, .graph_free = graph_free
 
 const tpi_gpu_driver tpi_cuda_driver = {
-    SHARED_MEMBERS, .name = "CUDA", .dialect = "cuda", .count = tpi_cuda_count, .missing = tpi_cuda_missing, .compile = tpi_nvrtc_compile, .compiler = tpi_nvrtc_compiler};
+    SHARED_MEMBERS, .name = "CUDA", .dialect = "cuda", .count = tpi_cuda_count, .missing = tpi_cuda_missing, .compile = tpi_nvrtc_compile, .compiler = tpi_nvrtc_compiler,
+    .gemm = tpi_cublaslt_gemm, .conv = tpi_cudnn_conv};
 
 const tpi_gpu_driver tpi_hip_driver = {
     SHARED_MEMBERS, .name = "HIP", .dialect = "hip", .count = tpi_hip_count, .missing = tpi_hip_missing, .compile = tpi_hiprtc_compile, .compiler = tpi_hiprtc_compiler};

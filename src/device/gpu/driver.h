@@ -71,7 +71,7 @@ typedef struct tpi_gpu_conv {
     int64_t x_shape[5], x_stride[5], w_shape[5], w_stride[5], y_shape[5], y_stride[5];
     int64_t stride[3], padding[3], dilation[3], groups;
     const void *x, *w, *y;    /* the one that `what` computes is written */
-    const void *bias;         /* forward: one per output channel, or NULL */
+    const void *bias;         /* forward: one per output channel, or NULL; a driver may decline for its sake: then without, and added after */
     bool tf32, benchmark, deterministic;
 } tpi_gpu_conv;
 
