@@ -1,0 +1,7 @@
+"""torch.distributed.constants: how long a collective may take."""
+from datetime import timedelta
+
+__all__ = ["default_pg_timeout", "default_pg_nccl_timeout"]
+
+default_pg_timeout = timedelta(minutes=30)
+default_pg_nccl_timeout = timedelta(minutes=10)

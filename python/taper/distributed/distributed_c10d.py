@@ -1,0 +1,951 @@
+"""torch.distributed.distributed_c10d: process groups and their collectives, over the library's (include/taper/dist.h)."""
+import os
+import pickle
+import sys
+from enum import IntEnum
+
+import taper as torch
+from taper import _C
+from taper.distributed._store import FileStore, HashStore, PrefixStore, Store, TCPStore, _Wrapped, _seconds  # noqa: F401
+from taper.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
+from taper.distributed.rendezvous import env_place, find_store, register_rendezvous_handler, rendezvous  # noqa: F401
+
+DistError, DistBackendError, DistNetworkError, DistStoreError = _C._DistError, _C._DistBackendError, _C._DistNetworkError, _C._DistStoreError
+
+
+class RedOpType(IntEnum):
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM, UNUSED = range(10)
+
+
+class ReduceOp:
+    """How a reduction combines what the ranks have: ReduceOp.SUM and so on."""
+
+    RedOpType = RedOpType
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = list(RedOpType)[:8]
+
+    def __new__(cls, op=RedOpType.SUM):
+        return RedOpType(op)
+
+
+class reduce_op:
+    """The old name of ReduceOp."""
+
+    SUM, PRODUCT, MAX, MIN = ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MAX, ReduceOp.MIN
+
+
+class Backend(str):
+    """A backend's name in lower case."""
+
+    UNDEFINED, GLOO, NCCL, UCC, MPI, XCCL, FAKE = "undefined", "gloo", "nccl", "ucc", "mpi", "xccl", "fake"
+    backend_list = ["undefined", "gloo", "nccl", "xccl", "ucc", "mpi", "fake"]
+    default_device_backend_map = {"cpu": "gloo", "cuda": "nccl", "xpu": "xccl", "mps": "gloo"}
+
+    def __new__(cls, name):
+        if not isinstance(name, str):
+            raise ValueError("Backend constructor parameter must be string-ish")
+        return str.__new__(cls, name.lower())
+
+
+class BackendConfig:
+    """Which backend serves which device."""
+
+    def __init__(self, backend):
+        self.device_backend_map = {}
+        for part in str(backend).lower().split(","):
+            device, colon, name = part.partition(":")
+            self.device_backend_map.update({device: name} if colon else dict.fromkeys(("cpu", "cuda", "xpu"), device))
+
+    def get_device_backend_map(self):
+        return self.device_backend_map
+
+    def __repr__(self):
+        return ",".join(f"{device}:{name}" for device, name in self.device_backend_map.items())
+
+
+class Work:
+    """A collective that was begun. Its tensors may be used once it has been waited for."""
+
+    def __init__(self, handle, results):
+        self._handle, self._results, self._future = handle, results, None
+
+    def wait(self, timeout=None):
+        return self._handle.wait(_seconds(timeout, -1.0) or -1.0)
+
+    def is_completed(self):
+        return self._handle.done()
+
+    def is_success(self):
+        return self._handle.succeeded()
+
+    def exception(self):
+        error = self._handle.error()
+        return None if error is None else DistBackendError(error)
+
+    def synchronize(self):
+        self.wait()
+
+    def block_current_stream(self):
+        self.wait()
+
+    def source_rank(self):
+        return self._handle.source()
+
+    _source_rank = source_rank
+
+    def result(self):
+        self.wait()
+        return list(self._results)
+
+    def get_future(self):
+        """A torch.futures.Future of the list of tensors."""
+        if self._future is None:
+            from taper.futures import Future
+            self._future = Future._of(self._handle.done, self.result)
+        return self._future
+
+
+class ProcessGroup:
+    """Ranks that take part in a collective together. Made by init_process_group and new_group."""
+
+    def __init__(self, handle, ranks, backend, desc=None):
+        self._handle, self._ranks, self._backend = handle, list(ranks), Backend(backend)
+        self._place = {rank: i for i, rank in enumerate(self._ranks)}
+        self.group_desc = desc or "undefined"
+
+    def rank(self):
+        return self._handle.rank
+
+    def size(self):
+        return len(self._ranks)
+
+    def name(self):
+        return self._backend
+
+    @property
+    def group_name(self):
+        return self._handle.name
+
+    @property
+    def bound_device_id(self):
+        return None
+
+    def _device_types(self):
+        return [torch.device("cpu")]
+
+    def _get_sequence_number_for_group(self):
+        return self._handle.number
+
+    def __repr__(self):
+        return f"<torch.distributed.distributed_c10d.ProcessGroup of {len(self._ranks)} ranks>"
+
+    def __reduce__(self):
+        raise TypeError("cannot pickle 'ProcessGroup' object")
+
+    # PyTorch's C++ methods, which some libraries call: they return works.
+    def allreduce(self, tensors, opts=None):
+        tensors = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        op = getattr(opts, "reduceOp", opts if opts is not None else ReduceOp.SUM)
+        return [Work(self._handle.all_reduce(t, op), [t]) for t in tensors][-1]
+
+    def broadcast(self, tensors, opts=None):
+        tensors = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        root = getattr(opts, "rootRank", opts or 0)
+        return [Work(self._handle.broadcast(t, root), [t]) for t in tensors][-1]
+
+    def barrier(self, opts=None):
+        return Work(self._handle.barrier(), [])
+
+
+class _Options:
+    """What PyTorch's C++ methods take beside tensors."""
+
+    def __init__(self):
+        self.reduceOp, self.rootRank, self.rootTensor, self.timeout, self.asyncOp, self.device_ids = ReduceOp.SUM, 0, 0, default_pg_timeout, True, []
+
+
+class AllreduceOptions(_Options):
+    pass
+
+
+class AllreduceCoalescedOptions(_Options):
+    pass
+
+
+class BroadcastOptions(_Options):
+    pass
+
+
+class ReduceOptions(_Options):
+    pass
+
+
+class ReduceScatterOptions(_Options):
+    pass
+
+
+class GatherOptions(_Options):
+    pass
+
+
+class ScatterOptions(_Options):
+    pass
+
+
+class BarrierOptions(_Options):
+    pass
+
+
+class AllToAllOptions(_Options):
+    pass
+
+
+class _WorldMeta(type):
+    @property
+    def WORLD(cls):
+        return _default
+
+    @WORLD.setter
+    def WORLD(cls, group_):
+        _set_default(group_)
+
+
+class group(metaclass=_WorldMeta):
+    """group.WORLD is the group of all ranks."""
+
+
+class GroupMember(metaclass=_WorldMeta):
+    NON_GROUP_MEMBER = -100
+
+
+_default = None  # the ProcessGroup of all ranks
+_groups = []     # all that are open
+_store = None
+_count = 0       # of groups made
+
+
+def _set_default(group_):
+    global _default
+    _default = group_
+
+
+# ---- What is there ----
+
+def is_available():
+    """Are process groups there? Always."""
+    return True
+
+
+def is_gloo_available():
+    return True
+
+
+def is_mpi_available():
+    return _C._dist_available("mpi")
+
+
+def is_nccl_available():
+    return _C._dist_available("nccl")
+
+
+def is_ucc_available():
+    return False
+
+
+def is_xccl_available():
+    return False
+
+
+def is_backend_available(backend):
+    return {"gloo": is_gloo_available, "mpi": is_mpi_available, "nccl": is_nccl_available}.get(backend.lower(), lambda: False)()
+
+
+def is_initialized():
+    return _default is not None
+
+
+def is_torchelastic_launched():
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def supports_complex(op):
+    return op not in (ReduceOp.MAX, ReduceOp.MIN, ReduceOp.PRODUCT, ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
+
+
+def get_default_backend_for_device(device):
+    name = device.type if isinstance(device, torch.device) else str(device).partition(":")[0]
+    try:
+        return Backend.default_device_backend_map[name]
+    except KeyError:
+        raise ValueError(f"Default backend not registered for device : {device}") from None
+
+
+# ---- Beginning and ending ----
+
+def _timeout_for(backend, timeout):
+    if timeout is not None and not hasattr(timeout, "total_seconds"):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    return _seconds(timeout, (default_pg_nccl_timeout if str(backend) == "nccl" else default_pg_timeout).total_seconds())
+
+
+def _backend_name(backend, device_id=None):
+    """The one backend that serves, of 'gloo', 'cpu:gloo,cuda:nccl' or None; and the name to tell."""
+    if backend is None:
+        return None, "undefined"
+    name = Backend(backend)
+    if ":" not in name:
+        return str(name), name
+    by_device = BackendConfig(name).get_device_backend_map()
+    return by_device.get("cpu") or next(iter(by_device.values())), name
+
+
+def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None, device_id=None):
+    """Joins the other processes of the job; where they meet is `store`, or what `init_method` says: env://, tcp://host:port, file:///path."""
+    global _store
+    if _default is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    if store is not None and init_method is not None:
+        raise ValueError("Cannot specify both init_method and store.")
+    engine, name = _backend_name(backend)
+    seconds = _timeout_for(engine, timeout)
+    if store is not None:
+        if world_size < 1:
+            raise ValueError("world_size must be positive if using store")
+        if rank < 0:
+            raise ValueError("rank must be non-negative if using store")
+    elif engine == "mpi":
+        rank, world_size = (rank, world_size) if rank >= 0 and world_size > 0 else (-1, -1)
+    elif init_method is None or init_method == "env://":
+        rank, world_size = env_place(rank, world_size)
+    else:
+        store, rank, world_size = find_store(init_method, rank, world_size, timeout or default_pg_timeout)
+    handle = _C._dist_init(engine, rank, world_size, getattr(store, "_s", None), seconds)
+    if name == "undefined":
+        name = Backend("mpi" if _C._dist_engine() in ("openmpi", "mpich") else "gloo")
+    _store = store if store is not None else _Wrapped(_C._dist_store())
+    _set_default(ProcessGroup(handle, range(handle.size), name, "default_pg"))
+    _groups.append(_default)
+
+
+def destroy_process_group(group=None):
+    """Closes a group; the group of all ranks, and with it every other, if none is given."""
+    global _store, _count
+    if group == GroupMember.NON_GROUP_MEMBER:
+        return
+    if _default is None:
+        raise AssertionError("Process group cannot be None")
+    if group is None or group is _default:
+        _C._dist_end()
+        _set_default(None)
+        _groups.clear()
+        _store, _count = None, 0
+    else:
+        if group not in _groups:
+            raise ValueError("Invalid process group specified")
+        _groups.remove(group)
+        group._handle.free()
+
+
+def _group(group_=None):
+    """The process group that is meant: the default one for None."""
+    if group_ is None or group_ is GroupMember or group_ is group:
+        group_ = _default
+    if group_ is None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+    return group_
+
+
+_get_default_group = _group
+
+
+def _get_default_store():
+    _group()
+    return _store
+
+
+def _rank_not_in_group(group_):
+    return group_ is not None and (group_ == GroupMember.NON_GROUP_MEMBER or group_.rank() < 0)
+
+
+def _warn_not_in_group(name):
+    from warnings import warn
+    warn(f"Running {name} on global rank {_group().rank()} which does not belong to the given group.", stacklevel=3)
+
+
+def get_rank(group=None):
+    return -1 if _rank_not_in_group(group) else _group(group).rank()
+
+
+def get_world_size(group=None):
+    return -1 if _rank_not_in_group(group) else _group(group).size()
+
+
+def get_backend(group=None):
+    if _rank_not_in_group(group):
+        raise ValueError("Invalid process group specified")
+    return Backend(_group(group)._backend.partition(",")[0].rpartition(":")[2])
+
+
+def get_backend_config(group=None):
+    return str(BackendConfig(_group(group)._backend))
+
+
+def get_node_local_rank(fallback_rank=None):
+    local = _C._dist_place()[3]
+    if local >= 0:
+        return local
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError("LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work, "
+                       "assuming you are not running in a multi-device context and want the code to run locally instead.")
+
+
+def get_pg_count():
+    return len(_groups)
+
+
+def get_group_rank(group, global_rank):
+    group = _group(group)
+    if global_rank not in group._place:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return group._place[global_rank]
+
+
+def get_global_rank(group, group_rank):
+    group = _group(group)
+    if not 0 <= group_rank < group.size():
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return group._ranks[group_rank]
+
+
+def get_process_group_ranks(group):
+    return list(_group(group)._ranks)
+
+
+def set_timeout(timeout, group=None):
+    """How long a group's collectives may take from now on."""
+    _group(group)._handle.set_timeout(_seconds(timeout))
+
+
+_set_pg_timeout = set_timeout
+
+
+# ---- Groups of some ranks ----
+
+def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local_synchronization=False, group_desc=None, device_id=None):
+    """A group of some ranks. All ranks of the job make the call (with use_local_synchronization, those in the group)."""
+    global _count
+    world = _group()
+    ranks = list(range(world.size())) if ranks is None else sorted(ranks)
+    if len(ranks) > world.size():
+        raise ValueError("the new group's world size should be less or equal to the world size set by init_process_group")
+    for rank in ranks:
+        if not 0 <= rank < world.size():
+            raise ValueError("The new group's rank should be within the world_size set by init_process_group")
+    if use_local_synchronization and world.rank() not in ranks:
+        return None
+    _count += 1
+    if world.rank() not in ranks:
+        return GroupMember.NON_GROUP_MEMBER
+    handle = _C._dist_group(ranks, _timeout_for(world._backend, timeout) if timeout is not None else 0.0, group_desc)
+    made = ProcessGroup(handle, ranks, Backend(backend) if backend is not None else world._backend, group_desc)
+    _groups.append(made)
+    return made
+
+
+def new_subgroups_by_enumeration(ranks_per_subgroup_list, timeout=None, backend=None, pg_options=None, group_desc=None):
+    """Groups for lists of ranks: (the one this rank is in, all of them)."""
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    made, mine, seen = [], None, set()
+    for ranks in ranks_per_subgroup_list:
+        for rank in ranks:
+            if rank in seen:
+                raise ValueError(f"Rank {rank} has appeared in both subgroup {[r for r in ranks_per_subgroup_list if rank in r][0]} and {ranks}")
+            seen.add(rank)
+        made.append(new_group(ranks, timeout, backend, pg_options, group_desc=group_desc))
+        if get_rank() in ranks:
+            mine = made[-1]
+    return mine, made
+
+
+def new_subgroups(group_size=None, group=None, timeout=None, backend=None, pg_options=None, group_desc=None):
+    """Groups of that many ranks that follow each other."""
+    world = get_world_size()
+    if group_size is None:
+        group_size = _C._dist_place()[4]
+    if group_size is None or group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    if world < group_size:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must not exceed the world size ({world})")
+    if world % group_size:
+        raise ValueError(f"The world size ({world}) must be divisible by '{group_size=}'")
+    lists = [list(range(at, at + group_size)) for at in range(0, world, group_size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None, group_desc=None):
+    """The group, of lists of the parent's ranks, that this rank is in."""
+    parent = _group(parent_pg)
+    mine = None
+    for ranks in split_ranks or ():
+        made = new_group([get_global_rank(parent, rank) for rank in ranks], timeout, group_desc=group_desc)
+        if made is not GroupMember.NON_GROUP_MEMBER:
+            mine = made
+    return mine
+
+
+# ---- Collectives ----
+
+def _done(work, async_op):
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+def _root(group_, rank, group_rank, what, default=0):
+    """A root's place in the group, from its rank in the job or in the group."""
+    if group_rank is not None:
+        if rank is not None:
+            raise ValueError(f"Can't specify both group_{what} and {what}")
+        if not 0 <= group_rank < group_.size():
+            raise ValueError(f"Group rank {group_rank} is not part of group {group_}")
+        return group_rank
+    return get_group_rank(group_, default if rank is None else rank)
+
+
+def _check_tensor(value, name):
+    if not isinstance(value, torch.Tensor):
+        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n             but got {type(value)} instead.")
+
+
+def _check_list(value, name):
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, torch.Tensor) for item in value):
+        raise TypeError(f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n             but got {type(value)} "
+                        f"with elements of type {[type(item) for item in value] if isinstance(value, (list, tuple)) else []}.")
+
+
+def broadcast(tensor, src=None, group=None, async_op=False, group_src=None):
+    """The tensor of rank `src` becomes everybody's."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("broadcast")
+    g = _group(group)
+    return _done(Work(g._handle.broadcast(tensor, _root(g, src, group_src, "src")), [tensor]), async_op)
+
+
+def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
+    """Everybody's tensors combined, in place."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_reduce")
+    return _done(Work(_group(group)._handle.all_reduce(tensor, op), [tensor]), async_op)
+
+
+class _Together:
+    """Several works as one."""
+
+    def __init__(self, works):
+        self._works = works
+
+    def wait(self, seconds):
+        return all([work.wait(seconds) for work in self._works])
+
+    def done(self):
+        return all([work.done() for work in self._works])
+
+    def succeeded(self):
+        return all([work.succeeded() for work in self._works])
+
+    def error(self):
+        return next((work.error() for work in self._works if work.error() is not None), None)
+
+    def source(self):
+        return self._works[-1].source()
+
+
+def all_reduce_coalesced(tensors, op=ReduceOp.SUM, group=None, async_op=False):
+    _check_list(tensors, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_reduce_coalesced")
+    handle = _group(group)._handle
+    return _done(Work(_Together([handle.all_reduce(tensor, op) for tensor in tensors]), list(tensors)), async_op)
+
+
+def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_dst=None):
+    """Everybody's tensors combined, at rank `dst`."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("reduce")
+    g = _group(group)
+    return _done(Work(g._handle.reduce(tensor, op, _root(g, dst, group_dst, "dst")), [tensor]), async_op)
+
+
+def all_gather(tensor_list, tensor, group=None, async_op=False):
+    """Everybody's tensors, at everybody."""
+    _check_list(tensor_list, "tensor_list")
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_gather")
+    return _done(Work(_group(group)._handle.all_gather(tensor_list, tensor), list(tensor_list)), async_op)
+
+
+def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=False):
+    """The same into one tensor, one after the other."""
+    _check_tensor(output_tensor, "output_tensor")
+    _check_tensor(input_tensor, "input_tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_gather_into_tensor")
+    return _done(Work(_group(group)._handle.all_gather_into(output_tensor, input_tensor), [output_tensor]), async_op)
+
+
+_all_gather_base = all_gather_single = all_gather_into_tensor
+
+
+def all_gather_coalesced(output_tensor_lists, input_tensor_list, group=None, async_op=False):
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_gather_coalesced")
+    handle = _group(group)._handle
+    works = [handle.all_gather(outputs, tensor) for outputs, tensor in zip(output_tensor_lists, input_tensor_list)]
+    return _done(Work(_Together(works), [t for outputs in output_tensor_lists for t in outputs]), async_op)
+
+
+def gather(tensor, gather_list=None, dst=None, group=None, async_op=False, group_dst=None):
+    """Everybody's tensors, at rank `dst`."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("gather")
+    g = _group(group)
+    root = _root(g, dst, group_dst, "dst")
+    if g.rank() == root:
+        if not gather_list:
+            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+        _check_list(gather_list, "gather_list")
+    elif gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    return _done(Work(g._handle.gather(gather_list or [], tensor, root), list(gather_list or [])), async_op)
+
+
+def gather_into_tensor(output_tensor, input_tensor, dst=None, group=None, async_op=False, group_dst=None):
+    """The same into one tensor."""
+    g = _group(group)
+    here = g.rank() == _root(g, dst, group_dst, "dst")
+    return gather(input_tensor, list(output_tensor.view(-1).chunk(g.size())) if here else None, dst, group, async_op, group_dst)
+
+
+gather_single = gather_into_tensor
+
+
+def scatter(tensor, scatter_list=None, src=None, group=None, async_op=False, group_src=None):
+    """Of rank `src`'s list, each rank gets the tensor of its place."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("scatter")
+    g = _group(group)
+    root = _root(g, src, group_src, "src")
+    if g.rank() == root:
+        if not scatter_list:
+            raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
+        _check_list(scatter_list, "scatter_list")
+    elif scatter_list:
+        raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    return _done(Work(g._handle.scatter(tensor, scatter_list or [], root), [tensor]), async_op)
+
+
+def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=False):
+    """Everybody's lists combined; each rank gets the tensor of its place."""
+    _check_tensor(output, "output")
+    _check_list(input_list, "input_list")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("reduce_scatter")
+    return _done(Work(_group(group)._handle.reduce_scatter(output, input_list, op), [output]), async_op)
+
+
+def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
+    """The same of one tensor, in as many parts as there are ranks."""
+    _check_tensor(output, "output")
+    _check_tensor(input, "input")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("reduce_scatter_tensor")
+    return _done(Work(_group(group)._handle.reduce_scatter_of(output, input, op), [output]), async_op)
+
+
+_reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
+
+
+def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False):
+    """Each rank sends its list's tensors to the ranks of their places."""
+    _check_list(output_tensor_list, "output_tensor_list")
+    _check_list(input_tensor_list, "input_tensor_list")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_to_all")
+    return _done(Work(_group(group)._handle.all_to_all(output_tensor_list, input_tensor_list), list(output_tensor_list)), async_op)
+
+
+def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=None, group=None, async_op=False):
+    """The same of one tensor, cut along its first dimension."""
+    _check_tensor(output, "output")
+    _check_tensor(input, "input")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_to_all_single")
+    return _done(Work(_group(group)._handle.all_to_all_single(output, input, output_split_sizes or (), input_split_sizes or ()), [output]), async_op)
+
+
+def barrier(group=None, async_op=False, device_ids=None):
+    """Waits until all ranks are there."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("barrier")
+    return _done(Work(_group(group)._handle.barrier(), []), async_op)
+
+
+def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+    """A barrier that fails, naming the ranks that have not come, when the time is up."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("monitored_barrier")
+    g = _group(group)
+    seconds = _seconds(timeout, default_pg_timeout.total_seconds())
+    token, flag = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+    if g.rank() != 0:
+        sent, answer = g._handle.send(token, 0, _BARRIER_TAG), g._handle.recv(flag, 0, _BARRIER_TAG)
+        try:
+            sent.wait(seconds)
+            answer.wait(seconds * 2)
+        except DistBackendError as error:
+            raise RuntimeError(f"Rank {g._ranks[g.rank()]} successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0. "
+                               f"Please check rank 0 logs for faulty rank.\n Original exception:\n{error}") from None
+        if flag.item():
+            raise RuntimeError(f"Rank {g._ranks[g.rank()]}: monitored_barrier failed, other ranks have not come to it; rank 0 names them.")
+        return None
+    from time import monotonic
+    came, missing, until = [None] + [g._handle.recv(torch.zeros(1, dtype=torch.uint8), r, _BARRIER_TAG) for r in range(1, g.size())], [], monotonic() + seconds
+    for rank in range(1, g.size()):
+        try:
+            came[rank].wait(max(until - monotonic(), 0.001))
+        except DistBackendError:
+            missing.append(rank)
+            if not wait_all_ranks:
+                break
+    flag.fill_(len(missing) > 0)
+    for work in [g._handle.send(flag, r, _BARRIER_TAG) for r in range(1, g.size()) if r not in missing]:
+        work.wait(seconds)
+    if missing:
+        names = ", ".join(str(g._ranks[r]) for r in missing)
+        raise RuntimeError(f"Rank{'s' if len(missing) > 1 else ''} {names} failed to pass monitoredBarrier in {int(seconds * 1000)} ms")
+    return None
+
+
+_BARRIER_TAG = (1 << 20) - 1
+
+# ---- Messages from one rank to another ----
+
+
+def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
+    """Begins to send to a rank."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("isend")
+    g = _group(group)
+    if dst is None and group_dst is None:
+        raise ValueError("Must specify dst or group_dst")
+    to = _root(g, dst, group_dst, "dst")
+    if to == g.rank():
+        raise ValueError("Invalid destination rank: destination rank should not be the same as the rank of the current process.")
+    return Work(g._handle.send(tensor, to, tag), [tensor])
+
+
+def irecv(tensor, src=None, group=None, tag=0, group_src=None):
+    """Begins to receive from a rank, or from whoever is first."""
+    _check_tensor(tensor, "tensor")
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("irecv")
+    g = _group(group)
+    anybody = src is None and group_src is None
+    return Work(g._handle.recv(tensor, -1 if anybody else _root(g, src, group_src, "src"), tag), [tensor])
+
+
+def send(tensor, dst=None, group=None, tag=0, group_dst=None):
+    """Sends to a rank."""
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        work.wait()
+
+
+def recv(tensor, src=None, group=None, tag=0, group_src=None):
+    """Receives from a rank, or from whoever is first: whose it was."""
+    work = irecv(tensor, src, group, tag, group_src)
+    if work is None:
+        return -1
+    work.wait()
+    return get_global_rank(_group(group), work.source_rank())
+
+
+class P2POp:
+    """A send or receive for batch_isend_irecv."""
+
+    def __init__(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
+        if op not in (isend, irecv):
+            raise ValueError("Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or ``torch.distributed.irecv``.")
+        _check_tensor(tensor, "tensor")
+        self.op, self.tensor, self.group, self.tag = op, tensor, _group(group), tag
+        self.group_peer = _root(self.group, peer, group_peer, "peer")
+        self.peer = get_global_rank(self.group, self.group_peer)
+
+    def __repr__(self):
+        return f"P2POp({self.op.__name__} pg={self.group.group_name}, group_peer={self.group_peer}, {tuple(self.tensor.shape)}, {self.tensor.dtype})"
+
+
+def batch_isend_irecv(p2p_op_list):
+    """Begins sends and receives together."""
+    if not isinstance(p2p_op_list, list) or not p2p_op_list or not all(isinstance(op, P2POp) for op in p2p_op_list):
+        raise ValueError("Invalid ``p2p_op_list``. Each op is expected to to be of type ``torch.distributed.P2POp``.")
+    works = [p.op(p.tensor, group=p.group, tag=p.tag, **{"group_src" if p.op is irecv else "group_dst": p.group_peer}) for p in p2p_op_list]
+    return [work for work in works if work is not None]
+
+
+# ---- Objects, pickled ----
+
+def _to_tensor(obj):
+    data = pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8), torch.tensor([len(data)], dtype=torch.int64)
+
+
+def _to_object(tensor, size):
+    return pickle.loads(memoryview(tensor)[:int(size)])
+
+
+def all_gather_object(object_list, obj, group=None):
+    """Everybody's objects, at everybody."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("all_gather_object")
+    data, size = _to_tensor(obj)
+    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(get_world_size(group))]
+    all_gather(sizes, size, group)
+    tensors = [torch.empty(int(n), dtype=torch.uint8) for n in sizes]
+    all_gather(tensors, data, group)
+    for i, tensor in enumerate(tensors):
+        object_list[i] = _to_object(tensor, sizes[i])
+    return None
+
+
+def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
+    """Everybody's objects, at rank `dst`."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("gather_object")
+    g = _group(group)
+    root = _root(g, dst, group_dst, "dst")
+    if g.rank() == root and not object_gather_list:
+        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
+    if g.rank() != root and object_gather_list:
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
+    data, size = _to_tensor(obj)
+    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(g.size())]
+    all_gather(sizes, size, group)
+    most = max(int(n) for n in sizes)
+    padded = torch.zeros(most, dtype=torch.uint8)
+    padded[:len(data)] = data
+    tensors = [torch.empty(most, dtype=torch.uint8) for _ in range(g.size())] if g.rank() == root else None
+    gather(padded, tensors, group=group, group_dst=root)
+    for i, tensor in enumerate(tensors or ()):
+        object_gather_list[i] = _to_object(tensor, sizes[i])
+    return None
+
+
+def broadcast_object_list(object_list, src=None, group=None, device=None, group_src=None):
+    """Rank `src`'s objects become everybody's."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("broadcast_object_list")
+    g = _group(group)
+    root = _root(g, src, group_src, "src")
+    pairs = [_to_tensor(obj) for obj in object_list] if g.rank() == root else None
+    sizes = torch.cat([size for _, size in pairs]) if pairs else torch.zeros(len(object_list), dtype=torch.int64)
+    broadcast(sizes, group=group, group_src=root)
+    data = torch.cat([part for part, _ in pairs]) if pairs else torch.empty(int(sizes.sum()), dtype=torch.uint8)
+    broadcast(data, group=group, group_src=root)
+    if g.rank() != root:
+        for i, part in enumerate(data.split([int(n) for n in sizes])):
+            object_list[i] = _to_object(part, len(part))
+    return None
+
+
+def scatter_object_list(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
+    """Of rank `src`'s list, each rank gets the object of its place."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("scatter_object_list")
+    if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
+        raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
+    g = _group(group)
+    root = _root(g, src, group_src, "src")
+    pairs = [_to_tensor(obj) for obj in scatter_object_input_list] if g.rank() == root else []
+    most = torch.tensor([max((int(n) for _, n in pairs), default=0)])
+    broadcast(most, group=group, group_src=root)
+    padded = [torch.cat([part, torch.zeros(int(most) - len(part), dtype=torch.uint8)]) for part, _ in pairs]
+    mine, size = torch.empty(int(most), dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
+    scatter(mine, padded or None, group=group, group_src=root)
+    scatter(size, [n for _, n in pairs] or None, group=group, group_src=root)
+    scatter_object_output_list[0] = _to_object(mine, size)
+    return None
+
+
+def send_object_list(object_list, dst=None, group=None, device=None, group_dst=None, use_batch=False):
+    """Sends objects to a rank."""
+    if _rank_not_in_group(group):
+        return _warn_not_in_group("send_object_list")
+    pairs = [_to_tensor(obj) for obj in object_list]
+    send(torch.cat([size for _, size in pairs]), dst, group, group_dst=group_dst)
+    send(torch.cat([part for part, _ in pairs]), dst, group, group_dst=group_dst)
+    return None
+
+
+def recv_object_list(object_list, src=None, group=None, device=None, group_src=None, use_batch=False):
+    """Receives as many objects as the list has places: whose they were."""
+    if _rank_not_in_group(group):
+        _warn_not_in_group("recv_object_list")
+        return -1
+    sizes = torch.zeros(len(object_list), dtype=torch.int64)
+    sender = recv(sizes, src, group, group_src=group_src)
+    data = torch.empty(int(sizes.sum()), dtype=torch.uint8)
+    recv(data, sender, group)
+    for i, part in enumerate(data.split([int(n) for n in sizes])):
+        object_list[i] = _to_object(part, len(part))
+    return sender
+
+
+class _coalescing_manager:
+    """Collectives inside of it are works of their own; they are waited for at its end unless async_ops."""
+
+    def __init__(self, group=None, device=None, async_ops=False):
+        self.works = []
+
+    def __enter__(self):
+        return self
+
+    def append(self, work):
+        if work:
+            self.works.append(work)
+
+    def wait(self):
+        for work in self.works:
+            work.wait()
+
+    def __exit__(self, *error):
+        self.wait()
+
+
+class DebugLevel(IntEnum):
+    OFF, INFO, DETAIL = range(3)
+
+
+_debug_level = DebugLevel.__members__.get(os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper(), DebugLevel.OFF)
+
+
+def get_debug_level():
+    return _debug_level
+
+
+def set_debug_level(level):
+    global _debug_level
+    _debug_level = DebugLevel(level)
+
+
+def set_debug_level_from_env():
+    set_debug_level(DebugLevel[os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()])

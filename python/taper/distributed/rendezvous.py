@@ -1,0 +1,101 @@
+"""torch.distributed.rendezvous: where the processes of a job meet, from an address like tcp://host:port or file:///path."""
+import os
+
+from taper import _C
+from taper.distributed._store import FileStore, PrefixStore, Store, TCPStore, _seconds
+from taper.distributed.constants import default_pg_timeout
+
+__all__ = ["register_rendezvous_handler", "rendezvous"]
+
+_handlers = {}
+
+
+def register_rendezvous_handler(scheme, handler):
+    """A function for addresses that begin with `scheme`: it yields (store, rank, world_size)."""
+    if scheme in _handlers:
+        raise RuntimeError(f"Rendezvous handler for {scheme}:// already registered")
+    _handlers[scheme] = handler
+
+
+def _error(kind, text):
+    return ValueError(f"Error initializing torch.distributed using {kind} rendezvous: {text}")
+
+
+def _query(query):
+    return dict(part.partition("=")[::2] for part in query.split("&") if part)
+
+
+def _place(kind, query, rank, world_size):
+    """Rank and world size: the arguments count, then the address."""
+    rank = int(query.get("rank", -1)) if rank < 0 else rank
+    world_size = int(query.get("world_size", -1)) if world_size < 0 else world_size
+    if rank < 0:
+        raise _error(kind, "rank parameter missing")
+    if world_size < 1:
+        raise _error(kind, "world size parameter missing")
+    return rank, world_size
+
+
+def env_place(rank=-1, world_size=-1):
+    """Rank and world size, by the arguments or by what the launcher says."""
+    launcher, said_rank, said_size, _, _ = _C._dist_place()
+    for name, given in (("RANK", rank), ("WORLD_SIZE", world_size)):
+        if given < 0 and launcher is None and name not in os.environ:
+            raise _error("env://", f"environment variable {name} expected, but not set")
+    if rank < 0:
+        rank = int(os.environ["RANK"]) if launcher is None else said_rank
+    if world_size < 0:
+        world_size = int(os.environ["WORLD_SIZE"]) if launcher is None else said_size
+    return rank, world_size
+
+
+def _env(rank, world_size, timeout):
+    rank, world_size = env_place(rank, world_size)
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        if name not in os.environ:
+            raise _error("env://", f"environment variable {name} expected, but not set")
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world_size, rank == 0 and not agent, timeout, multi_tenant=True,
+                     wait_for_workers=False)
+    if agent:
+        store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    return store, rank, world_size
+
+
+def _tcp(address, query, rank, world_size, timeout):
+    rank, world_size = _place("tcp://", query, rank, world_size)
+    host, colon, port = address.strip("/").rpartition(":")
+    if not colon or not port.isdigit():
+        raise _error("tcp://", "port number missing")
+    return TCPStore(host.strip("[]"), int(port), world_size, rank == 0, timeout, wait_for_workers=False), rank, world_size
+
+
+def _file(path, query, rank, world_size):
+    if not path:
+        raise _error("file://", "path missing")
+    rank, world_size = _place("file://", query, rank, world_size)
+    return FileStore(path, world_size), rank, world_size
+
+
+def find_store(url, rank, world_size, timeout):
+    """(store, rank, world_size) for an address."""
+    scheme, _, rest = url.partition("://")
+    address, _, query = rest.partition("?")
+    if scheme in _handlers:
+        return next(iter(_handlers[scheme](url, rank=rank, world_size=world_size, timeout=timeout)))
+    if scheme == "env":
+        return _env(rank, world_size, timeout)
+    if scheme == "tcp":
+        return _tcp(address, _query(query), rank, world_size, timeout)
+    if scheme == "file":
+        return _file(address, _query(query), rank, world_size)
+    raise RuntimeError(f"No rendezvous handler for {scheme}://")
+
+
+def rendezvous(url, rank=-1, world_size=-1, **kwargs):
+    """Yields (store, rank, world_size), once."""
+    if not isinstance(url, (str, bytes)):
+        raise RuntimeError(f"`url` must be a string. {type(url)}: {url}")
+    timeout = kwargs.get("timeout") or default_pg_timeout
+    yield find_store(url if isinstance(url, str) else url.decode(), rank, world_size, timeout)
+    raise RuntimeError("Unable to perform rerendezvous using this method")

@@ -1,0 +1,115 @@
+"""torch.futures: values that are not there yet."""
+from threading import Condition
+
+__all__ = ["Future", "collect_all", "wait_all"]
+
+
+class Future:
+    """A value to come: of an asynchronous collective, of `then`, or one that set_result brings."""
+
+    def __init__(self, *, devices=None):
+        self._changed, self._callbacks = Condition(), []
+        self._ready = self._failed = False
+        self._value = self._ask = self._get = None
+
+    @classmethod
+    def _of(cls, ask, get):
+        """A future that asks whether its value is there, and gets it by waiting: callbacks run when somebody does."""
+        future = cls()
+        future._ask, future._get = ask, get
+        return future
+
+    def done(self):
+        if not self._ready and self._ask is not None and self._ask():
+            self._settle()
+        return self._ready
+
+    def _settle(self):
+        """Gets the value, if it is one that has to be got."""
+        if self._ready or self._get is None:
+            return
+        get, self._get = self._get, None
+        try:
+            self.set_result(get())
+        except Exception as error:
+            self.set_exception(error)
+
+    def wait(self):
+        """The value, or the error, once it is there."""
+        self._settle()
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready)
+        return self.value()
+
+    def value(self):
+        if not self._ready:
+            self._settle()
+        if not self._ready:
+            raise RuntimeError("Future is not completed")
+        if self._failed:
+            raise self._value
+        return self._value
+
+    def _finish(self, value, failed):
+        with self._changed:
+            if self._ready:
+                raise RuntimeError("Attempting to mark a completed Future as complete again. Note that a Future can only be marked completed once.")
+            self._value, self._failed, self._ready = value, failed, True
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for callback in callbacks:
+            callback(self)
+
+    def set_result(self, result):
+        self._finish(result, False)
+
+    def set_exception(self, result):
+        if not isinstance(result, Exception):
+            raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
+        self._finish(result, True)
+
+    def add_done_callback(self, callback):
+        """Calls callback(self) once the value is there."""
+        with self._changed:
+            if not self._ready:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def then(self, callback):
+        """A future of callback(self)."""
+        if self._get is not None:  # nobody brings the value: whoever wants the next one gets this one
+            def get():
+                self._settle()
+                return callback(self)
+            return Future._of(self.done, get)
+        following = Future()
+
+        def go_on(future):
+            try:
+                following.set_result(callback(future))
+            except Exception as error:
+                following.set_exception(error)
+
+        self.add_done_callback(go_on)
+        return following
+
+
+def collect_all(futures):
+    """A future of the list of futures, all of them done."""
+    futures = list(futures)
+
+    def get():
+        for future in futures:
+            try:
+                future.wait()
+            except Exception:  # whoever asks that one will see it
+                pass
+        return futures
+
+    return Future._of(lambda: all([future.done() for future in futures]), get)
+
+
+def wait_all(futures):
+    """The values of all."""
+    return [future.wait() for future in collect_all(futures).wait()]

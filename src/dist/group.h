@@ -1,0 +1,105 @@
+/* Groups and works from inside. A job is this process's part in the whole: an engine, a store and a watcher. Groups share the engine. A work is one
+ * collective, or one send or receive; a group's thread runs its collectives in the order in which they were asked for. */
+#ifndef TPI_DIST_GROUP_H
+#define TPI_DIST_GROUP_H
+#include <pthread.h>
+#include <stdatomic.h>
+#include <taper/dist.h>
+#include "dist/engine.h"
+
+enum { TPI_PLACE_BYTES = 192, TPI_REASON_BYTES = 640, TPI_ABOUT_BYTES = 192, TPI_NAME_BYTES = 64, TPI_MOST_GROUPS = 4096 };
+
+typedef enum tpi_work_kind {
+    TPI_ALL_REDUCE, TPI_REDUCE, TPI_BROADCAST, TPI_ALL_GATHER, TPI_GATHER, TPI_SCATTER, TPI_REDUCE_SCATTER, TPI_ALL_TO_ALL, TPI_BARRIER, TPI_SEND, TPI_RECV
+} tpi_work_kind;
+extern const char *const tpi_work_names[];
+
+struct tpi_watch;
+
+typedef struct tpi_job {
+    const tpi_engine *engine;
+    void *self;                  /* the engine's */
+    tpi_engine_host host;
+    tp_store *store;
+    int rank, size;
+    double timeout, stall;
+    struct tpi_watch *watch;
+    uint32_t made[TPI_MOST_GROUPS]; /* what the ids of its groups came from; with the lock */
+    int nmade;
+    tp_group *all;               /* list of groups that are open, for the watcher; with the lock */
+    pthread_mutex_t lock;
+    atomic_bool failed;          /* nothing more can be exchanged, because of: */
+    char reason[TPI_REASON_BYTES];
+    char engine_error[256];      /* what the engine said last; with the lock */
+} tpi_job;
+
+typedef struct tpi_piece {
+    tp_tensor *t;    /* the caller's */
+    tp_tensor *flat; /* contiguous, on the CPU: t itself where it is */
+} tpi_piece;
+
+struct tp_group {
+    atomic_int refs; /* works hold one */
+    tpi_job *job;
+    tp_group *next; /* of the job */
+    int id, n, rank; /* rank: -1 if this process is not in it */
+    int *ranks;      /* in the job */
+    void *members;   /* the engine's */
+    char name[TPI_NAME_BYTES];
+    double timeout;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a work was added, or is done */
+    pthread_t thread;
+    bool threaded, closing;
+    tp_work *first, **end;  /* to be run */
+    int64_t number;         /* of collectives asked for */
+    tp_work *waiting;       /* list of works that have begun and are not done, for the watcher; with the lock */
+    int64_t entered, left;  /* numbers of the collectives that this rank came to and left last; with the lock */
+    char last[TPI_ABOUT_BYTES]; /* what the last one was */
+    double left_at;
+};
+
+struct tp_work {
+    atomic_int refs;
+    tp_group *group;
+    tp_work *next, *next_waiting;
+    tpi_work_kind kind;
+    tp_reduce_op op;
+    int root;          /* or the peer */
+    int64_t tag, number;
+    tpi_piece *in, *out;
+    int nin, nout;
+    atomic_bool done;
+    bool failed, finishing, listed;
+    tp_code code;
+    char *error;
+    void *request;     /* of a send or receive under way */
+    int source;
+    double since;      /* when it began; reported: when the watcher last spoke of it */
+    double reported;
+    char place[TPI_PLACE_BYTES];
+};
+
+/* collective.c: runs it, in the group's thread. False with an error. */
+bool tpi_collective_run(tp_work *work);
+/* What a work is about, for messages: "all_reduce(SUM) of float32 [2, 3]". */
+void tpi_work_about(const tp_work *work, char text[TPI_ABOUT_BYTES]);
+
+/* job.c. The job of this process; NULL before tp_dist_init. */
+extern tpi_job *tpi_job_now;
+/* The first reason counts: everything that waits fails with it. Returns false. */
+bool tpi_job_fail(tpi_job *job, const char *reason);
+bool tpi_job_ok(tpi_job *job);         /* false with the reason as an error, if it has failed */
+bool tpi_refuse_engine(tpi_job *job);  /* an engine's function failed: false with an error, the watcher's where it knows more */
+const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room); /* "rank 3 (host n1, pid 812)" */
+uint64_t tpi_slot(const tp_group *group, int channel, int64_t tag);
+enum { TPI_CHANNEL_CHECK = 1, TPI_CHANNEL_DATA, TPI_CHANNEL_MESSAGE };
+
+/* group.c */
+void tpi_group_release(tp_group *group);
+void tpi_group_abandon(tp_group *group); /* after the engine was stopped: messages under way fail */
+tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, const char *name);
+bool tpi_group_add(tp_work *work); /* hands it to the group's thread */
+void tpi_work_begin(tp_work *work);  /* it is waited for from now on */
+void tpi_work_end(tp_work *work);    /* with the thread's error, if there is one */
+#endif

@@ -1,0 +1,258 @@
+/* Sockets with deadlines. All are non-blocking, close on exec, and send without delay; connections are kept alive by the kernel, which notices
+ * within seven seconds that a machine is gone. */
+#define _GNU_SOURCE /* accept4 */
+#include "dist/net.h"
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/error.h"
+
+double tpi_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- A forked child closes what it inherited. A bit per descriptor; those beyond are rare and only outlive their rank. ---- */
+enum { MOST_FDS = 65536 };
+static _Atomic uint64_t ours[MOST_FDS / 64];
+
+static void in_child(void) {
+    for (int word = 0; word < MOST_FDS / 64; word++)
+        for (uint64_t bits = ours[word]; bits; bits &= bits - 1) close(word * 64 + __builtin_ctzll(bits));
+    memset((void *)ours, 0, sizeof ours);
+}
+
+static void at_fork(void) { pthread_atfork(NULL, NULL, in_child); }
+
+static int remember(int fd) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, at_fork);
+    if (fd >= 0 && fd < MOST_FDS) ours[fd / 64] |= 1ULL << (fd % 64);
+    return fd;
+}
+
+void tpi_net_close(int fd) {
+    if (fd < 0) return;
+    if (fd < MOST_FDS) ours[fd / 64] &= ~(1ULL << (fd % 64));
+    close(fd);
+}
+
+/* ---- Making sockets ---- */
+static void set(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
+
+static int prepared(int fd) {
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 3);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+    return remember(fd);
+}
+
+static int refuse_socket(const char *what, int port) {
+    tpi_fail(TP_ERR_IO, "cannot %s port %d: %s", what, port, strerror(errno));
+    return -1;
+}
+
+static int listen_on(int family, int port, int *bound) {
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}; /* any address */
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr *address = family == AF_INET6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
+    socklen_t length = family == AF_INET6 ? sizeof six : sizeof four;
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (family == AF_INET6) set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (bind(fd, address, length) < 0 || listen(fd, 4096) < 0 || getsockname(fd, address, &length) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    *bound = ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
+    return remember(fd);
+}
+
+int tpi_net_listen(int port, int *bound) {
+    int fd = listen_on(AF_INET6, port, bound);
+    if (fd < 0 && errno != EADDRINUSE) fd = listen_on(AF_INET, port, bound);
+    return fd >= 0 ? fd : refuse_socket("listen on", port);
+}
+
+int tpi_net_accept(int listener) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return fd < 0 ? -1 : prepared(fd);
+}
+
+static int wait_for(int fd, short events, double deadline) { /* 1 ready, 0 past the deadline */
+    for (;;) {
+        double left = deadline - tpi_now();
+        if (left <= 0) return 0;
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, left > 60 ? 60000 : (int)(left * 1000) + 1);
+        if (n > 0) return 1;
+        if (n < 0 && errno != EINTR) return 0;
+    }
+}
+
+static int connect_once(const struct addrinfo *a, double deadline) {
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
+    double most = tpi_now() + 5;
+    int error = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
+    if (error == EINPROGRESS) {
+        socklen_t length = sizeof error;
+        if (!wait_for(fd, POLLOUT, deadline < most ? deadline : most)) error = ETIMEDOUT;
+        else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0) error = errno;
+    }
+    /* A port that nobody listens on may be picked as the near end too: then the socket is connected to itself. */
+    struct sockaddr_storage near = {0}, far = {0};
+    socklen_t n = sizeof near, f = sizeof far;
+    if (!error && getsockname(fd, (struct sockaddr *)&near, &n) == 0 && getpeername(fd, (struct sockaddr *)&far, &f) == 0 && n == f
+        && memcmp(&near, &far, n) == 0)
+        error = ECONNREFUSED;
+    if (!error) return prepared(fd);
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static int connect_any(const char *host, int port, double deadline, const char **why) {
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    int error = getaddrinfo(host, service, &hints, &list), fd = -1;
+    if (error) {
+        *why = gai_strerror(error);
+        return -1;
+    }
+    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) fd = connect_once(a, deadline);
+    if (fd < 0) *why = strerror(errno);
+    freeaddrinfo(list);
+    return fd;
+}
+
+int tpi_net_connect(const char *host, int port, double deadline) {
+    const char *why = "the time was up";
+    for (int pause = 2;; pause = pause < 200 ? pause * 2 : pause) {
+        int fd = connect_any(host, port, deadline, &why);
+        if (fd >= 0) return fd;
+        if (tpi_now() + pause * 1e-3 >= deadline) break;
+        usleep((useconds_t)pause * 1000);
+    }
+    tpi_fail(TP_ERR_IO, "cannot connect to %s, port %d: %s", host, port, why);
+    return -1;
+}
+
+/* ---- Whole messages ---- */
+bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline) {
+    for (const char *at = data; bytes;) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (n > 0) at += n, bytes -= (size_t)n;
+        else if (n < 0 && errno != EINTR && (errno != EAGAIN || !wait_for(fd, POLLOUT, deadline))) return false;
+    }
+    return true;
+}
+
+bool tpi_net_recv(int fd, void *data, size_t bytes, double deadline) {
+    for (char *at = data; bytes;) {
+        ssize_t n = recv(fd, at, bytes, 0);
+        if (n > 0) at += n, bytes -= (size_t)n;
+        else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !wait_for(fd, POLLIN, deadline)))) return false;
+    }
+    return true;
+}
+
+/* ---- Addresses as text: WORD PORT ADDRESS ADDRESS ... ---- */
+const char *tpi_net_host(void) {
+    static char name[128];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    if (!name[0] && (gethostname(name, sizeof name - 1) < 0 || !name[0])) strcpy(name, "localhost");
+    pthread_mutex_unlock(&lock);
+    return name;
+}
+
+/* Two processes share a loopback if they share the kernel and its network namespace. */
+static void place_word(char *word, size_t room) {
+    char boot[64] = "?", space[64] = "?";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (file && !fgets(boot, sizeof boot, file)) strcpy(boot, "?");
+    if (file) fclose(file);
+    boot[strcspn(boot, "\n")] = 0;
+    ssize_t n = readlink("/proc/self/ns/net", space, sizeof space - 1);
+    if (n > 0) space[n] = 0;
+    snprintf(word, room, "%.40s/%.40s/%.60s", boot, space, tpi_net_host());
+}
+
+static bool address_text(const struct sockaddr *a, char *text, size_t room) {
+    if (!a || (a->sa_family != AF_INET && a->sa_family != AF_INET6)) return false;
+    const void *bytes = a->sa_family == AF_INET ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
+                                                : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr;
+    if (!inet_ntop(a->sa_family, bytes, text, (socklen_t)room)) return false;
+    if (strncmp(text, "::ffff:", 7) == 0 && strchr(text, '.')) memmove(text, text + 7, strlen(text + 7) + 1);
+    return strncmp(text, "fe80:", 5) != 0;
+}
+
+bool tpi_net_own_address(int fd, char *text, size_t room) {
+    struct sockaddr_storage near;
+    socklen_t length = sizeof near;
+    return getsockname(fd, (struct sockaddr *)&near, &length) == 0 && address_text((struct sockaddr *)&near, text, room);
+}
+
+bool tpi_net_address(int port, const char *first, char text[TPI_ADDRESS_BYTES]) {
+    char word[192];
+    place_word(word, sizeof word);
+    int at = snprintf(text, TPI_ADDRESS_BYTES, "%s %d%s%s", word, port, first ? " " : "", first ? first : "");
+    const char *wanted = getenv("TAPER_SOCKET_IFNAME");
+    if (!wanted) wanted = getenv("GLOO_SOCKET_IFNAME");
+    struct ifaddrs *all = NULL;
+    if (getifaddrs(&all) < 0) return tpi_refuse(TP_ERR_IO, "cannot list the network interfaces: %s", strerror(errno));
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
+        char one[INET6_ADDRSTRLEN];
+        if (!(i->ifa_flags & IFF_UP) || (!wanted && i->ifa_flags & IFF_LOOPBACK) || (wanted && strcmp(wanted, i->ifa_name) != 0)) continue;
+        if (!address_text(i->ifa_addr, one, sizeof one) || at + (int)strlen(one) + 2 > TPI_ADDRESS_BYTES) continue;
+        at += snprintf(text + at, (size_t)(TPI_ADDRESS_BYTES - at), " %s", one);
+    }
+    freeifaddrs(all);
+    return true;
+}
+
+int tpi_net_connect_to(const char *address, double deadline) {
+    char text[TPI_ADDRESS_BYTES], word[192], *rest = NULL;
+    place_word(word, sizeof word);
+    snprintf(text, sizeof text, "%s", address);
+    char *there = strtok_r(text, " ", &rest), *port = strtok_r(NULL, " ", &rest);
+    if (!there || !port) {
+        tpi_fail(TP_ERR_VALUE, "'%s' is not an address that a rank wrote", address);
+        return -1;
+    }
+    const char *why = "it gave no address";
+    char addresses[16][64];
+    int n = 0;
+    if (strcmp(there, word) == 0) snprintf(addresses[n++], 64, "127.0.0.1");
+    for (char *one; n < 16 && (one = strtok_r(NULL, " ", &rest)); n++) snprintf(addresses[n], 64, "%s", one);
+    do {
+        for (int i = 0; i < n; i++) {
+            int fd = connect_any(addresses[i], atoi(port), deadline, &why);
+            if (fd >= 0) return fd;
+        }
+        usleep(20000);
+    } while (tpi_now() < deadline);
+    tpi_fail(TP_ERR_IO, "cannot connect to '%s': %s", address, why);
+    return -1;
+}

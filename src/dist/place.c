@@ -1,0 +1,104 @@
+/* What launchers say in the environment about this process's place: PyTorch's own variables first, then those of MPI libraries and schedulers. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "autograd/glue.h"
+#include "base/error.h"
+#include "dist/place.h"
+
+typedef struct launcher {
+    const char *name;
+    const char *rank, *size, *local_rank, *local_size;
+} launcher;
+
+/* In this order: who sets more than one kind has the one that knows more first. PMIx gives no size; PBS's TM gives no local rank. */
+static const launcher launchers[] = {
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+    {"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"mvapich", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"pals", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
+    {"mpich", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
+    {"pmix", "PMIX_RANK", "PMIX_SIZE", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"},
+    {"pbs", "PBS_TASKNUM", "PBS_NP", "PBS_LOCAL_RANK", "PBS_NUM_PPN"},
+};
+
+int tpi_env_int(const char *name) { /* -1: not set, or no number */
+    const char *text = getenv(name);
+    char *end = NULL;
+    long value = text && *text ? strtol(text, &end, 10) : -1;
+    return end && (*end == 0 || *end == '(') && value >= 0 ? (int)value : -1; /* Slurm: "4(x2)" */
+}
+
+static bool says(const launcher *l) {
+    if (tpi_env_int(l->rank) < 0) return false;
+    if (strcmp(l->name, "pmix") == 0) return true;
+    /* A batch script of Slurm's has SLURM_PROCID too, without being a step's task. */
+    if (strcmp(l->name, "slurm") == 0) return getenv("SLURM_STEP_ID") && (tpi_env_int("SLURM_STEP_NUM_TASKS") > 0 || tpi_env_int(l->size) > 0);
+    return tpi_env_int(l->size) > 0;
+}
+
+bool tp_dist_query(tp_dist_place *place) {
+    tp_dist_place p = {.rank = -1, .world_size = -1, .local_rank = -1, .local_size = -1};
+    if (!place || place->size <= 0) return tpi_refuse(TP_ERR_VALUE, "argument 'place': its size is not set");
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const launcher *l = &launchers[i];
+        if (!says(l)) continue;
+        p.launcher = l->name;
+        p.rank = tpi_env_int(l->rank);
+        p.world_size = tpi_env_int(l->size);
+        p.local_rank = tpi_env_int(l->local_rank);
+        p.local_size = tpi_env_int(l->local_size);
+        if (strcmp(l->name, "slurm") == 0 && tpi_env_int("SLURM_STEP_NUM_TASKS") > 0) p.world_size = tpi_env_int("SLURM_STEP_NUM_TASKS");
+        if (strcmp(l->name, "pbs") == 0) p.rank--; /* task numbers begin at 1 */
+        if (p.local_rank < 0) p.local_rank = tpi_env_int("LOCAL_RANK");
+        break;
+    }
+    if (place->size > (int64_t)sizeof p) place->size = sizeof p;
+    p.size = place->size;
+    memcpy(place, &p, (size_t)place->size);
+    return true;
+}
+
+/* "node[007-010,12],gpu3" begins with node007. */
+static void first_host(const char *list, char *host, size_t room) {
+    size_t stem = strcspn(list, "[,"), n = stem;
+    snprintf(host, room, "%.*s", (int)stem, list);
+    if (list[n] != '[') return;
+    size_t digits = strcspn(list + n + 1, "-,]"), at = strlen(host);
+    if (at < room) snprintf(host + at, room - at, "%.*s", (int)digits, list + n + 1);
+}
+
+static bool first_line(const char *path, char *text, size_t room) {
+    FILE *file = path ? fopen(path, "re") : NULL;
+    bool ok = file && fgets(text, (int)room, file);
+    if (file) fclose(file);
+    if (ok) text[strcspn(text, "\n")] = 0;
+    return ok && *text;
+}
+
+static int port_of(const char *job) { /* the same on all ranks, another for another job */
+    uint32_t h = 2166136261u;
+    for (; *job; job++) h = (h ^ (unsigned char)*job) * 16777619u;
+    return 20000 + (int)(h % 20000);
+}
+
+bool tpi_meeting_point(char *host, size_t room, int *port) {
+    char job[256];
+    const char *address = getenv("MASTER_ADDR");
+    int given = tpi_env_int("MASTER_PORT");
+    const char *list = getenv("SLURM_STEP_NODELIST");
+    if (!list) list = getenv("SLURM_NODELIST");
+    snprintf(job, sizeof job, "%s.%s", getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : getenv("PBS_JOBID") ? getenv("PBS_JOBID") : "", getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : "");
+    *port = given > 0 ? given : port_of(job);
+    if (address && *address) {
+        if (given <= 0 && strlen(job) < 2) return false;
+        snprintf(host, room, "%s", address);
+        return true;
+    }
+    if (list && getenv("SLURM_STEP_ID")) {
+        first_host(list, host, room);
+        return true;
+    }
+    return first_line(getenv("PBS_NODEFILE"), host, room);
+}

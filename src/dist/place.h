@@ -1,0 +1,9 @@
+/* Where this process stands among the others, and where they meet, as launchers and schedulers say it in the environment. */
+#ifndef TPI_DIST_PLACE_H
+#define TPI_DIST_PLACE_H
+#include <taper/dist.h>
+
+int tpi_env_int(const char *name); /* a whole number that is not negative; -1: there is none */
+/* MASTER_ADDR and MASTER_PORT; or the first host of Slurm's or PBS's list, with a port made of the job's name. False (no error): nothing says. */
+bool tpi_meeting_point(char *host, size_t room, int *port);
+#endif

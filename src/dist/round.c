@@ -1,0 +1,162 @@
+/* Messages of one round, waited for together; and the round by which ranks see, before any data moves, that they agree. */
+#include <stdio.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+#include "dist/collective.h"
+#include "dist/net.h"
+#include "dist/store.h"
+#include "tensor/tensor.h"
+
+typedef struct tpi_leg {
+    void *request;
+    int peer; /* in the group */
+    bool sends;
+    int64_t bytes;
+} leg;
+
+tpi_round tpi_round_new(tp_work *work, int channel) { return (tpi_round){.work = work, .channel = channel, .ok = true}; }
+
+static leg *next_leg(tpi_round *r) {
+    if (r->n == r->room) {
+        int room = r->room ? r->room * 2 : 16;
+        leg *more = tpi_realloc(r->legs, sizeof *more * (size_t)room);
+        if (!more) return r->ok = false, NULL;
+        r->legs = more, r->room = room;
+    }
+    return &r->legs[r->n];
+}
+
+static uint64_t label(const tp_work *w) { return (uint64_t)w->number << 8 | (uint64_t)w->kind; }
+
+void tpi_round_send(tpi_round *r, int to, const void *data, int64_t bytes) {
+    const tp_group *g = r->work->group;
+    leg *l = r->ok ? next_leg(r) : NULL;
+    if (!l) return;
+    void *request = g->job->engine->send(g->job->self, g->ranks[to], tpi_slot(g, r->channel, 0), label(r->work), data, bytes);
+    if (request) *l = (leg){request, to, true, bytes}, r->n++;
+    else r->ok = false;
+}
+
+void tpi_round_recv(tpi_round *r, int from, void *data, int64_t bytes) {
+    const tp_group *g = r->work->group;
+    leg *l = r->ok ? next_leg(r) : NULL;
+    if (!l) return;
+    void *request = g->job->engine->recv(g->job->self, g->ranks[from], tpi_slot(g, r->channel, 0), data, bytes);
+    if (request) *l = (leg){request, from, false, bytes}, r->n++;
+    else r->ok = false;
+}
+
+static bool check_message(const tpi_round *r, const leg *l, const tpi_message *m) {
+    const tp_work *w = r->work;
+    if (l->sends || r->unlabelled || (m->bytes == l->bytes && m->label == label(w))) return true;
+    char a[96], b[96];
+    tpi_job *job = w->group->job;
+    return tpi_refuse(TP_ERR_RUNTIME, "%s, number %lld of group '%s': %s sent %lld bytes (of its number %lld), %s expected %lld", tpi_work_names[w->kind],
+                      (long long)w->number, w->group->name, tpi_rank_name(job, w->group->ranks[l->peer], a, sizeof a), (long long)m->bytes,
+                      (long long)(m->label >> 8), tpi_rank_name(job, job->rank, b, sizeof b), (long long)l->bytes);
+}
+
+static bool late(const tpi_round *r, const leg *l) {
+    const tp_work *w = r->work;
+    char text[96];
+    tpi_job *job = w->group->job;
+    return tpi_refuse(TP_ERR_RUNTIME, "%s, number %lld of group '%s', timed out after %.0f seconds: %s %s", tpi_work_names[w->kind], (long long)w->number,
+                      w->group->name, w->group->timeout, tpi_rank_name(job, w->group->ranks[l->peer], text, sizeof text),
+                      l->sends ? "has not taken what was sent to it" : "has not sent its part");
+}
+
+static bool finish(tpi_round *r, leg *l) {
+    tpi_job *job = r->work->group->job;
+    tpi_message m;
+    for (;;) {
+        tpi_engine_result done = job->engine->finish(job->self, l->request, 0.25, &m);
+        if (done == TPI_ENGINE_DONE) return !r->ok || check_message(r, l, &m);
+        if (done == TPI_ENGINE_FAILED) return false;
+        if (r->ok && tpi_now() > r->work->since + r->work->group->timeout) r->ok = late(r, l);
+        if (!r->ok) job->engine->stop(job->self); /* the memory goes with the round: nothing may be under way */
+    }
+}
+
+bool tpi_round_end(tpi_round *r) {
+    tpi_job *job = r->work->group->job;
+    for (int i = 0; i < r->n; i++) {
+        if (!r->ok) job->engine->stop(job->self);
+        if (!finish(r, &r->legs[i])) r->ok = false;
+    }
+    tpi_mfree(r->legs);
+    r->legs = NULL, r->n = r->room = 0;
+    if (r->ok) return true;
+    if (tp_ok()) tpi_refuse_engine(job);
+    return false;
+}
+
+/* ---- Agreement ---- */
+static uint64_t mix(uint64_t h, uint64_t v) {
+    h = (h ^ v) * 0x9e3779b97f4a7c15ULL;
+    return h ^ h >> 29;
+}
+
+static uint64_t mix_tensor(uint64_t h, const tp_tensor *t) {
+    h = mix(mix(h, t->dtype), t->ndim);
+    for (int d = 0; d < t->ndim; d++) h = mix(h, (uint64_t)t->shape[d]);
+    return h;
+}
+
+/* A number that is the same on ranks that may go on together. What only the root knows, and what may differ, is not in it. */
+static uint64_t fingerprint(const tp_work *w) {
+    uint64_t h = mix(mix(mix(mix(1, w->kind), w->op), (uint64_t)w->root), (uint64_t)w->number);
+    switch (w->kind) {
+    case TPI_ALL_GATHER:
+        for (int i = 0; i < w->nout; i++) h = mix(mix(h, w->out[i].t->dtype), (uint64_t)w->out[i].t->numel);
+        return h;
+    case TPI_ALL_TO_ALL: return w->nin ? mix(h, w->in[0].t->dtype) : h;
+    case TPI_REDUCE_SCATTER:
+    case TPI_SCATTER: return mix_tensor(h, w->out[0].t);
+    case TPI_BARRIER: return h;
+    default: return mix_tensor(h, w->in[0].t);
+    }
+}
+
+/* The largest fingerprint and the largest complement of one: in rounds with ever farther neighbours, as taking the largest twice does no harm. */
+static bool largest(tp_work *w, int64_t pair[2]) {
+    tp_group *g = w->group;
+    const tpi_engine *engine = g->job->engine;
+    tpi_engine_result done = engine->all_reduce ? engine->all_reduce(g->job->self, g->members, pair, 2, TP_INT64, TP_REDUCE_MAX) : TPI_ENGINE_PASS;
+    if (done != TPI_ENGINE_PASS) return done == TPI_ENGINE_DONE || tpi_refuse_engine(g->job);
+    for (int step = 1; step < g->n; step *= 2) {
+        int64_t theirs[2];
+        tpi_round r = tpi_round_new(w, TPI_CHANNEL_CHECK);
+        r.unlabelled = true; /* the label carries number and kind: whether those differ is what this finds out */
+        tpi_round_recv(&r, (g->rank - step + g->n) % g->n, theirs, sizeof theirs);
+        tpi_round_send(&r, (g->rank + step) % g->n, pair, sizeof theirs);
+        if (!tpi_round_end(&r)) return false;
+        for (int i = 0; i < 2; i++)
+            if (theirs[i] > pair[i]) pair[i] = theirs[i];
+    }
+    return true;
+}
+
+static bool disagreement(tp_work *w) { /* everybody knows that there is one, and tells what it came to */
+    tp_group *g = w->group;
+    char mine[TPI_ABOUT_BYTES], theirs[TPI_ABOUT_BYTES], first[TPI_ABOUT_BYTES] = "", key[96], a[96], b[96];
+    tpi_work_about(w, mine);
+    snprintf(key, sizeof key, "disagree/%d/%lld/%d", g->id, (long long)w->number, g->rank);
+    if (!tpi_store_set_text(g->job->store, key, mine)) return false;
+    for (int i = 0; i < g->n; i++) {
+        snprintf(key, sizeof key, "disagree/%d/%lld/%d", g->id, (long long)w->number, i);
+        if (!tpi_store_get_text(g->job->store, key, theirs, sizeof theirs, tpi_now() + 10)) return false;
+        if (i == 0) memcpy(first, theirs, sizeof first);
+        if (strcmp(first, theirs) == 0) continue;
+        return tpi_refuse(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': %s came to %s, %s to %s", (long long)w->number, g->name,
+                          tpi_rank_name(g->job, g->ranks[0], a, sizeof a), first, tpi_rank_name(g->job, g->ranks[i], b, sizeof b), theirs);
+    }
+    return tpi_refuse(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': all came to %s, with other sizes", (long long)w->number, g->name, mine);
+}
+
+bool tpi_agree(tp_work *w) {
+    uint64_t h = fingerprint(w);
+    int64_t pair[2] = {(int64_t)h, (int64_t)~h};
+    if (!largest(w, pair)) return false;
+    return pair[0] == (int64_t)h && pair[1] == (int64_t)~h && pair[0] == ~pair[1] ? true : disagreement(w);
+}

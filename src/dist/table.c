@@ -1,0 +1,128 @@
+/* A hash table of byte strings, and the requests of stores on it. Keys and values are bytes of any kind. */
+#include "dist/table.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/error.h"
+#include "base/memory.h"
+
+typedef struct tpi_table_entry {
+    struct tpi_table_entry *next;
+    char *value;
+    size_t value_bytes, key_bytes;
+    char key[];
+} entry;
+
+static size_t hash(const char *key, size_t n) { /* FNV-1a */
+    uint64_t h = 14695981039346656037ULL;
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)key[i]) * 1099511628211ULL;
+    return (size_t)h;
+}
+
+static entry **place(tpi_table *t, const char *key, size_t n) { /* of the entry, or where it would stand */
+    entry **at = &t->buckets[hash(key, n) % t->nbuckets];
+    while (*at && ((*at)->key_bytes != n || memcmp((*at)->key, key, n) != 0)) at = &(*at)->next;
+    return at;
+}
+
+static bool grow(tpi_table *t) {
+    size_t n = t->nbuckets ? t->nbuckets * 4 : 64;
+    entry **wider = tpi_malloc(sizeof *wider * n);
+    if (!wider) return false;
+    memset(wider, 0, sizeof *wider * n);
+    for (size_t b = 0; b < t->nbuckets; b++)
+        for (entry *e = t->buckets[b], *next; e; e = next) {
+            next = e->next;
+            size_t to = hash(e->key, e->key_bytes) % n;
+            e->next = wider[to];
+            wider[to] = e;
+        }
+    tpi_mfree(t->buckets);
+    t->buckets = wider, t->nbuckets = n;
+    return true;
+}
+
+void tpi_table_free(tpi_table *t) {
+    for (size_t b = 0; b < t->nbuckets; b++)
+        for (entry *e = t->buckets[b], *next; e; e = next) {
+            next = e->next;
+            tpi_mfree(e->value);
+            tpi_mfree(e);
+        }
+    tpi_mfree(t->buckets);
+    *t = (tpi_table){0};
+}
+
+/* The value becomes `a` followed by `b`. */
+static bool put(tpi_table *t, const char *key, size_t key_bytes, const char *a, size_t na, const char *b, size_t nb) {
+    if ((size_t)t->count >= t->nbuckets && !grow(t)) return false;
+    char *value = tpi_malloc(na + nb + 1);
+    if (!value) return false;
+    if (na) memcpy(value, a, na);
+    if (nb) memcpy(value + na, b, nb);
+    entry **at = place(t, key, key_bytes);
+    if (!*at) {
+        entry *e = tpi_malloc(sizeof *e + key_bytes);
+        if (!e) return tpi_mfree(value), false;
+        *e = (entry){.key_bytes = key_bytes};
+        memcpy(e->key, key, key_bytes);
+        *at = e;
+        t->count++;
+    }
+    tpi_mfree((*at)->value);
+    (*at)->value = value, (*at)->value_bytes = na + nb;
+    return true;
+}
+
+static enum tpi_store_answer give(tpi_bytes *out, const void *data, size_t n) {
+    if (!out) return TPI_STORE_DONE;
+    char *copy = tpi_malloc(n + 1);
+    if (!copy) return TPI_STORE_FAILED;
+    if (n) memcpy(copy, data, n);
+    copy[n] = 0; /* so that a text can be read as one */
+    *out = (tpi_bytes){copy, n};
+    return TPI_STORE_DONE;
+}
+
+static enum tpi_store_answer add(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n, tpi_bytes *out) {
+    int64_t amount = 0, sum;
+    char text[32] = "0";
+    if (n == sizeof amount) memcpy(&amount, in, n);
+    if (e) snprintf(text, sizeof text, "%.*s", (int)(e->value_bytes < 31 ? e->value_bytes : 31), e->value);
+    sum = (int64_t)strtoll(text, NULL, 10) + amount;
+    int length = snprintf(text, sizeof text, "%lld", (long long)sum);
+    return put(t, key, key_bytes, text, (size_t)length, NULL, 0) ? give(out, &sum, sizeof sum) : TPI_STORE_FAILED;
+}
+
+static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n, tpi_bytes *out) {
+    uint32_t expected = 0;
+    if (n >= sizeof expected) memcpy(&expected, in, sizeof expected);
+    const char *old = in + sizeof expected, *fresh = old + expected;
+    if (n < sizeof expected + expected) return TPI_STORE_FAILED;
+    size_t fresh_bytes = n - sizeof expected - expected;
+    bool same = e ? e->value_bytes == expected && memcmp(e->value, old, expected) == 0 : expected == 0;
+    if (!same) return e ? give(out, e->value, e->value_bytes) : give(out, old, expected); /* of no value, PyTorch says what was expected */
+    return put(t, key, key_bytes, fresh, fresh_bytes, NULL, 0) ? give(out, fresh, fresh_bytes) : TPI_STORE_FAILED;
+}
+
+enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
+    if (!t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
+    entry **at = place(t, key, key_bytes), *e = *at;
+    switch (op) {
+    case TPI_STORE_SET: return put(t, key, key_bytes, in, n, NULL, 0) ? TPI_STORE_DONE : TPI_STORE_FAILED;
+    case TPI_STORE_APPEND: return put(t, key, key_bytes, e ? e->value : NULL, e ? e->value_bytes : 0, in, n) ? TPI_STORE_DONE : TPI_STORE_FAILED;
+    case TPI_STORE_GET: return e ? give(out, e->value, e->value_bytes) : TPI_STORE_ABSENT;
+    case TPI_STORE_CHECK: return e ? TPI_STORE_DONE : TPI_STORE_ABSENT;
+    case TPI_STORE_ADD: return add(t, key, key_bytes, e, in, n, out);
+    case TPI_STORE_CAS: return swap(t, key, key_bytes, e, in, n, out);
+    case TPI_STORE_COUNT: return give(out, &t->count, sizeof t->count);
+    case TPI_STORE_DELETE:
+        if (!e) return TPI_STORE_ABSENT;
+        *at = e->next;
+        tpi_mfree(e->value);
+        tpi_mfree(e);
+        t->count--;
+        return TPI_STORE_DONE;
+    }
+    return TPI_STORE_FAILED;
+}

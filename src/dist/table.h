@@ -1,0 +1,29 @@
+/* Keys and their values, and the requests that stores answer from them: what every kind of store keeps. Not locked: its owner is. */
+#ifndef TPI_DIST_TABLE_H
+#define TPI_DIST_TABLE_H
+#include <taper/base.h>
+
+typedef struct tpi_bytes { /* from tpi_malloc; the owner frees data */
+    char *data;
+    size_t n;
+} tpi_bytes;
+
+/* What can be asked of a store. The value that comes with a request, and the answer:
+ *   SET     the new value; none            GET     none; the value
+ *   ADD     8 bytes to add to the number that the key holds as text; the sum as 8 bytes
+ *   CAS     4 bytes, how long the expected value is, then the expected and the new one; the value afterwards
+ *   CHECK   none; none                     DELETE  none; none
+ *   COUNT   (no key) none; 8 bytes         APPEND  what to add to the value's end; none */
+enum tpi_store_op { TPI_STORE_SET = 1, TPI_STORE_GET, TPI_STORE_ADD, TPI_STORE_CAS, TPI_STORE_CHECK, TPI_STORE_DELETE, TPI_STORE_COUNT, TPI_STORE_APPEND };
+enum tpi_store_answer { TPI_STORE_FAILED = -1, TPI_STORE_DONE = 0, TPI_STORE_ABSENT = 1 };
+
+typedef struct tpi_table {
+    struct tpi_table_entry **buckets;
+    size_t nbuckets;
+    int64_t count;
+} tpi_table;
+
+void tpi_table_free(tpi_table *table);
+/* Answers one request. out may be NULL where no answer is wanted; it is left alone unless the answer is DONE. */
+enum tpi_store_answer tpi_table_ask(tpi_table *table, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out);
+#endif

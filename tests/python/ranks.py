@@ -1,0 +1,56 @@
+"""Runs a program as several ranks that meet on this machine, for tests of torch.distributed."""
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Ranks:
+    """Processes that run one program, each with torchrun's variables; what they write goes to files in `folder`."""
+
+    def __init__(self, n, program, folder, variables=None, arguments=()):
+        script = folder / "program.py"
+        script.write_text(textwrap.dedent(program))
+        self.n, self.files, self.started = n, [folder / f"rank{i}.txt" for i in range(n)], time.monotonic()
+        common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(n), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
+                  **(variables or {})}
+        self.processes = [subprocess.Popen([sys.executable, "-m", "taper", "run", str(script), *arguments], stdout=open(self.files[i], "w"), stderr=subprocess.STDOUT,
+                                           env={**common, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(n)]
+
+    def wait(self, timeout=60):
+        """Exit statuses and what each rank wrote; ranks that do not end in time are killed, and their status is None."""
+        until, statuses = time.monotonic() + timeout, []
+        for process in self.processes:
+            try:
+                statuses.append(process.wait(max(until - time.monotonic(), 0.01)))
+            except subprocess.TimeoutExpired:
+                statuses.append(None)
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        return statuses, self.texts()
+
+    def texts(self):
+        return [file.read_text() for file in self.files]
+
+    def wait_for_text(self, text, timeout=30, ranks=None):
+        """Until each of the ranks has written it."""
+        until = time.monotonic() + timeout
+        while not all(text in self.files[r].read_text() for r in (range(self.n) if ranks is None else ranks)):
+            assert time.monotonic() < until, self.texts()
+            time.sleep(0.02)
+
+
+def run_ranks(n, program, folder, timeout=60, **options):
+    """All ranks must end well; what each wrote."""
+    statuses, texts = Ranks(n, program, folder, **options).wait(timeout)
+    assert statuses == [0] * n, "\n".join(f"-- rank {i}, status {s}\n{t}" for i, (s, t) in enumerate(zip(statuses, texts)))
+    return texts

@@ -1,0 +1,149 @@
+"""torch.distributed over the library's own TCP engine: every collective on 1 to 4 ranks."""
+import pytest
+from ranks import run_ranks
+
+BEGIN = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+r, n = dist.get_rank(), dist.get_world_size()
+"""
+REDUCTIONS = BEGIN + """
+t = (torch.arange(6.).reshape(2, 3).t() + r)  # strided
+dist.all_reduce(t)
+assert torch.equal(t, torch.arange(6.).reshape(2, 3).t() * n + n * (n - 1) / 2)
+for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64,
+              torch.complex64, torch.complex128):
+    for size in (5, 70000):  # all to all at once, and in parts
+        x = torch.ones(size, dtype=dtype)
+        dist.all_reduce(x)
+        assert x.dtype == dtype and bool((x == (True if dtype is torch.bool else n)).all()), (dtype, x)
+for op, wanted in (("SUM", n * (n + 1) // 2), ("PRODUCT", [1, 2, 6, 24][n - 1]), ("MIN", 1), ("MAX", n), ("AVG", (n + 1) / 2), ("BAND", [1, 0, 0, 0][n - 1]),
+                   ("BOR", [1, 3, 3, 7][n - 1]), ("BXOR", [1, 3, 0, 4][n - 1])):
+    x = torch.full((3,), r + 1, dtype=torch.float64 if op == "AVG" else torch.int64)
+    dist.all_reduce(x, op=getattr(dist.ReduceOp, op))
+    assert x.tolist() == [wanted] * 3, (op, x)
+big = torch.full((300007,), float(r + 1))
+dist.reduce(big, dst=n - 1, op=dist.ReduceOp.SUM)
+assert big[0] == (n * (n + 1) / 2 if r == n - 1 else r + 1) and bool((big == big[0]).all())
+out = torch.zeros(2)
+dist.reduce_scatter_tensor(out, torch.arange(2. * n))
+assert out.tolist() == [2 * r * n, (2 * r + 1) * n]
+dist.reduce_scatter(out, [torch.full((2,), float(i + r)) for i in range(n)], op=dist.ReduceOp.MAX)
+assert out.tolist() == [r + n - 1] * 2
+try:
+    dist.all_reduce(torch.ones(2), op=dist.ReduceOp.BAND)
+    raise AssertionError("BAND of floats went through")
+except RuntimeError as error:
+    assert "BAND" in str(error)
+"""
+MOVES = BEGIN + """
+for size in (7, 300000):
+    b = torch.full((size,), r)
+    dist.broadcast(b, n - 1)
+    assert bool((b == n - 1).all())
+parts = [torch.zeros(3, 2).t() for _ in range(n)]
+dist.all_gather(parts, torch.full((2, 3), float(r)))
+assert [p[0, 0].item() for p in parts] == list(range(n))
+uneven = [torch.zeros(i + 1) for i in range(n)]
+dist.all_gather(uneven, torch.full((r + 1,), float(r)))
+assert [u.tolist() for u in uneven] == [[float(i)] * (i + 1) for i in range(n)]
+whole = torch.zeros(n, 2)
+dist.all_gather_into_tensor(whole, torch.full((2,), float(r)))
+assert whole[:, 1].tolist() == list(range(n))
+got = [torch.zeros(2) for _ in range(n)] if r == 0 else None
+dist.gather(torch.full((2,), float(r)), got, dst=0)
+assert r or [g[0].item() for g in got] == list(range(n))
+mine = torch.zeros(2)
+dist.scatter(mine, [torch.full((2,), float(i)) for i in range(n)] if r == n - 1 else None, src=n - 1)
+assert mine.tolist() == [r, r]
+outs = [torch.zeros(i + 1) for i in range(n)]
+dist.all_to_all(outs, [torch.full((r + 1,), 10. * r + i) for i in range(n)])
+assert [o.tolist() for o in outs] == [[10. * i + r] * (i + 1) for i in range(n)]
+rows = torch.zeros(sum(range(1, n + 1)), 2)
+dist.all_to_all_single(rows, torch.full(((r + 1) * n, 2), float(r)), list(range(1, n + 1)), [r + 1] * n)
+assert rows[:, 0].tolist() == [float(i) for i in range(n) for _ in range(i + 1)]
+objects = [None] * n
+dist.all_gather_object(objects, {"rank": r, "text": "x" * r})
+assert objects == [{"rank": i, "text": "x" * i} for i in range(n)]
+objects = [r, "a", None] if r == 0 else [None] * 3
+dist.broadcast_object_list(objects, 0)
+assert objects == [0, "a", None]
+one = [None]
+dist.scatter_object_list(one, [str(i) * i for i in range(n)] if r == 0 else None, src=0)
+assert one == [str(r) * r]
+gathered = [None] * n if r == 0 else None
+dist.gather_object(r * "y", gathered, dst=0)
+assert r or gathered == [i * "y" for i in range(n)]
+dist.monitored_barrier()
+dist.barrier()
+"""
+MESSAGES = BEGIN + """
+x = torch.zeros(4)
+right, left = (r + 1) % n, (r - 1) % n
+works = [dist.isend(torch.arange(4.) + r, right), dist.irecv(x, left)]
+for work in works:
+    work.wait()
+assert x.tolist() == [left + i for i in range(4)]
+ops = [dist.P2POp(dist.isend, torch.full((200000,), r), right), dist.P2POp(dist.irecv, y := torch.zeros(200000, dtype=torch.int64), left)]
+for work in dist.batch_isend_irecv(ops):
+    work.wait()
+assert bool((y == left).all())
+if r == 0:
+    seen = set()
+    for _ in range(n - 1):
+        z = torch.zeros(1)
+        seen.add(source := dist.recv(z))
+        assert z.item() == source
+    assert seen == set(range(1, n))
+    a, b = torch.zeros(1), torch.zeros(1)
+    second, first = dist.irecv(b, 1, tag=2), dist.irecv(a, 1, tag=1)
+    second.wait(), first.wait()
+    assert (a.item(), b.item()) == (1, 2)
+    dist.send_object_list([1, "two"], dst=1)
+else:
+    dist.send(torch.tensor([float(r)]), 0)
+    if r == 1:
+        dist.send(torch.tensor([1.]), 0, tag=1)
+        dist.send(torch.tensor([2.]), 0, tag=2)
+        dist.recv_object_list(things := [None, None], src=0)
+        assert things == [1, "two"]
+"""
+GROUPS = BEGIN + """
+evens = dist.new_group(range(0, n, 2))
+if r % 2 == 0:
+    t = torch.tensor([float(r)])
+    dist.all_reduce(t, group=evens)
+    assert t.item() == sum(range(0, n, 2)) and dist.get_rank(evens) == r // 2 and dist.get_world_size(evens) == (n + 1) // 2
+    assert dist.get_global_rank(evens, 1) == 2 and dist.get_group_rank(evens, 2) == 1
+    b = torch.tensor([r])
+    dist.broadcast(b, src=2, group=evens)
+    assert b.item() == 2
+else:
+    assert evens == dist.GroupMember.NON_GROUP_MEMBER and dist.get_rank(evens) == -1
+mine, both = dist.new_subgroups(2)
+t = torch.tensor([float(r)])
+dist.all_reduce(t, group=mine)
+assert t.item() == r // 2 * 4 + 1 and len(both) == 2
+works = [dist.all_reduce(torch.ones(10) * i, async_op=True) for i in range(20)]
+assert works[3].get_future().then(lambda f: f.value()[0][0].item()).wait() == 3 * n
+for i, work in enumerate(works):
+    assert work.wait() and work.is_completed() and work.is_success() and work.result()[0][0] == i * n
+dist.destroy_process_group(mine)
+dist.barrier()
+dist.destroy_process_group()
+assert not dist.is_initialized()
+"""
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("program", ["REDUCTIONS", "MOVES"])
+def test_collectives(program, n, tmp_path):
+    run_ranks(n, globals()[program], tmp_path)
+
+
+def test_messages(tmp_path):
+    run_ranks(3, MESSAGES, tmp_path)
+
+
+def test_groups(tmp_path):
+    run_ranks(4, GROUPS, tmp_path)
