@@ -1,9 +1,9 @@
 /* Special functions of the element language: by series where they converge fast, by asymptotic expansions where those are exact to double
  * precision, and between the two by an integral (trapezoidal sums of smooth, fast decaying functions are exact to double precision) or
- * by Newton's method. Everything is computed in double; float results are rounded once. Included by element.h. */
+ * by Newton's method. Everything is computed in double; float results are rounded once. One text for every target, included after
+ * element_real.h; the target defines EL_HEAVY (a function that is not put in line), el_lgamma_* and el_bessel_j0, j1, y0 and y1_f64. */
 #ifndef TPI_ELEMENT_SPECIAL_H
 #define TPI_ELEMENT_SPECIAL_H
-#define EL_HEAVY static __attribute__((unused, noinline)) /* too long to put in line: no loop over it vectorises anyway */
 #define EL_PI 3.14159265358979323846
 #define EL_SQRT_PI 1.77245385090551602730
 #define EL_SQRT2 1.41421356237309504880
@@ -12,13 +12,10 @@
 #define EL_FLOAT2(name) EL float el_##name##_f32(float x, float y) { return (float)el_##name##_f64((double)x, (double)y); }
 
 /* ---- Gamma and zeta ---- */
-EL float el_lgamma_f32(float x) { int sign; return lgammaf_r(x, &sign); }
-EL double el_lgamma_f64(double x) { int sign; return lgamma_r(x, &sign); }
-
 /* Upwards by the recurrence until the asymptotic series holds. */
 EL_HEAVY double el_digamma_f64(double x) {
     double r = 0;
-    if (x == 0) return copysign(INFINITY, -x);
+    if (x == 0) return copysign((double)INFINITY, -x);
     if (x < 0) {
         if (x == floor(x)) return NAN;
         r = -EL_PI / tan(EL_PI * (x - floor(x))); /* reflection */
@@ -33,7 +30,7 @@ EL_FLOAT1(digamma)
 
 /* The Hurwitz zeta function for s > 1: a direct sum, then Euler and Maclaurin. */
 EL_HEAVY double el_zeta_f64(double s, double q) {
-    static const double b[10] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
+    const double b[10] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
         -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0, -174611.0 / 802857662698291200000.0};
     if (s == 1) return INFINITY;
     if (s < 1) return NAN;
@@ -56,7 +53,7 @@ EL_FLOAT2(zeta)
 /* (-1)^(n+1) n! zeta(n + 1, x) */
 EL double el_polygamma_f64(double n, double x) {
     if (n == 0) return el_digamma_f64(x);
-    double sign = fmod(n, 2) == 0 ? -1 : 1;
+    double sign = fmod(n, 2.0) == 0 ? -1 : 1;
     return sign * tgamma(n + 1) * el_zeta_f64(n + 1, x);
 }
 EL_FLOAT2(polygamma)
@@ -154,7 +151,7 @@ EL_HEAVY double el_inverse_erf(double y, double q) {
 EL double el_erfinv_f64(double y) {
     double a = fabs(y);
     if (!(a <= 1)) return NAN;
-    return copysign(a == 1 ? INFINITY : el_inverse_erf(a, 1 - a), y);
+    return copysign(a == 1 ? (double)INFINITY : el_inverse_erf(a, 1 - a), y);
 }
 EL double el_ndtri_f64(double p) {
     if (!(p >= 0 && p <= 1)) return NAN;
@@ -164,10 +161,6 @@ EL double el_ndtri_f64(double p) {
 EL_FLOAT1(erfcx) EL_FLOAT1(log_ndtr) EL_FLOAT1(ndtr) EL_FLOAT1(ndtri)
 
 /* ---- Bessel functions ---- */
-EL double el_bessel_j0_f64(double x) { return j0(x); }
-EL double el_bessel_j1_f64(double x) { return j1(x); }
-EL double el_bessel_y0_f64(double x) { return x < 0 ? NAN : y0(x); }
-EL double el_bessel_y1_f64(double x) { return x < 0 ? NAN : y1(x); }
 EL_FLOAT1(bessel_j0) EL_FLOAT1(bessel_j1) EL_FLOAT1(bessel_y0) EL_FLOAT1(bessel_y1)
 
 /* 1 + sign (4 v^2 - 1) / (8 x) + (4 v^2 - 1)(4 v^2 - 9) / (2! (8 x)^2) + ..., exact to double precision from x = 18 on; sign -1 for I, 1 for K. */
