@@ -28,7 +28,7 @@ typedef struct tpi_map_op {
     const char *in_name[8]; /* for messages */
     uint8_t param_type[8];/* per parameter: TPI_CTYPES = the compute type, TPI_CTYPES + 1 = its real type, else fixed */
     const tpi_block_fn *fn[TPI_ISAS]; /* [isa][compute type]; NULL entries: not for that type */
-    const char *source;   /* the expression, for devices that compile it */
+    const char *const *source; /* [compute type]: op_element() in the dialect of gpu/kernels; NULL entries: not for that type */
 } tpi_map_op;
 
 /* A reduction. State variables are arrays, one entry per result column; the finished results are written in the result's
@@ -52,7 +52,7 @@ typedef struct tpi_fold_op {
     uint8_t out_type[4];        /* TPI_RESULT_* */
     uint8_t param_type[4];
     const tpi_fold_kernel *fn[TPI_ISAS]; /* [isa][compute type] */
-    const char *source;
+    const char *const *source;  /* [compute type]: state_t, op_start(), op_step(), op_merge(), op_finish() in the dialect of gpu/kernels */
 } tpi_fold_op;
 
 /* A scan along one dim: like a fold that writes its running result at every step. */
@@ -70,8 +70,16 @@ typedef struct tpi_scan_op {
     uint8_t rule, types, sum_like;
     uint8_t state_type[4], out_type[4], param_type[4];
     const tpi_scan_kernel *fn[TPI_ISAS];
-    const char *source;
+    const char *const *source; /* as a fold's, with op_value() for op_finish(), and without op_merge() where the table has none */
 } tpi_scan_op;
+
+/* All of a family's kernels; the list of families ends with one that has no maps list. */
+typedef struct tpi_family {
+    const tpi_map_op *const *maps;   /* each list ends with NULL */
+    const tpi_fold_op *const *folds;
+    const tpi_scan_op *const *scans;
+} tpi_family;
+extern const tpi_family tpi_families[];
 
 /* ---- The table ----------------------------------------------------------------------------------------------------- */
 typedef struct tpi_device_ops {

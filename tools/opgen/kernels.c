@@ -1,23 +1,23 @@
 /* The kernel files: for each family, plain loops over blocks in each compute type, compiled once per instruction set. */
-#include "opgen.h"
+#include "kernels.h"
 #include <string.h>
 
-static ctype resolve(ctype t, ctype compute) {
+ctype resolve(ctype t, ctype compute) {
     if (t == C_TYPES) return compute;
     if (t == C_REAL) return compute == C_C64 ? C_F32 : compute == C_C128 ? C_F64 : compute;
     if (t == C_WIDE) return compute == C_F32 ? C_F64 : compute == C_C64 ? C_C128 : compute == C_I32 ? C_I64 : compute;
     return t;
 }
-static ctype result_ctype(int result, ctype compute) {
+ctype result_ctype(int result, ctype compute) {
     return result == RESULT_BOOL || result == RESULT_TRUTH ? C_B8 : result == RESULT_INT64 ? C_I64 : result == RESULT_REAL ? resolve(C_REAL, compute) : compute;
 }
 static bool whole_number(type t) { return t == T_INT || t == T_INT_OPT || t == T_BOOL; }
 
-static void bind_params(text *t, const op *o, const int *param, int n, ctype c, scope *names) {
+void bind_params(text *t, const op *o, const int *param, int n, ctype c, const char *from, scope *names) {
     for (int i = 0; i < n; i++) {
         const arg *a = &o->args[param[i]];
         ctype pt = whole_number(a->type) ? C_I64 : resolve(a->type == T_FLOAT || a->type == T_FLOAT_OPT ? C_REAL : C_TYPES, c);
-        put(t, "    const %s p_%s = param[%d].%s;\n", ctype_c[pt], a->name, i, ctype_suffix[pt]);
+        put(t, "    const %s p_%s = %s[%d].%s;\n", ctype_c[pt], a->name, from, i, ctype_suffix[pt]);
         bind(names, a->name, (value){format("p_%s", a->name), pt, false});
     }
     if (!n) put(t, "    (void)param;\n");
@@ -35,7 +35,7 @@ static void map_kernel(text *t, const op *o, int grad, ctype c) {
         ctype in = k.arg[i] >= 0 && o->args[k.arg[i]].fixed != C_TYPES ? o->args[k.arg[i]].fixed : c;
         put(t, "    const %s *in%d = (const %s *)arg[%d];\n", ctype_c[in], i, ctype_c[in], i + 1);
     }
-    bind_params(t, o, k.param, k.nparam, c, &names);
+    bind_params(t, o, k.param, k.nparam, c, "param", &names);
     put(t, "    n = n / TPI_LANES * TPI_LANES;\n#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
     for (int i = 0; i < k.n; i++) {
         const char *name = k.arg[i] == -1 ? "grad" : k.arg[i] == -2 ? "result" : o->args[k.arg[i]].name;
@@ -59,7 +59,7 @@ static void map_table(text *t, const op *o, int grad, int ctypes) {
 }
 
 /* ---- folds and scans ---- */
-static ctype state_type(const op *o, int i, ctype c) {
+ctype state_type(const op *o, int i, ctype c) {
     const char *s = o->start->type[i];
     ctype t = !s ? C_TYPES : !strcmp(s, "int64") ? C_I64 : !strcmp(s, "bool") ? C_B8 : !strcmp(s, "real") ? C_REAL
             : !strcmp(s, "wide") ? C_WIDE : C_WIDE + 1;
@@ -67,7 +67,7 @@ static ctype state_type(const op *o, int i, ctype c) {
     return resolve(t, c);
 }
 
-static void fold_params(const op *o, int *param, int *n) {
+void fold_params(const op *o, int *param, int *n) {
     *n = 0;
     for (int i = 0; i < o->nargs; i++) {
         type y = o->args[i].type;
@@ -81,7 +81,7 @@ static void head(text *t, const op *o, const char *what, const char *args, ctype
     int param[24], n;
     put(t, "static void %s_%s_%s_%s(%s, const tpi_param *param) {\n", kind_names[o->kind], what, o->cname, ctype_suffix[c], args);
     fold_params(o, param, &n);
-    bind_params(t, o, param, n, c, names);
+    bind_params(t, o, param, n, c, "param", names);
 }
 
 static void state_pointers(text *t, const op *o, ctype c, const char *from, const char *prefix) {
@@ -91,11 +91,14 @@ static void state_pointers(text *t, const op *o, ctype c, const char *from, cons
     }
 }
 
+/* A state variable: array0[index], or a member where the states are structs. */
+static char *slot(const char *array, int k, const char *index) { return index ? format("%s%d[%s]", array, k, index) : format("%s.s%d", array, k); }
+
 /* Reads the state at `index` into names, with a suffix for the right side of a merge. */
-static void load_state(text *t, const op *o, ctype c, const char *indent, const char *array, const char *index, const char *suffix, scope *names) {
+void load_state(text *t, const op *o, ctype c, const char *indent, const char *array, const char *index, const char *suffix, scope *names) {
     for (int i = 0; i < o->start->n; i++) {
         ctype st = state_type(o, i, c);
-        put(t, "%sconst %s s_%s%s = %s%d[%s];\n", indent, ctype_c[st], o->start->name[i], suffix, array, i, index);
+        put(t, "%sconst %s s_%s%s = %s;\n", indent, ctype_c[st], o->start->name[i], suffix, slot(array, i, index));
         bind(names, format("%s%s", o->start->name[i], suffix), (value){format("s_%s%s", o->start->name[i], suffix), st, false});
     }
 }
@@ -108,9 +111,21 @@ static char *holds(element_out *e, const op *o, const expr *part, value x, value
     return cast_value(element_expr(e, part, &inner), C_B8, o->at);
 }
 
-/* Evaluates `name = value` parts, all from the old state, and stores them at `index`. Other parts are locals. Of `first`, the index stays
- * as long as `first` would hold for the old value. */
-static void store_state(text *t, const op *o, ctype c, const char *indent, const block *b, const char *array, const char *index, const scope *names) {
+/* The index that `first` keeps: it stays as long as `first` would hold for the old value. Blocks merge in order, so that the left one wins
+ * if both values serve; structs merge in any order, and the lower index does. */
+static value first_index(element_out *e, const op *o, ctype c, const block *b, const char *index, value now, const scope *names) {
+    const char *m = o->start->name[0], *k = o->start->name[1];
+    const ctype type = state_type(o, 0, c);
+    char *stays = holds(e, o, o->first, (value){format("s_%s", m), type, false}, now, names);
+    if (b == o->step) return (value){format("(%s ? s_%s : v_i)", stays, k), C_I64, false};
+    char *in_order = format("(%s ? s_%s : s_%s_r)", stays, k, k);
+    if (index) return (value){in_order, C_I64, false};
+    char *comes = holds(e, o, o->first, (value){format("s_%s_r", m), type, false}, now, names);
+    return (value){format("(%s && %s ? (s_%s < s_%s_r ? s_%s : s_%s_r) : %s)", stays, comes, k, k, k, k, in_order), C_I64, false};
+}
+
+/* Evaluates `name = value` parts, all from the old state, and stores them at `index`. Other parts are locals. */
+void store_state(text *t, const op *o, ctype c, const char *indent, const block *b, const char *array, const char *index, const scope *names) {
     element_out e = {.code = t, .indent = indent, .compute = c};
     scope locals = *names;
     value v[4];
@@ -126,14 +141,11 @@ static void store_state(text *t, const op *o, ctype c, const char *indent, const
         else bind(&locals, b->name[i], x);
     }
     if (o->first && b != o->start) {
-        const char *k = o->start->name[1];
-        value old = {format("s_%s", o->start->name[0]), state_type(o, 0, c), false};
-        char *stays = holds(&e, o, o->first, old, v[0], names);
-        v[1] = (value){b == o->step ? format("(%s ? s_%s : v_i)", stays, k) : format("(%s ? s_%s : s_%s_r)", stays, k, k), C_I64, false};
+        v[1] = first_index(&e, o, c, b, index, v[0], names);
         set[1] = true;
     }
     for (int k = 0; k < o->start->n; k++)
-        if (set[k]) put(t, "%s%s%d[%s] = %s;\n", indent, array, k, index, cast_value(v[k], state_type(o, k, c), b->at));
+        if (set[k]) put(t, "%s%s = %s;\n", indent, slot(array, k, index), cast_value(v[k], state_type(o, k, c), b->at));
 }
 
 static void bind_element(text *t, ctype c, const char *indent, const char *x, const char *index, scope *names) {
@@ -270,7 +282,7 @@ static void write_merge(text *t, const op *o, ctype c) {
 }
 
 /* The results at `index`, from names already bound. */
-static void write_results(text *t, const op *o, ctype c, const char *indent, const char *index, const scope *names) {
+void write_results(text *t, const op *o, ctype c, const char *indent, const char *index, const scope *names) {
     element_out e = {.code = t, .indent = indent, .compute = c};
     scope locals = *names;
     int given = 0;

@@ -80,11 +80,15 @@ int main(int argc, char **argv) {
     make_dir(dir);
     make_dir(format("%s/include", dir));
     make_dir(format("%s/include/taper", dir));
+    char **families = need((size_t)argc * sizeof *families);
+    int nfamilies = 0;
     for (int i = 3; i < argc; i++) {
         if (!ends_with(argv[i], ".op")) continue;
-        char *family = table_name(argv[i]);
+        char *family = families[nfamilies++] = table_name(argv[i]);
         text t = write_kernels(family);
         write_if_different(dir, format("%s_kernels.isa.c", family), &t);
+        t = write_texts(family);
+        write_if_different(dir, format("%s_texts.c", family), &t);
         t = write_glue(family);
         write_wrappers(&t, family);
         write_boxed(&t, family);
@@ -99,6 +103,7 @@ int main(int argc, char **argv) {
     t = write_internal_header();
     write_if_different(dir, "tpi_ops.h", &t);
     t = write_registry();
+    write_families(&t, nfamilies, families);
     write_if_different(dir, "registry.c", &t);
     t = write_samples();
     write_if_different(dir, "samples.c", &t);

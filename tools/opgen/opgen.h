@@ -7,6 +7,7 @@
  *   batch.c      how a batch goes through an operator
  *   element.c    expressions per element, in each compute type (maps, folds, scans, fused derivatives)
  *   kernels.c    the kernel files
+ *   dialect.c    the same for devices that compile text
  *   tensor.c     expressions over operators (compositions and derivatives)
  *   glue.c       operators' internal functions: forward, recording, backward
  *   header.c     the public header, its C++ face, and the wrappers behind it
@@ -241,6 +242,9 @@ bool has_fused_grad(const op *o, int a);
 
 /* ---- writers: each returns the text of a file ---- */
 text write_kernels(const char *family);
+text write_texts(const char *family);
+void write_kernel_lists(text *t, const char *family);
+void write_families(text *t, int n, char *const *families);
 text write_glue(const char *family);
 text write_internal_header(void);
 text write_public_header(void);
