@@ -1,0 +1,13 @@
+# Kernel text as C strings: cmake -DOUT=file.c -DFILES="a.h;b.h" -P cmake/Embed.cmake. The table ends with an entry without a name.
+set(table "")
+foreach(path ${FILES})
+    get_filename_component(name ${path} NAME)
+    file(READ ${path} text)
+    string(REPLACE "\\" "\\\\" text "${text}")
+    string(REPLACE "\"" "\\\"" text "${text}")
+    string(REPLACE "\n" "\\n\"\n\"" text "${text}")
+    string(APPEND table "{\"${name}\",\n\"${text}\"},\n")
+endforeach()
+file(WRITE ${OUT} "/* The text of src/device/gpu/kernels and src/device/element. Written by cmake/Embed.cmake: do not edit. */
+#include \"device/gpu/program.h\"
+const tpi_kernel_text tpi_kernel_texts[] = {\n${table}{0, 0}};\n")

@@ -1,0 +1,150 @@
+/* The kernel text of every map, fold and scan compiles for CUDA (NVRTC), which needs no GPU: all of a family and compute type as one
+ * program, whose kernels call every function, and the kernels of some operators as they are launched, in several forms. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <taper/taper.h>
+#include "device/gpu/map.h"
+#include "device/gpu/program.h"
+
+static const char *const renamed[] = {"op_element", "op_start", "op_step", "op_merge", "op_finish", "op_value", "state_t", "x_t",
+                                      "out0_t", "out1_t", "out2_t", "out3_t", "params_t"};
+enum { RENAMED = sizeof renamed / sizeof *renamed };
+
+/* The operator's functions under names of their own, and a kernel that calls `calls`. */
+static bool put_operator(tpi_text *t, int number, const char *source, int nparam, const char *calls) {
+    for (int i = 0; i < RENAMED; i++)
+        if (!tpi_text_put(t, "#define %s %s_%d\n", renamed[i], renamed[i], number)) return false;
+    bool ok = tpi_text_put(t, "PARAMS_TYPE(%d)\n", nparam ? nparam : 1) && tpi_text_put(t, "%s", source) &&
+              tpi_text_put(t, "KERNEL(k%d)(PTR(to), const int64_t n, const params_t param) {\n%s}\n", number, calls);
+    for (int i = 0; i < RENAMED && ok; i++) ok = tpi_text_put(t, "#undef %s\n", renamed[i]);
+    return ok;
+}
+
+static void map_calls(char *calls, size_t room, const tpi_map_op *op, tpi_ctype c) {
+    int n = snprintf(calls, room, "    *AT(%s, to) = op_element(",
+                     tpi_gpu_ctype_text(op->result == TPI_RESULT_SAME                                     ? c
+                                        : op->result == TPI_RESULT_INT64                                  ? TPI_I64
+                                        : op->result == TPI_RESULT_REAL                                   ? (c == TPI_C64 ? TPI_F32 : c == TPI_C128 ? TPI_F64 : c)
+                                                                                                          : TPI_B8));
+    for (int i = 0; i < op->nin; i++) {
+        tpi_ctype in = op->in_type[i] == TPI_CTYPES ? c : (tpi_ctype)op->in_type[i];
+        n += snprintf(calls + n, room - (size_t)n, "AT(%s, to)[%d], ", tpi_gpu_ctype_text(in), i);
+    }
+    snprintf(calls + n, room - (size_t)n, "param);\n");
+}
+
+static void fold_calls(char *calls, size_t room, int nout, bool merges, bool scan) {
+    int n = snprintf(calls, room, "    state_t a = op_start(param);\n    for (int64_t i = 0; i < n; i++) a = op_step(a, AT(x_t, to)[i], i, param);\n");
+    if (merges) n += snprintf(calls + n, room - (size_t)n, "    a = op_merge(a, a, param);\n");
+    for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, "    out%d_t r%d;\n", r, r);
+    n += snprintf(calls + n, room - (size_t)n, "    op_%s(a, %s, param", scan ? "value" : "finish", scan ? "AT(x_t, to)[0], n" : "n");
+    for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, ", &r%d", r);
+    n += snprintf(calls + n, room - (size_t)n, ");\n");
+    for (int r = 0; r < nout; r++) n += snprintf(calls + n, room - (size_t)n, "    AT(out%d_t, to)[%d] = r%d;\n", r, r, r);
+}
+
+typedef struct family_of_type {
+    const tpi_family *family;
+    tpi_ctype type;
+    int *count;
+} family_of_type;
+
+static bool put_family(tpi_text *t, const void *context) {
+    const family_of_type *f = context;
+    const tpi_ctype c = f->type;
+    char calls[2000];
+    bool ok = true;
+    int number = 0;
+    for (const tpi_map_op *const *m = f->family->maps; *m && ok; m++)
+        if ((*m)->source[c]) map_calls(calls, sizeof calls, *m, c), ok = put_operator(t, number++, (*m)->source[c], (*m)->nparam, calls);
+    for (const tpi_fold_op *const *o = f->family->folds; *o && ok; o++)
+        if ((*o)->source[c]) fold_calls(calls, sizeof calls, (*o)->nout, true, false), ok = put_operator(t, number++, (*o)->source[c], (*o)->nparam, calls);
+    for (const tpi_scan_op *const *o = f->family->scans; *o && ok; o++) {
+        if (!(*o)->source[c]) continue;
+        fold_calls(calls, sizeof calls, (*o)->nout, strstr((*o)->source[c], "op_merge(") != NULL, true);
+        ok = put_operator(t, number++, (*o)->source[c], (*o)->nparam, calls);
+    }
+    *f->count = number;
+    return ok && tpi_text_put(t, "\n");
+}
+
+static void *compile(const tpi_gpu_driver *driver, const char *arch, tpi_gpu_source make, const void *context, size_t *bytes) {
+    tpi_text source = {NULL, 0, 0};
+    assert_true(tpi_gpu_compose(&source, &(tpi_gpu_target){true, 32}, make, context));
+    void *binary = driver->compile(source.s, "kernel", arch, bytes);
+    if (!binary) print_error("%s\n", tp_error());
+    if (!binary && getenv("TAPER_TEST_TEXT")) fputs(source.s, stderr);
+    tpi_text_free(&source);
+    return binary;
+}
+
+static void test_every_text_compiles(void **state) {
+    (void)state;
+    const tpi_gpu_driver *driver = &tpi_cuda_driver;
+    if (!driver->compiler()) {
+        print_message("SKIPPED: there is no NVRTC on this machine\n");
+        skip();
+    }
+    int all = 0, failed = 0;
+    for (const tpi_family *f = tpi_families; f->maps; f++)
+        for (int c = 0; c < TPI_CTYPES; c++) {
+            int count = 0;
+            size_t bytes;
+            const family_of_type context = {f, (tpi_ctype)c, &count};
+            tpi_text probe = {NULL, 0, 0};
+            assert_true(put_family(&probe, &context));
+            tpi_text_free(&probe);
+            if (!count) continue;
+            void *binary = compile(driver, "sm_80", put_family, &context, &bytes);
+            if (!binary) failed++;
+            tp_error_clear();
+            tpi_mfree(binary);
+            all += count;
+        }
+    print_message("%d texts\n", all);
+    assert_int_equal(failed, 0);
+    assert_true(all > 500);
+}
+
+static const tpi_map_op *map_named(const char *name) {
+    for (const tpi_family *f = tpi_families; f->maps; f++)
+        for (const tpi_map_op *const *m = f->maps; *m; m++)
+            if (!strcmp((*m)->name, name)) return *m;
+    fail_msg("no map operator '%s'", name);
+    return NULL;
+}
+
+static void test_kernels_in_their_forms(void **state) {
+    (void)state;
+    const tpi_gpu_driver *driver = &tpi_cuda_driver;
+    if (!driver->compiler()) skip();
+    static const tpi_gpu_form forms[] = {
+        {1, 3, 4, true, false, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {0, 0, 0}},
+        {1, 3, 8, true, true, {TP_BFLOAT16, TP_BFLOAT16, TP_FLOAT16}, {0, 0, TPI_WAY_SAME}},
+        {1, 3, 8, true, false, {TP_FLOAT16, TP_INT8, TP_FLOAT32}, {0, 0, TPI_WAY_NUMBER}},
+        {2, 3, 4, false, false, {TP_FLOAT32, TP_FLOAT32, TP_INT64}, {0, TPI_WAY_SAME, TPI_WAY_STRIDED}},
+        {4, 3, 1, false, true, {TP_COMPLEX64, TP_BOOL, TP_INT16}, {TPI_WAY_STRIDED, TPI_WAY_STRIDED, TPI_WAY_STRIDED}},
+    };
+    const tpi_map_op *op = map_named("mul");
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        tpi_gpu_map_text text = {.form = &forms[i], .source = op->source[TPI_F32], .nparam = op->nparam, .type = {TPI_F32, TPI_F32, TPI_F32}};
+        size_t bytes;
+        void *binary = compile(driver, "sm_80", tpi_gpu_put_map, &text, &bytes);
+        assert_non_null(binary);
+        tpi_mfree(binary);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_text_compiles),
+        cmocka_unit_test(test_kernels_in_their_forms),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
