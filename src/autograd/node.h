@@ -3,6 +3,7 @@
  * the newest to the oldest; nothing in it recurses, neither the walk nor the freeing of a graph. */
 #ifndef TPI_NODE_H
 #define TPI_NODE_H
+#include "tensor/recording.h"
 #include "tensor/tensor.h"
 
 typedef struct tp_node tpi_node; /* the public tp_node */
@@ -36,7 +37,6 @@ typedef struct tpi_autograd {
 } tpi_autograd;
 
 /* ---- For generated code -------------------------------------------------------------------------------------------- */
-extern TPI_THREAD_LOCAL bool tpi_grad_off;  /* set inside no-grad and inference scopes */
 extern TPI_THREAD_LOCAL bool tpi_inference; /* set inside inference scopes */
 
 /* Tensor flags beside those of tensor.h: a view made without a tape, which has no history and may not get one by an in-place write;

@@ -169,10 +169,11 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     }
     target t = {g->c + i * g->c_row + j, g->c_row, columns, g->alpha, k->first ? 1 : g->beta, NULL};
     if (!k->first && g->every_row) t.start = g->every_row + j;
-    for (int64_t r = 0; r < rows; r += HEIGHT) {
-        int64_t height = rows - r < HEIGHT ? rows - r : HEIGHT;
+    int64_t strips = (rows + HEIGHT - 1) / HEIGHT; /* of nearly the same height: a low one is slower than its share */
+    for (int64_t s = 0; s < strips; s++) {
+        int64_t height = rows / strips + (s < rows % strips);
         KERNELS[height - 1](k->depth, &o, &t);
-        o.a += HEIGHT * k->a_row, t.c += HEIGHT * g->c_row;
+        o.a += height * k->a_row, t.c += height * g->c_row;
     }
 }
 

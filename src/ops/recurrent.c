@@ -1,7 +1,8 @@
 /* Recurrent layers and cells (tanh, relu, LSTM, GRU) as calls of other operators, which differentiate themselves.
  *
  * A layer sees its steps one behind the other in rows: step t has sizes[t] of them, as in a packed sequence; a plain batch has the same number in
- * each. The input's share of the gates is one product for all steps; what depends on the step before is one small product each. */
+ * each. The input's share of the gates is one product for all steps; what depends on the step before is one small product each. An LSTM over a plain
+ * batch on the CPU is one operator after that (lstm_layer.c). */
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
@@ -114,8 +115,28 @@ typedef struct sequence {
     const int64_t *sizes; /* rows of each step */
 } sequence;
 
+/* Does one operator take all the steps? A single row of many columns is better split over its columns, product by product. */
+static bool in_one_go(cell kind, const tp_tensor *input, sequence q, const state *start, const weights *w) {
+    if (kind != CELL_LSTM || w->w_hr || tpi_device(input).type != TP_CPU || (input->dtype != TP_FLOAT32 && input->dtype != TP_FLOAT64)) return false;
+    int64_t rows = q.sizes[0], width = start->h->shape[1];
+    return rows == q.sizes[q.steps - 1] && start->h->shape[0] == rows && (rows >= 8 || width <= 256);
+}
+
+static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse, state *last) {
+    tpi_bag bag = {0};
+    tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL, *gates = bias || !w->b_ih ? tpi_put(&bag, tpo_linear(input, w->w_ih, bias)) : NULL;
+    tp_tensor *out[5] = {NULL};
+    bool fine = gates && tpo_lstm_layer(gates, start->h, start->c, w->w_hh, q.steps, reverse, out);
+    tpi_empty_bag(&bag, NULL);
+    if (!fine) return NULL;
+    tpi_release(out[3]), tpi_release(out[4]);
+    *last = (state){out[1], out[2]};
+    return out[0];
+}
+
 /* Runs over all steps; gives the outputs in rows and the last state (owned). */
 static tp_tensor *run(cell kind, tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse, state *last) {
+    if (in_one_go(kind, input, q, start, w)) return run_in_one_go(input, q, start, w, reverse, last);
     tp_tensor *gates = tpo_linear(input, w->w_ih, w->b_ih), *out = NULL;
     size_t bytes = sizeof(tp_tensor *) * (size_t)(q.steps + 1);
     tp_tensors outs = {tpi_new0(bytes), 0}, done = {tpi_new0(bytes), 0}, done_c = {tpi_new0(bytes), 0};
