@@ -16,6 +16,12 @@ static inline int64_t first_inside(const tpi_conv *c, int64_t row, int64_t w) {
     return place;
 }
 
+static inline int64_t first_column(const tpi_conv *c, int64_t w) {
+    int64_t start = w * c->stride[2] - c->pad[2];
+    while (start < 0) start += c->dilation[2];
+    return start;
+}
+
 /* What the sum over the window of output (row, w) is divided by. Windows reach into the padding, never beyond it. */
 static inline int64_t divisor(const tpi_conv *c, tpi_average how, int64_t row, int64_t w) {
     if (how.divisor) return how.divisor;
@@ -37,14 +43,19 @@ static inline bool adaptive_window(const tpi_conv *c, int64_t o, int64_t *lo, in
     return true;
 }
 
+enum { PIECE = 64 };
+
 #define REAL float
+#define PLACE uint32_t /* a window spans fewer elements than that */
 #define LOWEST (-INFINITY)
 #define IS_NAN(v) ((v) != (v))
 #define K(name) name##_f32
 #include "ops/pool_kernels.h"
 #undef REAL
+#undef PLACE
 #undef K
 #define REAL double
+#define PLACE int64_t
 #define K(name) name##_f64
 #include "ops/pool_kernels.h"
 #undef REAL

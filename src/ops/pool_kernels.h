@@ -1,23 +1,39 @@
-/* The bodies of pool.isa.c, included once per element type with REAL, LOWEST, IS_NAN(v) and K(name) defined. */
+/* The bodies of pool.isa.c, included once per element type with REAL, PLACE (an integer for places in a plane), LOWEST, IS_NAN(v) and K(name) defined. */
+
+/* One tap over n windows `step` apart: x is the first window's element, `at` its place. A constant step lets the loop vectorise. */
+static inline __attribute__((always_inline)) void K(max_tap)(int64_t n, int64_t step, const REAL *x, PLACE at, REAL *restrict best, PLACE *restrict place) {
+#pragma omp simd
+    for (int64_t w = 0; w < n; w++) {
+        REAL v = x[w * step];
+        bool take = v > best[w] || IS_NAN(v);
+        best[w] = take ? v : best[w];
+        place[w] = take ? at + (PLACE)(w * step) : place[w];
+    }
+}
+
+/* Windows [from, from + n) of output row r, n at most PIECE. Places count from the row's first, as integers of the elements' size. */
+static void K(max_piece)(const tpi_conv *c, int64_t r, int64_t from, int64_t n, const REAL *x, REAL *y, int64_t *index) {
+    int64_t s = c->stride[2], lo, hi, xrow, yrow, row = first_inside(c, r, 0) - first_column(c, 0);
+    REAL best[PIECE];
+    PLACE place[PIECE];
+    for (int64_t w = 0; w < n; w++) best[w] = LOWEST, place[w] = (PLACE)first_column(c, from + w);
+    for (int64_t kd = 0; kd < c->k[0]; kd++)
+        for (int64_t kh = 0; kh < c->k[1]; kh++)
+            for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
+                lo = max64(lo, from), hi = min64(hi, from + n);
+                if (lo >= hi) continue;
+                int64_t at = xrow + lo * s, place_at = at - row;
+                if (s == 1) K(max_tap)(hi - lo, 1, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+                else if (s == 2) K(max_tap)(hi - lo, 2, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+                else K(max_tap)(hi - lo, s, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+            }
+    for (int64_t w = 0; w < n; w++) y[w] = best[w], index[w] = row + (int64_t)place[w];
+}
 
 void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_t *index) {
-    int64_t s = c->stride[2], lo, hi, xrow, yrow;
-    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++) {
-        for (int64_t w = 0; w < c->y[2]; w++) y[r * c->y[2] + w] = LOWEST, index[r * c->y[2] + w] = first_inside(c, r, w);
-        for (int64_t kd = 0; kd < c->k[0]; kd++)
-            for (int64_t kh = 0; kh < c->k[1]; kh++)
-                for (int64_t kw = 0; kw < c->k[2]; kw++) {
-                    if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
-                    REAL *best = y + yrow;
-                    int64_t *place = index + yrow;
-                    for (int64_t w = lo; w < hi; w++) {
-                        REAL v = x[xrow + w * s];
-                        bool take = v > best[w] || IS_NAN(v);
-                        best[w] = take ? v : best[w];
-                        place[w] = take ? xrow + w * s : place[w];
-                    }
-                }
-    }
+    for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
+        for (int64_t w = 0; w < c->y[2]; w += PIECE) K(max_piece)(c, r, w, min64(PIECE, c->y[2] - w), x, y + r * c->y[2] + w, index + r * c->y[2] + w);
 }
 
 void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x, REAL *y) {
