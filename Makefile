@@ -6,7 +6,7 @@ WERROR ?= ON
 NINJA = cmake --build $(BUILD)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure demo test test-all install bench docs clean help
+.PHONY: all setup setup-test setup-long configure python demo test test-all install bench docs clean help
 
 all: configure
 	@$(NINJA)
@@ -28,9 +28,12 @@ demo: configure
 	@$(NINJA) --target digits
 	@$(BUILD)/examples/digits examples/data $(BUILD)/digits.pt
 
-test: setup-test configure
+# .venv, and a build that makes the package for it and the tests.
+python: setup-test configure
 	@tools/venv.sh $(BUILD)
 	@cmake -DTAPER_BUILD_TESTS=ON -DTAPER_PYTHON=ON -DPython3_EXECUTABLE=$(CURDIR)/.venv/bin/python $(BUILD) > $(BUILD)/configure.log || { cat $(BUILD)/configure.log; exit 1; }
+
+test: python
 	@$(NINJA) --target all tests
 	@$(MAKE) --no-print-directory docs
 	@$(CTEST) -LE long
@@ -42,10 +45,12 @@ install: configure
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
-bench: configure
-	@$(NINJA) --target benchmarks
-	@set -e; for program in $(BUILD)/bench/*; do test ! -x $$program || $$program; done
-	@if test -x .venv/bin/taper; then .venv/bin/python bench/python.py; .venv/bin/python bench/optimisers.py; else echo "'make test' makes the Python package; 'make bench' measures it then"; fi
+# BENCH holds options of bench/compare.py: make bench BENCH="--only gpt --rounds 1".
+bench: setup-test configure python
+	@$(NINJA) --target all benchmarks
+	@$(BUILD)/bench/figures
+	@.venv/bin/python bench/python.py && .venv/bin/python bench/optimisers.py
+	@.venv/bin/python bench/compare.py --one-thread --compiled $(BENCH)
 
 # The reference pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
 docs:
@@ -61,6 +66,6 @@ help:
 	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
 	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
-	@echo 'make bench        build and run the benchmarks'
+	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'
 	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own)'
