@@ -379,10 +379,126 @@ static void convolutions_are_right(void **s) {
                   conv_tflops(TPI_CONV_GRAD_WEIGHT));
 }
 
+/* ---- cuDNN's attention ---- */
+enum { AB = 2, AH = 3, AT = 100, AD = 64, AN = AB * AH * AT * AD };
+static double at_(const double *x, int64_t head, int64_t row, int64_t d) { return x[(head * AT + row) * AD + d]; }
+
+/* One head: probabilities, outputs and all gradients by the formulas. */
+static void attention_reference(int64_t head, bool causal, double scale, double *const *x, double *lse) { /* x: q, k, v, grad, o, gq, gk, gv */
+    static double p[AT][AT], gp[AT][AT];
+    for (int i = 0; i < AT; i++) {
+        double most = -1e300, sum = 0, d = 0;
+        int keys = causal ? i + 1 : AT;
+        for (int j = 0; j < keys; j++) {
+            p[i][j] = 0;
+            for (int e = 0; e < AD; e++) p[i][j] += scale * at_(x[0], head, i, e) * at_(x[1], head, j, e);
+            most = p[i][j] > most ? p[i][j] : most;
+        }
+        for (int j = 0; j < keys; j++) sum += exp(p[i][j] - most);
+        lse[head * AT + i] = most + log(sum);
+        for (int j = 0; j < AT; j++) p[i][j] = j < keys ? exp(p[i][j] - lse[head * AT + i]) : 0, gp[i][j] = 0;
+        for (int j = 0; j < keys; j++)
+            for (int e = 0; e < AD; e++) x[4][(head * AT + i) * AD + e] += p[i][j] * at_(x[2], head, j, e), gp[i][j] += at_(x[3], head, i, e) * at_(x[2], head, j, e);
+        for (int e = 0; e < AD; e++) d += at_(x[3], head, i, e) * at_(x[4], head, i, e);
+        for (int j = 0; j < keys; j++)
+            for (int e = 0; e < AD; e++) {
+                double gs = scale * p[i][j] * (gp[i][j] - d);
+                x[5][(head * AT + i) * AD + e] += gs * at_(x[1], head, j, e);
+                x[6][(head * AT + j) * AD + e] += gs * at_(x[0], head, i, e);
+                x[7][(head * AT + j) * AD + e] += p[i][j] * at_(x[3], head, i, e);
+            }
+    }
+}
+
+static void compare(const char *what, const void *block, const double *expected, int64_t n, tp_dtype dtype, double tolerance) {
+    void *got = from_gpu(block, n * (int64_t)tpi_dtype_bytes[dtype]);
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double off = fabs(value(got, i, dtype) - expected[i]);
+        if (!(off <= worst)) worst = off;
+    }
+    free(got);
+    if (!(worst <= tolerance)) fail_msg("%s is off by %g", what, worst);
+}
+
+static tpi_gpu_attention attention_of(int64_t batch, int64_t heads, int64_t length, int64_t depth, bool causal) {
+    tpi_gpu_attention a = {.causal = causal, .dtype = TP_BFLOAT16, .batch = batch, .heads = heads, .kv_heads = heads, .queries = length, .keys = length, .depth = depth,
+                           .depth_v = depth, .scale = 1 / sqrt((double)depth)};
+    int64_t *const strides[8] = {a.q_stride, a.k_stride, a.v_stride, a.o_stride, a.grad_stride, a.gq_stride, a.gk_stride, a.gv_stride};
+    for (int i = 0; i < 8; i++) strides[i][0] = heads * length * depth, strides[i][1] = length * depth, strides[i][2] = depth;
+    return a;
+}
+static void give_memory(tpi_gpu_attention *a, void *block[8]) {
+    a->q = block[0], a->k = block[1], a->v = block[2], a->grad = block[3], a->o = block[4], a->gq = block[5], a->gk = block[6], a->gv = block[7];
+}
+static void serve_attention(const tpi_gpu_attention *a) {
+    tpi_gpu_served served = driver->attention(0, NULL, a);
+    if (served != TPI_GPU_SERVED) fail_msg("cuDNN's attention %s: %s", served == TPI_GPU_FAILED ? "failed" : "declined", tp_error() ? tp_error() : "");
+}
+
+static void check_attention(bool causal) {
+    tpi_gpu_attention a = attention_of(AB, AH, AT, AD, causal);
+    void *block[8], *host;
+    double *x[8], *lse = calloc(AB * AH * AT, 8);
+    for (int i = 0; i < 8; i++) {
+        host = filled(AN, TP_BFLOAT16, 11 * i), block[i] = on_gpu(host, 2 * AN), x[i] = calloc(AN, 8);
+        for (int64_t e = 0; i < 4 && e < AN; e++) x[i][e] = value(host, e, TP_BFLOAT16);
+        free(host);
+    }
+    give_memory(&a, block);
+    a.lse = on_gpu(NULL, 4 * AB * AH * AT);
+    for (int64_t head = 0; head < AB * AH; head++) attention_reference(head, causal, a.scale, x, lse);
+    serve_attention(&a);
+    compare("the output", a.o, x[4], AN, TP_BFLOAT16, 1e-2);
+    compare("lse", a.lse, lse, AB * AH * AT, TP_FLOAT32, 1e-3);
+    a.backward = true;
+    serve_attention(&a);
+    compare("the gradient of v", a.gv, x[7], AN, TP_BFLOAT16, 2e-2);
+    compare("the gradient of k", a.gk, x[6], AN, TP_BFLOAT16, 2e-2);
+    compare("the gradient of q", a.gq, x[5], AN, TP_BFLOAT16, 2e-2);
+    for (int i = 0; i < 8; i++) tpi_gpu_free(gpu, block[i], 0), free(x[i]);
+    tpi_gpu_free(gpu, a.lse, 0), free(lse);
+}
+
+static double attention_tflops(bool backward) { /* GPT-2's, causal: half of the products count */
+    int64_t batch = 16, heads = 12, length = 1024, depth = 64, n = batch * heads * length * depth;
+    tpi_gpu_attention a = attention_of(batch, heads, length, depth, true);
+    void *block[8];
+    for (int i = 0; i < 8; i++) block[i] = on_gpu(NULL, 2 * n), must(driver->set(0, NULL, block[i], 0, 2 * (size_t)n));
+    give_memory(&a, block);
+    a.lse = on_gpu(NULL, 4 * batch * heads * length);
+    double from = seconds();
+    serve_attention(&a);
+    a.backward = backward;
+    if (backward) serve_attention(&a);
+    must(tp_gpu_synchronize(gpu));
+    print_message("attention's first call: %.2f s\n", seconds() - from);
+    tp_mark *start = tp_mark_new(TP_CUDA, true), *end = tp_mark_new(TP_CUDA, true);
+    must(tp_mark_record(start, gpu, NULL));
+    for (int i = 0; i < 20; i++) serve_attention(&a);
+    must(tp_mark_record(end, gpu, NULL) && tp_mark_synchronize(end));
+    double ms = 0;
+    must(tp_mark_elapsed(start, end, &ms));
+    tp_mark_free(start), tp_mark_free(end);
+    for (int i = 0; i < 8; i++) tpi_gpu_free(gpu, block[i], 0);
+    tpi_gpu_free(gpu, a.lse, 0);
+    return 20 * (backward ? 2.5 : 1) * 4.0 * (double)(batch * heads * length * length * depth) / 2 / (ms * 1e-3) / 1e12;
+}
+
+static void attention_is_right(void **s) {
+    (void)s;
+    need_cuda();
+    check_attention(false);
+    check_attention(true);
+    double forward = attention_tflops(false), backward = attention_tflops(true);
+    print_message("attention 16x12x1024x64, causal, bf16: forward %.0f, backward %.0f TFLOP/s\n", forward, backward);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nvrtc_compiles_without_a_gpu), cmocka_unit_test(kernels_run), cmocka_unit_test(memory_has_bandwidth), cmocka_unit_test(too_much_is_an_error_that_passes),
         cmocka_unit_test(graphs_replay), cmocka_unit_test(products_are_right), cmocka_unit_test(convolutions_are_right),
+        cmocka_unit_test(attention_is_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,4 +113,5 @@ const char *tpi_hiprtc_compiler(void);
 /* cublaslt.c, cudnn_conv.c, cudnn_attention.c */
 tpi_gpu_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
 tpi_gpu_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
+tpi_gpu_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
 #endif

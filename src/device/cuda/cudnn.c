@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { TENSOR_ALIGNMENT = 900, TENSOR_TYPE = 901, TENSOR_SHAPE = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906, TENSOR_VIRTUAL = 907 };
+enum { TENSOR_ALIGNMENT = 900, TENSOR_TYPE = 901, TENSOR_SHAPE = 902, TENSOR_STRIDES = 903, TENSOR_ID = 906, TENSOR_VIRTUAL = 907, TENSOR_BY_VALUE = 908 };
 enum { GRAPH_HANDLE = 800, GRAPH_OPERATIONS = 801, HEURISTICS_MODE = 200, HEURISTICS_GRAPH = 201, HEURISTICS_RESULTS = 202, CONFIG_ENGINE = 300, ENGINE_NOTES = 1303 };
 enum { PLAN_HANDLE = 400, PLAN_CONFIG = 401, PLAN_WORKSPACE = 402, VARIANT_IDS = 1000, VARIANT_POINTERS = 1001, VARIANT_WORKSPACE = 1003 };
 enum { MODE_FALLBACK = 2, MODE_A = 3, CANDIDATES = 16 };
@@ -86,14 +86,15 @@ void tpi_dnn_drop(tpi_dnn_build *b) {
     while (b->n > 0) dnn.desc_free(b->desc[--b->n]);
 }
 
-void *tpi_dnn_tensor(tpi_dnn_build *b, int64_t id, int type, int ndim, const int64_t *shape, const int64_t *stride, int64_t alignment, bool inside) {
+void *tpi_dnn_tensor(tpi_dnn_build *b, int64_t id, int type, int ndim, const int64_t *shape, const int64_t *stride, int64_t alignment, tpi_dnn_where where) {
     void *t = tpi_dnn_new(b, DNN_TENSOR);
     tpi_dnn_set(b, t, TENSOR_TYPE, DNN_T_DATA_TYPE, 1, &type);
     tpi_dnn_set(b, t, TENSOR_SHAPE, DNN_T_INT64, ndim, shape);
     tpi_dnn_set(b, t, TENSOR_STRIDES, DNN_T_INT64, ndim, stride);
     tpi_dnn_set(b, t, TENSOR_ID, DNN_T_INT64, 1, &id);
     tpi_dnn_set(b, t, TENSOR_ALIGNMENT, DNN_T_INT64, 1, &alignment);
-    if (inside) tpi_dnn_set(b, t, TENSOR_VIRTUAL, DNN_T_BOOL, 1, &inside);
+    bool yes = true;
+    if (where != DNN_IN_MEMORY) tpi_dnn_set(b, t, where == DNN_INSIDE ? TENSOR_VIRTUAL : TENSOR_BY_VALUE, DNN_T_BOOL, 1, &yes);
     tpi_dnn_finish(b, t);
     return t;
 }
@@ -178,15 +179,11 @@ static bool choose_in(int index, tpi_gpu_stream *stream, tpi_dnn_plan *p, void *
     return p->plan != NULL;
 }
 
-bool tpi_dnn_choose_fastest(int index, tpi_gpu_stream *stream, tpi_dnn_plan *p, void *const *operations, int n, unsigned refused, const tpi_dnn_call *timed) {
+bool tpi_dnn_choose(int index, tpi_gpu_stream *stream, tpi_dnn_plan *p, void *const *operations, int n, unsigned refused, const tpi_dnn_call *timed) {
     if (p->build.failed) return false;
     void *graph = operation_graph(index, &p->build, operations, n);
     if (p->build.failed) return false;
     return choose_in(index, stream, p, graph, MODE_A, refused, timed) || choose_in(index, stream, p, graph, MODE_FALLBACK, refused, timed);
-}
-
-bool tpi_dnn_choose(int index, tpi_dnn_plan *p, void *const *operations, int n, unsigned refused) {
-    return tpi_dnn_choose_fastest(index, NULL, p, operations, n, refused, NULL);
 }
 
 /* ---- Running -------------------------------------------------------------------------------------------------------------------- */

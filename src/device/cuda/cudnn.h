@@ -27,22 +27,24 @@ typedef struct tpi_dnn_build {
 void *tpi_dnn_new(tpi_dnn_build *b, int what);
 void tpi_dnn_set(tpi_dnn_build *b, void *desc, int attribute, int type, int64_t n, const void *values);
 void tpi_dnn_finish(tpi_dnn_build *b, void *desc);
-void *tpi_dnn_tensor(tpi_dnn_build *b, int64_t id, int type, int ndim, const int64_t *shape, const int64_t *stride, int64_t alignment, bool inside); /* inside: never in memory */
+/* A tensor in the device's memory, one between operations that is never written out, or a number that the call passes (its pointer is the host's). */
+typedef enum tpi_dnn_where { DNN_IN_MEMORY, DNN_INSIDE, DNN_NUMBER } tpi_dnn_where;
+void *tpi_dnn_tensor(tpi_dnn_build *b, int64_t id, int type, int ndim, const int64_t *shape, const int64_t *stride, int64_t alignment, tpi_dnn_where where);
 void tpi_dnn_drop(tpi_dnn_build *b);
 
-/* A plan for the operations. refused: notes an engine may not have. time: run each candidate on these pointers and keep the fastest. */
+/* A plan for the operations. refused: notes an engine may not have. timed: NULL, or pointers
+ * to run each candidate on, to keep the fastest. */
 typedef struct tpi_dnn_call {
     int n;
-    int64_t id[12];
-    void *pointer[12];
+    int64_t id[16];
+    void *pointer[16];
 } tpi_dnn_call;
 typedef struct tpi_dnn_plan {
     tpi_dnn_build build;
     void *plan;          /* NULL: the library has no engine for this */
     int64_t workspace;
 } tpi_dnn_plan;
-bool tpi_dnn_choose(int index, tpi_dnn_plan *plan, void *const *operations, int n, unsigned refused);
-bool tpi_dnn_choose_fastest(int index, tpi_gpu_stream *stream, tpi_dnn_plan *plan, void *const *operations, int n, unsigned refused, const tpi_dnn_call *call);
+bool tpi_dnn_choose(int index, tpi_gpu_stream *stream, tpi_dnn_plan *plan, void *const *operations, int n, unsigned refused, const tpi_dnn_call *timed);
 tpi_gpu_served tpi_dnn_run(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *plan, const tpi_dnn_call *call);
 void tpi_dnn_plan_free(void *plan);
 

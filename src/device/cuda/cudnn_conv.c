@@ -62,9 +62,9 @@ static void *window(tpi_dnn_build *b, const key *k) {
 
 static void *operation(tpi_dnn_build *b, const key *k) {
     int type = tpi_dnn_type((tp_dtype)k->dtype), n = k->dims + 2;
-    void *x = tpi_dnn_tensor(b, ID_X, type, n, k->x_shape, k->x_stride, k->alignment, false);
-    void *w = tpi_dnn_tensor(b, ID_W, type, n, k->w_shape, k->w_stride, k->alignment, false);
-    void *y = tpi_dnn_tensor(b, ID_Y, type, n, k->y_shape, k->y_stride, k->alignment, false);
+    void *x = tpi_dnn_tensor(b, ID_X, type, n, k->x_shape, k->x_stride, k->alignment, DNN_IN_MEMORY);
+    void *w = tpi_dnn_tensor(b, ID_W, type, n, k->w_shape, k->w_stride, k->alignment, DNN_IN_MEMORY);
+    void *y = tpi_dnn_tensor(b, ID_Y, type, n, k->y_shape, k->y_stride, k->alignment, DNN_IN_MEMORY);
     void *conv = window(b, k), *op = tpi_dnn_new(b, operation_of[k->what]);
     const int *a = attributes[k->what];
     const double wide[2] = {1, 0};
@@ -82,7 +82,7 @@ static tpi_dnn_plan *make_plan(int index, tpi_gpu_stream *stream, const key *k, 
     if (!p) return NULL;
     void *op = operation(&p->build, k);
     unsigned refused = (k->deterministic ? DNN_NOTE_NONDETERMINISTIC : 0u) | (k->dtype == TP_FLOAT32 && !k->tf32 ? DNN_NOTE_TENSOR_CORE | DNN_NOTE_DOWN_CONVERT : 0u);
-    if (!p->build.failed) tpi_dnn_choose_fastest(index, stream, p, &op, 1, refused, k->benchmark ? call : NULL);
+    if (!p->build.failed) tpi_dnn_choose(index, stream, p, &op, 1, refused, k->benchmark ? call : NULL);
     return p;
 }
 
