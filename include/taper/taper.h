@@ -13,6 +13,7 @@
 #include <taper/device.h>
 #include <taper/events.h>
 #include <taper/gpu.h>
+#include <taper/graph.h>
 #include <taper/image.h>
 #include <taper/io.h>
 #include <taper/nn.h>

@@ -31,12 +31,26 @@ int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *ar
             return -1;
         }
     }
+    if ((tpi_detours & TPI_RECORDED) && entry->step) {
+        detour->recorder = tpi_recording, detour->entry = entry, detour->args = args;
+        tpi_recording = NULL;
+        tpi_detours &= (uint8_t)~TPI_RECORDED;
+    } else if (!watched && !casts) {
+        return 0;
+    }
     straight_on = watched ? entry : NULL; /* not watched, the call in the middle has no reason to come here again */
     return 1;
 }
 
+void tpi_detour_gave(tpi_detour *detour, bool fine, int64_t n, tp_tensor *const *results) {
+    tpi_recorder *r = detour->recorder;
+    if (r && fine) r->call(r, detour->entry->name, detour->entry->args, detour->args, n, results);
+}
+
 void tpi_detour_end(tpi_detour *detour) {
-    tpi_detours = (uint8_t)((tpi_detours & TPI_WATCHED) | (detour->before & TPI_AUTOCASTS));
+    uint8_t back = detour->recorder && detour->recorder->ended ? TPI_AUTOCASTS : TPI_AUTOCASTS | TPI_RECORDED;
+    tpi_detours = (uint8_t)((tpi_detours & TPI_WATCHED) | (detour->before & back));
+    if (detour->recorder && !detour->recorder->ended) tpi_recording = detour->recorder;
     if (detour->casts) tpi_autocast_release(detour->casts);
     if (detour->event >= 0) tpi_watch_end(detour->event);
 }

@@ -11,6 +11,7 @@
 #ifndef TPI_DETOUR_H
 #define TPI_DETOUR_H
 #include "autograd/profile.h"
+#include "tensor/recorder.h"
 
 typedef enum tpi_cast {
     TPI_CAST_NOTHING,
@@ -22,17 +23,24 @@ typedef enum tpi_cast {
 
 typedef struct tpi_entry {
     const char *name; /* the operator's, with a trailing underscore for the in-place form */
-    const char *args; /* a letter per argument: t tensor, o operand, l list of tensors, i int64_t, n tp_ints, - anything else */
+    const char *args; /* a letter per argument: t tensor, o operand, l list of tensors, i int64_t, n tp_ints, s tp_scalar, f double, F tp_floats, S tp_scalars,
+                       * b bool, q bool or none as int64_t, c text, d dtype, D device, L layout, g generator */
     tpi_cast cast;
+    bool step; /* one step of a graph; then all arguments are given here, otherwise those of the letters tolin */
 } tpi_entry;
 
 typedef struct tpi_detour {
     int64_t event;
     struct tpi_casts *casts; /* NULL: nothing was cast */
     uint8_t before;          /* tpi_detours */
+    tpi_recorder *recorder;  /* a graph is recorded: nothing inside is a step of its own. NULL: none is, or this is no step */
+    const tpi_entry *entry;
+    void *const *args;
 } tpi_detour;
 
 int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *args);
+/* What a step gave, for the recorder. */
+void tpi_detour_gave(tpi_detour *detour, bool fine, int64_t n, tp_tensor *const *results);
 void tpi_detour_end(tpi_detour *detour);
 
 /* autocast.c: replaces tensors among the arguments by casts that *casts holds. False: an error is pending, and nothing is held. */

@@ -1,5 +1,6 @@
 /* See glue.h. */
 #include "autograd/glue.h"
+#include "tensor/recorder.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "tpi_ops.h"
@@ -48,6 +49,7 @@ bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
     if (!is_whole(dividend) || !is_whole(divisor) || (dividend.tensor && dividend.tensor->numel == 0)) return true;
     if (!divisor.tensor) return divisor.scalar.kind == TP_SCALAR_NONE || divisor.scalar.as.i != 0;
     if (!tpi_on_cpu(divisor.tensor)) return true; /* another device's kernel has its own answer */
+    tpi_looked(divisor.tensor);
     tp_tensor *plain = tpi_contiguous_data(divisor.tensor);
     if (!plain) return false;
     size_t item = tpi_itemsize(plain);

@@ -4,8 +4,8 @@
 #include <taper/profile.h>
 #include "tensor/tensor.h"
 
-/* Why a call of an operator may have to leave the straight way. One byte of the thread's, so that both reasons cost one test. */
-enum { TPI_AUTOCASTS = 1, TPI_WATCHED = 2 };
+/* Why a call of an operator may have to leave the straight way. One byte of the thread's, so that all reasons cost one test. */
+enum { TPI_AUTOCASTS = 1, TPI_WATCHED = 2, TPI_RECORDED = 4 };
 extern TPI_THREAD_LOCAL uint8_t tpi_detours;
 
 /* Opens an event under the one that is open; the name must outlive the profile. Its number, -1 where nobody watches or memory is short.

@@ -1,6 +1,7 @@
 /* Plain data movement between tensors, no tape: within a device by its own convert-and-copy, between devices as contiguous bytes
  * by way of the host. The caller raises the version of what it had written. */
 #include "device/launch.h"
+#include "tensor/recorder.h"
 
 static bool same_device(const tp_tensor *a, const tp_tensor *b) {
     return tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
@@ -50,7 +51,7 @@ static bool copy_between(tp_tensor *dst, const tp_tensor *src) {
     return ok;
 }
 
-bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
+static bool copy(tp_tensor *dst, const tp_tensor *src) {
     if (!same_device(dst, src)) return copy_between(dst, src);
     if (!tpi_shares_memory(dst, src)) return copy_within(dst, src);
     tp_tensor *apart = tpi_empty_like(src, (tp_dtype)src->dtype);
@@ -59,10 +60,27 @@ bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
     return ok;
 }
 
-bool tpi_fill_data(tp_tensor *dst, tp_scalar value) {
+static bool fill(tp_tensor *dst, tp_scalar value) {
     const tpi_device_ops *ops = device_with(tpi_device(dst), false);
     tpi_plan plan;
     return ops && tpi_plan_make(&plan, tpi_shape(dst), 1, 1, &dst) && ops->fill(tpi_device(dst), &plan, &value);
+}
+
+/* A copy by way of the host tells of itself alone. */
+bool tpi_copy_data(tp_tensor *dst, const tp_tensor *src) {
+    tpi_recorder *recorder = tpi_recording;
+    if (__builtin_expect(!recorder, 1)) return copy(dst, src);
+    tpi_recording = NULL;
+    bool ok = copy(dst, src);
+    tpi_recording = recorder;
+    if (ok) recorder->copy(recorder, dst, src);
+    return ok;
+}
+
+bool tpi_fill_data(tp_tensor *dst, tp_scalar value) {
+    bool ok = fill(dst, value);
+    if (__builtin_expect(tpi_recording != NULL, 0) && ok) tpi_recording->fill(tpi_recording, dst, value);
+    return ok;
 }
 
 tp_tensor *tpi_contiguous_data(tp_tensor *t) {
@@ -82,6 +100,7 @@ tp_tensor *tpi_as_dtype_data(tp_tensor *t, tp_dtype d) {
 }
 
 tp_tensor *tpi_on_host(tp_tensor *t) {
+    tpi_looked(t);
     if (tpi_device(t).type == TP_CPU) return tpi_contiguous_data(t);
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     if (!here || tpi_copy_data(here, t)) return here;

@@ -4,6 +4,8 @@
  * that shares memory with the result without being the very same elements is copied first. On failure nothing has
  * changed. The caller raises the version of what it had written in place. */
 #include "device/launch.h"
+#include "device/program.h"
+#include "tensor/recorder.h"
 #include <string.h>
 
 enum { MAX_IN = 8 };
@@ -85,6 +87,13 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
     if (!tpi_check_types(op->name, op->types, c->dtype)) return false;
     c->compute = c->dtype == TP_BOOL && op->has_b8 ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[c->dtype];
     c->result = tpi_result_dtype(op->result, c->dtype);
+    return true;
+}
+
+bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype, tpi_ctype *compute) {
+    map_call c = {.op = op};
+    if (!settle_dtypes(&c, in)) return false;
+    *dtype = c.dtype, *compute = c.compute;
     return true;
 }
 
@@ -315,7 +324,7 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     return NULL;
 }
 
-tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params) {
+static tp_tensor *run(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params) {
     const tp_tensor *first = out ? NULL : first_tensor(op, in);
     if (first && is_plain(op, in, first)) return run_plain(op, in, first, params);
     map_call c;
@@ -332,4 +341,14 @@ tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *i
     if (ok) return result;
     if (result) tpi_release(result);
     return NULL;
+}
+
+tp_tensor *tpi_run_map(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params) {
+    tpi_recorder *recorder = tpi_recording;
+    if (__builtin_expect(!recorder, 1)) return run(op, out, in, params);
+    tpi_recording = NULL;
+    tp_tensor *result = run(op, out, in, params);
+    tpi_recording = recorder;
+    if (result) recorder->map(recorder, op, result, !out, in, params);
+    return result;
 }

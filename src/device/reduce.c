@@ -1,5 +1,6 @@
 /* Launching folds and scans: dims, dtypes, the results' memory, then the device's kernel. On failure outs holds nothing. */
 #include "device/launch.h"
+#include "tensor/recorder.h"
 
 /* The dtype an operator computes in, from the input's or the one that was asked for; TP_NO_DTYPE and an error if it takes none such. */
 static tp_dtype compute_dtype(const char *name, uint8_t types, int rule, bool sum_like, const tp_tensor *x, tp_dtype asked) {
@@ -47,7 +48,7 @@ static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims,
     return true;
 }
 
-bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
+static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
     if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
     bool reduced[TP_MAX_DIMS];
     if (!tpi_wrap_dims(dims, x->ndim, reduced) || !check_empty(op, x, dims, reduced)) return false;
@@ -71,7 +72,7 @@ bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints
     return ok;
 }
 
-bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {
+static bool scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {
     if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
     int along = TPI_DIM(x, dim);
     if (along < 0) return false;
@@ -88,5 +89,25 @@ bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t
     bool ok = input && device->scan(op, outs, input, along, compute, values);
     if (input) tpi_release(input);
     if (!ok) drop(outs, op->nout);
+    return ok;
+}
+
+bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
+    tpi_recorder *recorder = tpi_recording;
+    if (__builtin_expect(!recorder, 1)) return fold(op, outs, x, dims, keepdim, dtype, params);
+    tpi_recording = NULL;
+    bool ok = fold(op, outs, x, dims, keepdim, dtype, params);
+    tpi_recording = recorder;
+    if (ok) recorder->fold(recorder, op, outs, x, dims, keepdim, dtype, params);
+    return ok;
+}
+
+bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {
+    tpi_recorder *recorder = tpi_recording;
+    if (__builtin_expect(!recorder, 1)) return scan(op, outs, x, dim, dtype, params);
+    tpi_recording = NULL;
+    bool ok = scan(op, outs, x, dim, dtype, params);
+    tpi_recording = recorder;
+    if (ok) recorder->scan(recorder, op, outs, x, dim, dtype, params);
     return ok;
 }

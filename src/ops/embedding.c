@@ -2,6 +2,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "ops/real.h"
+#include "tensor/recorder.h"
 
 #define ROW_TASKS 16 /* the gradient's rows are cut into this many ranges; each task scans all indices for its own */
 
@@ -106,6 +107,7 @@ tp_tensor *tpi_native_embedding_backward(tp_tensor *grad, tp_tensor *indices, in
 /* ---- Norms kept below a bound, in place ---- */
 
 bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type) {
+    tpi_looked(self);
     if (self->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected 2 dims, got %s", tpi_shape_text(tpi_shape(self)));
     tp_tensor *index = tpi_index_data(indices, "indices");
     size_t bytes = (size_t)self->shape[0] + 1;

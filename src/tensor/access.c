@@ -1,6 +1,6 @@
 /* What a tensor is, and its elements as plain C values. Every function takes NULL for a tensor: it leaves an error (unless one is pending) and
  * answers -1, NULL, false or NaN, so that these too can stand at the end of a chain of calls. */
-#include "tensor/tensor.h"
+#include "tensor/recorder.h"
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ tp_dtype tp_dtype_of(const tp_tensor *t) { return given(t) ? (tp_dtype)t->dtype 
 tp_device tp_device_of(const tp_tensor *t) { return given(t) ? tpi_device(t) : (tp_device){0, 0}; }
 int64_t tp_storage_offset(const tp_tensor *t) { return given(t) ? tpi_offset(t) : -1; }
 int64_t tp_storage_bytes(const tp_tensor *t) { return given(t) ? (int64_t)t->storage->bytes : -1; }
-void *tp_data(const tp_tensor *t) { return given(t) ? t->data : NULL; }
+void *tp_data(const tp_tensor *t) { return given(t) ? tpi_looked(t), t->data : NULL; }
 bool tp_is_view(const tp_tensor *t) { return given(t) && t->base; }
 bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b) { return given(a) && given(b) && a->storage == b->storage; }
 int64_t tp_tensor_version(const tp_tensor *t) { return given(t) ? (int64_t)tpi_version(t) : -1; }
@@ -71,6 +71,7 @@ tp_scalar tp_item_scalar(const tp_tensor *t) {
         tpi_fail(TP_ERR_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
         return tp_no_scalar();
     }
+    tpi_looked(t);
     if (tpi_device(t).type == TP_CPU) return tpi_load_scalar(t->data, (tp_dtype)t->dtype);
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     tp_scalar s = here && tpi_copy_data(here, t) ? tpi_load_scalar(here->data, (tp_dtype)t->dtype) : tp_no_scalar();
@@ -109,6 +110,7 @@ bool tp_copy_out(const tp_tensor *t, void *out, size_t bytes) {
         (long long)t->numel, tp_dtype_name((tp_dtype)t->dtype), bytes);
     if (need && !out) return tpi_refuse(TP_ERR_VALUE, "argument 'out': expected room for %zu bytes, got NULL", need);
     if (!need) return true;
+    tpi_looked(t);
     if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t)) return memcpy(out, t->data, need), true;
     tp_tensor *here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
     bool ok = here && tpi_copy_data(here, t);

@@ -4,12 +4,19 @@
  * trips to the free lists instead of three. Data starts on a cache line and its room is whole cache lines in either case. */
 #include "tensor/storage.h"
 #include <string.h>
+#include "tensor/recorder.h"
 
 #define INSIDE_BYTES 256 /* data up to this size shares the header's block */
 
 _Static_assert(sizeof(tpi_storage) <= TPI_ALIGN, "the data behind a storage's header must start on a cache line");
 
 TPI_THREAD_LOCAL int64_t tpi_storage_balance;
+TPI_THREAD_LOCAL tpi_recorder *tpi_recording;
+
+static tpi_storage *born(tpi_storage *s) {
+    if (__builtin_expect(tpi_recording != NULL, 0)) tpi_recording->born(tpi_recording, s);
+    return s;
+}
 
 static tpi_storage *header_new(tp_device device, size_t room) {
     tpi_storage *s = tpi_alloc(TPI_ALIGN + room);
@@ -36,10 +43,10 @@ tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     tpi_storage *s = header_new(device, inside ? lines * TPI_ALIGN : 0);
     if (!s) return NULL;
     s->bytes = bytes;
-    if (inside) return tpi_storage_balance += (int64_t)bytes, s;
+    if (inside) return tpi_storage_balance += (int64_t)bytes, born(s);
     s->data = tpi_device_alloc(device, bytes);
     s->capacity = bytes;
-    if (s->data) return tpi_storage_balance += (int64_t)bytes, s;
+    if (s->data) return tpi_storage_balance += (int64_t)bytes, born(s);
     header_free(s);
     return NULL;
 }

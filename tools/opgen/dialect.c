@@ -158,9 +158,9 @@ void write_kernel_lists(text *t, const char *family) {
         for (int i = 0; i < nops; i++) {
             const op *o = ops[i];
             if (strcmp(o->family, family) || o->kind != lists[l].kind) continue;
-            put(t, "&%s_%s, ", lists[l].type, o->cname);
+            put(t, "&tpi_%s_%s, ", lists[l].type, o->cname);
             for (int a = 0; a < o->nargs && o->kind == K_MAP; a++)
-                if (has_fused_grad(o, a)) put(t, "&map_%s_grad_%s, ", o->cname, o->args[a].name);
+                if (has_fused_grad(o, a)) put(t, "&tpi_map_%s_grad_%s, ", o->cname, o->args[a].name);
         }
         put(t, "NULL};\n");
     }

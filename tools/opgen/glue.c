@@ -368,7 +368,7 @@ static void write_attach(text *t, const op *o, const needs *n, const char *const
 static void write_kernel_call(text *t, const op *o, int grad, const char *out, const char *indent) {
     kernel_inputs k;
     map_inputs(o, grad, &k);
-    put(t, "%s%s = tpi_run_map(&map_%s_grad_%s, NULL, (tp_operand[]){", indent, out, o->cname, o->args[grad].name);
+    put(t, "%s%s = tpi_run_map(&tpi_map_%s_grad_%s, NULL, (tp_operand[]){", indent, out, o->cname, o->args[grad].name);
     for (int i = 0; i < k.n; i++) {
         if (k.arg[i] < 0) put(t, "%stp_operand_tensor(%s)", i ? ", " : "", k.arg[i] == -1 ? "grad" : "result");
         else put(t, "%s%s", i ? ", " : "", o->args[k.arg[i]].type == T_OPERAND ? o->args[k.arg[i]].name : format("tp_operand_tensor(%s)", o->args[k.arg[i]].name));
@@ -523,7 +523,7 @@ static char *map_call(const op *o, const char *into, bool inplace) {
     kernel_inputs k;
     text t = {0};
     map_inputs(o, -1, &k);
-    put(&t, "tpi_run_map(&map_%s, %s, (tp_operand[]){", o->cname, into);
+    put(&t, "tpi_run_map(&tpi_map_%s, %s, (tp_operand[]){", o->cname, into);
     for (int i = 0; i < k.n; i++) {
         const arg *a = &o->args[k.arg[i]];
         bool operand = a->type == T_OPERAND && !(inplace && k.arg[i] == 0);
@@ -548,11 +548,11 @@ static char *fold_call(const op *o, const char *outs) {
     char *d = dtype >= 0 && o->args[dtype].type == T_DTYPE ? "dtype" : "TP_NO_DTYPE";
     if (o->kind == K_SCAN) {
         if (over < 0 || kind_of_type(o->args[over].type) != V_INT) fail(o->at, "%s: a scan goes over one int dim", o->name);
-        return format("tpi_run_scan(&scan_%s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, o->over, d, p);
+        return format("tpi_run_scan(&tpi_scan_%s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, o->over, d, p);
     }
     char *dims = "tp_no_ints()";
     if (over >= 0) dims = kind_of_type(o->args[over].type) == V_INTS ? o->over : format("(%s == TP_NONE ? tp_no_ints() : (tp_ints){&%s, 1})", o->over, o->over);
-    put(&t, "tpi_run_fold(&fold_%s, %s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, dims, o->keep ? o->keep : "false", d, p);
+    put(&t, "tpi_run_fold(&tpi_fold_%s, %s, %s, %s, %s, %s, %s)", o->cname, outs, o->of, dims, o->keep ? o->keep : "false", d, p);
     return t.s;
 }
 
@@ -647,37 +647,47 @@ static void write_null_checks(text *t, const op *o, const char *failure, bool in
 
 /* One letter per argument, as src/amp/detour.h knows them. */
 static char *argument_letters(const op *o, bool inplace) {
+    static const char of[T_COUNT] = {[T_SCALAR] = 's', [T_SCALAR_OPT] = 's', [T_INT] = 'i', [T_INT_OPT] = 'i', [T_INTS] = 'n', [T_INTS_OPT] = 'n',
+        [T_FLOAT] = 'f', [T_FLOAT_OPT] = 'f', [T_FLOATS] = 'F', [T_FLOATS_OPT] = 'F', [T_SCALARS] = 'S', [T_SCALARS_OPT] = 'S', [T_BOOL] = 'b', [T_BOOL_OPT] = 'q',
+        [T_BOOLS] = 'n', [T_STR] = 'c', [T_STR_OPT] = 'c', [T_DTYPE] = 'd', [T_DEVICE] = 'D', [T_LAYOUT] = 'L', [T_GENERATOR] = 'g'};
     char *letters = need((size_t)o->nargs + 1);
     for (int i = 0; i < o->nargs; i++) {
         type t = o->args[i].type;
-        letters[i] = t == T_OPERAND && !(inplace && i == 0) ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : t == T_INT ? 'i' : t == T_INTS ? 'n' : '-';
+        letters[i] = t == T_OPERAND && !(inplace && i == 0) ? 'o' : is_tensor(t) ? 't' : is_tensors(t) ? 'l' : of[t];
     }
     return letters;
 }
+
+/* A native operator is one step of a graph; kernels are recorded where they are launched, views by what they look at, and compositions are what
+ * they are made of. */
+static bool is_step(const op *o) { return !o->plain && (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE); }
 
 /* A call that somebody watches, or that automatic mixed precision has a say in, takes a detour: it calls itself between two calls of
  * src/amp. `suffix` is "", "_" or "_out"; forms that write into a tensor run without casts, as they stand. What may be replaced is copied
  * first, so that the arguments themselves stay in registers. */
 static void write_detour(text *t, const op *o, const char *suffix, const char *failure) {
     bool functional = !*suffix, inplace = !strcmp(suffix, "_"), many = o->nresults > 1 || o->plain;
-    bool list = functional && !many && o->results[0].type == T_TENSORS;
+    bool list = functional && !many && o->results[0].type == T_TENSORS, step = is_step(o) && strcmp(suffix, "_out");
     const char *letters = argument_letters(o, inplace);
     text copies = {0}, places = {0}, args = {0};
     put(&copies, "%s", ""), put(&args, "%s", strcmp(suffix, "_out") ? "" : "out_, ");
     for (int i = 0; i < o->nargs; i++) {
         const char *name = o->args[i].name, *comma = i ? ", " : "";
-        const char *c = letters[i] == 't' ? "tp_tensor *" : letters[i] == 'o' ? "tp_operand " : letters[i] == 'l' ? "tp_tensors " : letters[i] == 'i' ? "int64_t " : "tp_ints ";
-        if (letters[i] != '-') put(&copies, "        %s%s_ = %s;\n", c, name, name);
-        put(&places, letters[i] == '-' ? "%sNULL" : "%s&%s_", comma, name);
-        put(&args, letters[i] == '-' ? "%s%s" : "%s%s_", comma, name);
+        bool seen = step || strchr("tolin", letters[i]);
+        if (seen) put(&copies, "        __typeof__(%s) %s_ = %s;\n", name, name, name);
+        put(&places, seen ? "%s&%s_" : "%sNULL", comma, name);
+        put(&args, seen ? "%s%s_" : "%s%s", comma, name);
     }
     if (functional && many) put(&args, o->nargs ? ", out" : "out");
-    put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n", o->autocast ? "" : " & TPI_WATCHED");
-    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s};\n%s", o->name, inplace ? "_" : "", letters,
-        !o->autocast ? "NOTHING" : functional ? o->autocast : "OFF", copies.s);
+    put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n", o->autocast ? "" : step ? " & (TPI_WATCHED | TPI_RECORDED)" : " & TPI_WATCHED");
+    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, %s};\n%s", o->name, inplace ? "_" : "", letters,
+        !o->autocast ? "NOTHING" : functional ? o->autocast : "OFF", step ? "true" : "false", copies.s);
     put(t, "        tpi_detour detour;\n        const int way = tpi_detour_begin(&detour, &entry, (void *[]){%s});\n", o->nargs ? places.s : "NULL");
     put(t, "        if (way < 0) return %s;\n        if (way > 0) {\n            %sgiven = tpo_%s%s(%s);\n", failure,
         list ? "tp_tensors " : functional && many ? "bool " : "tp_tensor *", o->cname, suffix, args.s);
+    if (step && functional && many) put(t, "            tpi_detour_gave(&detour, given, %d, out);\n", o->nresults);
+    else if (step && list) put(t, "            tpi_detour_gave(&detour, given.v != NULL, given.n, given.v);\n");
+    else if (step) put(t, "            tpi_detour_gave(&detour, given != NULL, 1, &given);\n");
     put(t, "            tpi_detour_end(&detour);\n            return given;\n        }\n    }\n");
 }
 
@@ -971,7 +981,7 @@ static void map_descriptor(text *t, const op *o, int grad) {
     map_inputs(o, grad, &k);
     const char *suffix = grad < 0 ? "" : format("_grad_%s", o->args[grad].name);
     put(t, "TPI_ISA_DECLARE(extern const tpi_block_fn, tpk_%s%s, [TPI_CTYPES]);\nextern const char *const tpt_%s%s[TPI_CTYPES];\n", o->cname, suffix, o->cname, suffix);
-    put(t, "static const tpi_map_op map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = %d, .has_b8 = %d, .costly = %d,\n    .in_type = {", o->cname, suffix, o->name,
+    put(t, "const tpi_map_op tpi_map_%s%s = {.name = \"%s\", .nin = %d, .nparam = %d, .rule = %s, .result = %s, .types = %d, .has_b8 = %d, .costly = %d,\n    .in_type = {", o->cname, suffix, o->name,
         k.n, k.nparam, o->rule_float || grad >= 0 ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", grad < 0 ? result_enum(o->result_kind[0]) : "TPI_RESULT_SAME",
         grad < 0 ? o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0) : 15, op_ctypes(o) >> C_B8 & 1,
         is_costly_block(grad < 0 ? o->body : o->args[grad].grad));
@@ -1002,7 +1012,7 @@ static void fold_descriptor(text *t, const op *o) {
         put(&params, "%s, ", param_enum(v)), nparam++;
     }
     put(t, "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\nextern const char *const tpt_%s[TPI_CTYPES];\n", k, o->cname, o->cname);
-    put(t, "static const tpi_%s_op %s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
+    put(t, "const tpi_%s_op tpi_%s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
         nparam, o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0), o->rule_sum);
     if (o->kind == K_FOLD) put(t, "    .has_empty = %d, .uses_index = %d,\n", !o->empty_error, o->first || step_uses_index(o));
     put(t, "    .state_type = {");

@@ -82,13 +82,21 @@ void write_boxed(text *t, const char *family) {
 
 text write_registry(void) {
     text t = {0};
-    put(&t, "/* The list of operators, sorted by name. Written by opgen: do not edit. */\n#include <taper/call.h>\n#include \"device/device.h\"\n#include \"ops/call.h\"\n\n");
+    put(&t, "/* The lists of operators and of their kernels, sorted by name. Written by opgen: do not edit. */\n#include <taper/call.h>\n#include \"ops/call.h\"\n#include \"ops/kernels.h\"\n\n");
     int n = 0;
     for (int i = 0; i < nops; i++) put(&t, "extern const tp_operator tpi_operator_%s;\n", ops[i]->cname);
     put(&t, "\nconst tp_operator *const tpi_operators[] = {\n");
     for (int i = 0; i < nops; i++)
         if (!ops[i]->hidden) put(&t, "    &tpi_operator_%s,\n", ops[i]->cname), n++;
     put(&t, "};\nconst int64_t tpi_operator_total = %d;\n", n);
+    for (kind k = K_MAP; k <= K_SCAN; k++) {
+        for (int i = 0; i < nops; i++)
+            if (ops[i]->kind == k) put(&t, "extern const tpi_%s_op tpi_%s_%s;\n", kind_names[k], kind_names[k], ops[i]->cname);
+        put(&t, "const tpi_%s_op *const tpi_%ss[] = {\n", kind_names[k], kind_names[k]);
+        for (int i = 0; i < nops; i++)
+            if (ops[i]->kind == k) put(&t, "    &tpi_%s_%s,\n", kind_names[k], ops[i]->cname);
+        put(&t, "    NULL\n};\n");
+    }
     return t;
 }
 

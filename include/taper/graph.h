@@ -1,0 +1,45 @@
+/* Graphs: what a piece of a program computed, recorded while it ran, to be run again without the program.
+ *
+ *     tp_capture *c = tp_capture_begin(TP_LIST(x));
+ *     tp_tensor *y = model(x);                          // runs as always, and is recorded
+ *     tp_compiled *g = tp_capture_end(c, TP_LIST(y));      // NULL: it cannot be repeated, and the error says why
+ *     ...
+ *     tp_compiled_run(g, TP_LIST(x2), &y2);                // the same steps on other values
+ *
+ * A graph is for inputs of the same shapes, dtypes, strides and devices (tp_compiled_fits). Tensors that were there before, like parameters, are used
+ * as they are at each run; random numbers are drawn anew. Where gradients flow, a run is one node of the tape, and its backward is part of
+ * the graph; gradients of gradients are not. Chains of pointwise operators run as one, with the same bits. */
+#ifndef TAPER_GRAPH_H
+#define TAPER_GRAPH_H
+#include <taper/tensor.h>
+
+TP_BEGIN
+
+typedef struct tp_capture tp_capture;
+typedef struct tp_compiled tp_compiled;
+
+/* From here on the thread's operators are recorded, until tp_capture_end or tp_capture_cancel. NULL and an error if a capture is going on. */
+TP_API tp_capture *tp_capture_begin(tp_tensors inputs);
+/* What stands in the way of a graph, so far: a text, or NULL. tp_capture_on_break: called once, when it comes up. */
+TP_API const char *tp_capture_broken(const tp_capture *capture);
+TP_API void tp_capture_on_break(tp_capture *capture, void (*told)(const char *why, void *context), void *context);
+TP_API bool tp_capture_break(const char *why); /* the program itself says that it cannot be repeated; false if nothing is captured */
+TP_API bool tp_capturing(void);
+/* A tensor that the program made from plain numbers, which come out the same each time. */
+TP_API bool tp_capture_constant(tp_tensor *t);
+/* Ends the capture; outputs are what runs give. The outputs keep the history they have. */
+TP_API tp_compiled *tp_capture_end(tp_capture *capture, tp_tensors outputs);
+TP_API void tp_capture_cancel(tp_capture *capture);
+
+TP_API tp_compiled *tp_compiled_retain(tp_compiled *graph);
+TP_API void tp_compiled_release(tp_compiled *graph); /* NULL is fine */
+TP_API int64_t tp_compiled_inputs(const tp_compiled *graph);
+TP_API int64_t tp_compiled_outputs(const tp_compiled *graph);
+TP_API int64_t tp_compiled_steps(const tp_compiled *graph); /* of the forward; a chain that runs as one counts once */
+/* Can the graph run on these, with the modes as they are now? No error if not. */
+TP_API bool tp_compiled_fits(const tp_compiled *graph, tp_tensors inputs);
+/* Runs it; the outputs are the caller's or its scope's, like any operator's results. */
+TP_API bool tp_compiled_run(tp_compiled *graph, tp_tensors inputs, tp_tensor **outputs);
+
+TP_END
+#endif

@@ -1,0 +1,169 @@
+/* The driver of block programs (device/program.h). Chunks and blocks are those of maps: operands that lie contiguously in a block and hold the
+ * value's dtype are used in place, others are gathered; a block whose end is no whole group of lanes goes through padded copies. */
+#include "device/program.h"
+#include <string.h>
+#include "base/threads.h"
+#include "device/cpu/convert.h"
+#include "device/cpu/cpu.h"
+#include "device/launch.h"
+
+enum { LONG_RUN = 256 }; /* as in map.c: runs at least this long are blocks of their own */
+
+typedef struct program_job {
+    const tpi_program *program;
+    const tpi_plan *plan;
+    tpi_block_fn fn[TPI_PROGRAM_STEPS];
+    int64_t block;                  /* elements of a block */
+    bool packed[TPI_MAX_OPERANDS];  /* contiguous over the whole plan */
+    bool constant[TPI_MAX_OPERANDS];/* one element for the whole plan */
+    bool long_runs;
+} program_job;
+
+typedef struct program_scratch {
+    _Alignas(64) char block[TPI_PROGRAM_BLOCKS][TPI_BLOCK_BYTES];
+    _Alignas(64) char converted[TPI_PROGRAM_IN + 1][TPI_BLOCK_BYTES];
+    const char *filled[TPI_MAX_OPERANDS]; /* the broadcast element that fills the operand's block, or NULL */
+    char *at[TPI_PROGRAM_STEPS + TPI_MAX_OPERANDS]; /* where each value is now */
+} program_scratch;
+
+/* One block of positions: `n` of them from `at` on, of which `run` are in the current run, whose pointers are `data`; `lanes` is n rounded up. */
+typedef struct program_block {
+    int64_t at, n, run, lanes;
+    char *data[TPI_MAX_OPERANDS];
+} program_block;
+
+static int value_size(const tpi_program_value *v) { return tpi_dtype_bytes[v->dtype]; }
+
+/* Missing lanes repeat the first, so that no kernel sees what is not there. */
+static void pad(char *block, int64_t n, int64_t lanes, int size) {
+    for (int64_t i = n; i < lanes; i++) memcpy(block + i * size, block, (size_t)size);
+}
+
+static bool lies_flat(const program_job *job, const program_block *b, const tpi_program_value *v) {
+    const tpi_plan *p = job->plan;
+    if (b->n != b->lanes) return false;
+    return job->packed[v->operand] || (b->n <= b->run && p->ndim && p->stride[v->operand][0] == value_size(v));
+}
+
+static char *flat_place(const program_job *job, const program_block *b, const tpi_program_value *v) {
+    return job->packed[v->operand] ? job->plan->data[v->operand] + b->at * value_size(v) : b->data[v->operand];
+}
+
+static char *load(const program_job *job, program_scratch *s, const program_block *b, const tpi_program_value *v) {
+    const tpi_plan *p = job->plan;
+    int k = v->operand, size = value_size(v);
+    char *block = s->block[v->block];
+    if (lies_flat(job, b, v)) return flat_place(job, b, v);
+    int64_t stride = p->ndim ? p->stride[k][0] : 0;
+    if (job->constant[k] || (b->n <= b->run && stride == 0)) {
+        if (s->filled[k] != b->data[k]) tpi_load_run(job->block, b->data[k], 0, v->dtype, block, v->dtype);
+        s->filled[k] = b->data[k];
+        return block;
+    }
+    s->filled[k] = NULL;
+    if (b->n <= b->run) tpi_load_run(b->n, b->data[k], stride, v->dtype, block, v->dtype);
+    else tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, p->data[k], v->dtype, block, v->dtype);
+    pad(block, b->n, b->lanes, size);
+    return block;
+}
+
+static void store(const program_job *job, const program_block *b, const tpi_program_value *v, const char *block) {
+    const tpi_plan *p = job->plan;
+    int k = v->operand;
+    if (b->n <= b->run) tpi_store_run(b->n, block, v->dtype, b->data[k], p->ndim ? p->stride[k][0] : 0, v->dtype);
+    else tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, block, v->dtype, p->data[k], v->dtype);
+}
+
+static void run_step(const program_job *job, program_scratch *s, const program_block *b, int i) {
+    const tpi_program *program = job->program;
+    const tpi_program_step *step = &program->steps[i];
+    const tpi_program_value *out = &program->values[step->out];
+    char *arg[TPI_PROGRAM_IN + 1];
+    for (int k = 0; k < step->op->nin; k++) {
+        const tpi_program_arg *a = &step->in[k];
+        if (a->value < 0) {
+            arg[k + 1] = s->block[a->block];
+            continue;
+        }
+        const tpi_program_value *v = &program->values[a->value];
+        arg[k + 1] = s->at[a->value];
+        if (v->dtype == a->type) continue;
+        tpi_load_run(b->lanes, arg[k + 1], value_size(v), v->dtype, s->converted[k], a->type);
+        arg[k + 1] = s->converted[k];
+    }
+    bool direct = out->operand >= 0 && lies_flat(job, b, out);
+    char *place = direct ? flat_place(job, b, out) : s->block[out->block];
+    arg[0] = step->type == out->dtype ? place : s->converted[TPI_PROGRAM_IN];
+    job->fn[i](b->lanes, arg, step->params);
+    if (step->type != out->dtype) tpi_store_run(b->lanes, arg[0], step->type, place, value_size(out), out->dtype);
+    if (out->operand >= 0 && !direct) store(job, b, out, place);
+    s->at[step->out] = place;
+}
+
+static void fill_numbers(const program_job *job, program_scratch *s) {
+    const tpi_program *program = job->program;
+    for (int i = 0; i < program->nsteps; i++)
+        for (int k = 0; k < program->steps[i].op->nin; k++) {
+            const tpi_program_arg *a = &program->steps[i].in[k];
+            if (a->value < 0) tpi_load_run(job->block, (const char *)&a->number, 0, a->type, s->block[a->block], a->type);
+        }
+}
+
+static void program_chunk(int64_t chunk, void *context) {
+    const program_job *job = context;
+    const tpi_program *program = job->program;
+    const tpi_plan *p = job->plan;
+    program_scratch s;
+    memset(s.filled, 0, sizeof s.filled);
+    fill_numbers(job, &s);
+    program_block b = {.at = chunk * TPI_CHUNK};
+    int64_t end = b.at + TPI_CHUNK < p->numel ? b.at + TPI_CHUNK : p->numel;
+    for (; b.at < end; b.at += b.n) {
+        b.run = tpi_plan_seek(p, b.at, b.data);
+        b.n = end - b.at < job->block ? end - b.at : job->block;
+        if (job->long_runs && b.run < b.n) b.n = b.run;
+        if (b.n > TPI_LANES && b.n % TPI_LANES) b.n -= b.n % TPI_LANES; /* the rest is a block of its own */
+        b.lanes = (b.n + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
+        for (int v = 0; v < program->nvalues; v++)
+            if (program->values[v].operand >= program->nout) s.at[v] = load(job, &s, &b, &program->values[v]);
+        for (int i = 0; i < program->nsteps; i++) run_step(job, &s, &b, i);
+    }
+}
+
+/* What is known of each operand once and for all. */
+static void study(program_job *job) {
+    const tpi_plan *p = job->plan;
+    bool all_flat = true;
+    int64_t widest = 1;
+    for (int k = 0; k < p->nargs; k++) {
+        job->packed[k] = tpi_walk_is_packed(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, tpi_dtype_bytes[p->dtype[k]]);
+        job->constant[k] = !job->packed[k] && k >= p->nout;
+        for (int d = 0; d < p->ndim && job->constant[k]; d++) job->constant[k] = p->stride[k][d] == 0;
+        all_flat &= job->packed[k] || job->constant[k];
+    }
+    for (int v = 0; v < job->program->nvalues; v++)
+        if (value_size(&job->program->values[v]) > widest) widest = value_size(&job->program->values[v]);
+    for (int i = 0; i < job->program->nsteps; i++) {
+        const tpi_program_step *step = &job->program->steps[i];
+        if (tpi_dtype_bytes[step->type] > widest) widest = tpi_dtype_bytes[step->type];
+        for (int k = 0; k < step->op->nin; k++)
+            if (tpi_dtype_bytes[step->in[k].type] > widest) widest = tpi_dtype_bytes[step->in[k].type];
+    }
+    job->block = TPI_BLOCK_BYTES / widest < 1024 ? TPI_BLOCK_BYTES / widest : 1024;
+    job->long_runs = !all_flat && p->ndim && p->shape[0] >= LONG_RUN;
+}
+
+bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan) {
+    if (plan->numel == 0) return true;
+    program_job job = {.program = program, .plan = plan};
+    for (int i = 0; i < program->nsteps; i++) {
+        const tpi_map_op *op = program->steps[i].op;
+        const tpi_block_fn *table = op->fn[tpi_cpu_isa];
+        job.fn[i] = table ? table[program->steps[i].compute] : NULL;
+        if (!job.fn[i])
+            return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype((tpi_ctype)program->steps[i].compute)));
+    }
+    study(&job);
+    tpi_parallel_for(tpi_ceil_div(plan->numel, TPI_CHUNK), plan->numel >= TPI_WORTH_THREADS, program_chunk, &job);
+    return true;
+}

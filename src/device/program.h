@@ -1,0 +1,43 @@
+/* Block programs: a chain of pointwise kernels over the same positions. Each block of positions goes through all of the program's steps while it
+ * is in the nearest cache; what only the program itself reads never reaches memory. An element's bits are those that the operators give one by
+ * one: the same kernels run in the same types, and a value that a tensor would have rounded (half, bfloat16, narrow integers) is rounded. */
+#ifndef TPI_PROGRAM_H
+#define TPI_PROGRAM_H
+#include "device/device.h"
+
+enum { TPI_PROGRAM_IN = 8, TPI_PROGRAM_STEPS = 48, TPI_PROGRAM_BLOCKS = 40 };
+
+typedef struct tpi_program_arg {
+    int16_t value; /* number of a value, or -1: a number that stands in a block of its own */
+    int16_t block; /* that block */
+    uint8_t type;  /* the dtype that the kernel reads */
+    tpi_param number;
+} tpi_program_arg;
+
+typedef struct tpi_program_step {
+    const tpi_map_op *op;
+    uint8_t compute; /* tpi_ctype */
+    uint8_t type;    /* the dtype that the kernel writes */
+    int16_t out;     /* value */
+    tpi_program_arg in[TPI_PROGRAM_IN];
+    tpi_param params[8];
+} tpi_program_step;
+
+/* Values 0 ... nout - 1 of the plan's operands are written, the others read; what has no operand lives in its block alone. */
+typedef struct tpi_program_value {
+    uint8_t dtype;
+    int8_t operand; /* of the plan, -1: none */
+    int16_t block;
+} tpi_program_value;
+
+typedef struct tpi_program {
+    int nsteps, nvalues, nblocks, nout, noperands;
+    tpi_program_step *steps;
+    tpi_program_value *values;
+} tpi_program;
+
+/* The dtype that the operator computes in for these operands, and the kernel's type. False: an error is pending. launch.c */
+bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype, tpi_ctype *compute);
+/* Runs the program over the plan, whose operands are its own. cpu/program.c */
+bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan);
+#endif

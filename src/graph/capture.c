@@ -1,0 +1,551 @@
+/* Capturing: a recorder that turns what the thread computes into a graph's steps and values, and the backward of the results into more of them.
+ *
+ * Every tensor that is seen is held until the end, so that memory which a step made is not used again for another and an address stands for
+ * one value. The first thing that cannot be repeated ends the recording; the program runs on, and tp_capture_end says what it was. */
+#include <stdio.h>
+#include <string.h>
+#include "autograd/profile.h"
+#include "autograd/tape.h"
+#include "base/memory.h"
+#include "graph/graph.h"
+#include "ops/call.h"
+#include "tensor/recorder.h"
+
+enum { BUCKETS = 4096 };
+
+typedef struct place { /* values and storages by their address */
+    const void *key;
+    int32_t value; /* -1: born, but not seen yet */
+    struct place *next;
+} place;
+
+struct tp_capture {
+    tpi_recorder recorder; /* first: the recorder is the capture */
+    tp_compiled *g;
+    tpi_room room;
+    place *by_data[BUCKETS], *by_storage[BUCKETS];
+    bool on, failed;       /* failed: no memory, an error is pending */
+    char why[256];
+    void (*told)(const char *why, void *context);
+    void *context;
+    const char *doing;     /* the step that is recorded, for messages */
+};
+
+static TPI_THREAD_LOCAL tp_capture *capturing;
+
+/* ---- Ending early ------------------------------------------------------------------------------------------------------------------ */
+
+static void stop(tp_capture *c) {
+    if (!c->on) return;
+    c->on = false, c->recorder.ended = true;
+    tpi_recording = NULL;
+    tpi_detours &= (uint8_t)~TPI_RECORDED;
+}
+
+static void start(tp_capture *c) {
+    c->on = true, c->recorder.ended = false;
+    tpi_recording = &c->recorder;
+    tpi_detours |= TPI_RECORDED;
+}
+
+static void give_up(tp_capture *c, const char *format, const char *what) {
+    if (*c->why) return;
+    snprintf(c->why, sizeof c->why, format, what);
+    stop(c);
+    if (c->told) c->told(c->why, c->context);
+}
+
+static void no_memory(tp_capture *c) {
+    c->failed = true;
+    give_up(c, "%s", "there was no memory to record it");
+}
+
+/* ---- Values by their address ------------------------------------------------------------------------------------------------------- */
+
+static size_t bucket(const void *key) {
+    uint64_t h = (uint64_t)(uintptr_t)key >> 4;
+    return (h ^ h >> 12 ^ h >> 24) % BUCKETS;
+}
+
+static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
+    place *p = tpi_room_take(&c->room, sizeof *p);
+    if (!p) return no_memory(c), false;
+    place **head = &table[bucket(key)];
+    *p = (place){key, value, *head};
+    *head = p;
+    return true;
+}
+
+static place *storage_place(tp_capture *c, const tp_tensor *t) {
+    for (place *p = c->by_storage[bucket(t->storage)]; p; p = p->next)
+        if (p->key == t->storage) return p;
+    return NULL;
+}
+
+static bool looks_alike(const tpi_graph_value *v, const tp_tensor *t) {
+    if (v->dtype != t->dtype || v->ndim != t->ndim || v->wrapped != !!(t->flags & TPI_WRAPPED)) return false;
+    size_t bytes = (size_t)t->ndim * sizeof(int64_t);
+    return !memcmp(v->dims, t->shape, bytes) && !memcmp(v->dims + v->ndim, t->strides, bytes);
+}
+
+static int32_t known(tp_capture *c, const tp_tensor *t) {
+    for (place *p = c->by_data[bucket(t->data)]; p; p = p->next) {
+        const tpi_graph_value *v = &c->g->values[p->value];
+        if (p->key == t->data && v->tensor->storage == t->storage && looks_alike(v, t)) return p->value;
+    }
+    return -1;
+}
+
+static int32_t add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of, int64_t offset) {
+    tpi_graph_value v = {.kind = (uint8_t)kind, .dtype = t->dtype, .wrapped = t->flags & TPI_WRAPPED, .of = of, .offset = offset, .device = tpi_device(t)};
+    int32_t id = tpi_graph_add_value(c->g, &v, tpi_shape(t), tpi_strides(t));
+    if (id < 0) return no_memory(c), -1;
+    c->g->values[id].tensor = tpi_retain(t);
+    if (!put(c, c->by_data, t->data, id)) return -1;
+    place *p = storage_place(c, t);
+    if (p && p->value < 0) p->value = id;
+    if (!p && !put(c, c->by_storage, t->storage, id)) return -1;
+    return id;
+}
+
+/* The value of a tensor that a step reads. */
+static int32_t value_of(tp_capture *c, tp_tensor *t) {
+    int32_t id = known(c, t);
+    if (id >= 0) return id;
+    place *p = storage_place(c, t);
+    if (!p && t->base && t->base->storage == t->storage && value_of(c, t->base) < 0) return -1;
+    p = storage_place(c, t);
+    if (!p) return add(c, TPI_VALUE_OUTSIDE, t, -1, 0);
+    if (p->value >= 0) {
+        int32_t root = tpi_value_root(c->g, p->value);
+        return add(c, TPI_VALUE_VIEW, t, root, t->data - c->g->values[root].tensor->data);
+    }
+    if (t->flags & TPI_WRAPPED) return add(c, TPI_VALUE_CONSTANT, t, -1, 0);
+    give_up(c, "%s reads a tensor that was not made by a recorded operator", c->doing);
+    return -1;
+}
+
+/* The value that a step makes or writes. New memory that only part of is written is not known afterwards. */
+static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
+    place *p = storage_place(c, t);
+    bool fresh = made ? !p || p->value < 0 : p && p->value < 0;
+    if (!fresh) return value_of(c, t);
+    if (!made && t->numel * (int64_t)tpi_itemsize(t) < (int64_t)t->storage->bytes) {
+        give_up(c, "%s writes a part of new memory", c->doing);
+        return -1;
+    }
+    return add(c, TPI_VALUE_MADE, t, -1, 0);
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------------------------------------------ */
+
+static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
+    tp_scalar *to = tpi_room_take(&c->g->room, (size_t)n * sizeof *to);
+    if (to && n) memcpy(to, from, (size_t)n * sizeof *to);
+    if (!to) no_memory(c);
+    return to;
+}
+
+static bool copy_ints(tp_capture *c, tp_ints *to, tp_ints from) {
+    *to = from;
+    if (!from.v) return true;
+    int64_t *v = tpi_room_take(&c->g->room, (size_t)from.n * sizeof *v);
+    if (!v) return no_memory(c), false;
+    if (from.n) memcpy(v, from.v, (size_t)from.n * sizeof *v);
+    to->v = v;
+    return true;
+}
+
+static tpi_graph_step *step(tp_capture *c, tpi_step_kind kind, int nin, int nout) {
+    tpi_graph_step *s = tpi_graph_add_step(c->g, kind, nin, nout);
+    if (!s) no_memory(c);
+    return s;
+}
+
+static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, bool made, const tp_operand *in, const tp_scalar *params) {
+    tp_capture *c = (tp_capture *)r;
+    c->doing = op->name;
+    int32_t ids[8];
+    tp_scalar numbers[8] = {{0}};
+    for (int i = 0; i < op->nin; i++) {
+        ids[i] = in[i].tensor ? value_of(c, in[i].tensor) : -1;
+        if (!in[i].tensor) numbers[i] = in[i].scalar;
+        else if (ids[i] < 0) return;
+    }
+    int32_t out = result_of(c, result, made);
+    tpi_graph_step *s = out >= 0 ? step(c, TPI_STEP_MAP, op->nin, 1) : NULL;
+    if (!s) return;
+    s->op = op, s->inplace = !made, s->out[0] = out;
+    memcpy(s->in, ids, sizeof *ids * op->nin);
+    s->numbers = copy_scalars(c, numbers, op->nin);
+    s->params = copy_scalars(c, params, op->nparam);
+}
+
+static tpi_graph_step *reduction(tp_capture *c, tpi_step_kind kind, const char *name, int nout, tp_tensor *const *results, tp_tensor *x) {
+    c->doing = name;
+    int32_t in = value_of(c, x), out[4];
+    for (int i = 0; i < nout && in >= 0; i++)
+        if ((out[i] = result_of(c, results[i], true)) < 0) return NULL;
+    tpi_graph_step *s = in >= 0 ? step(c, kind, 1, nout) : NULL;
+    if (!s) return NULL;
+    s->in[0] = in;
+    memcpy(s->out, out, sizeof *out * (size_t)nout);
+    return s;
+}
+
+static void on_fold(tpi_recorder *r, const tpi_fold_op *op, tp_tensor *const *results, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
+    tp_capture *c = (tp_capture *)r;
+    tpi_graph_step *s = reduction(c, TPI_STEP_FOLD, op->name, op->nout, results, x);
+    if (!s) return;
+    s->op = op, s->keepdim = keepdim, s->dtype = dtype;
+    s->params = copy_scalars(c, params, op->nparam);
+    copy_ints(c, &s->dims, dims);
+}
+
+static void on_scan(tpi_recorder *r, const tpi_scan_op *op, tp_tensor *const *results, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {
+    tp_capture *c = (tp_capture *)r;
+    tpi_graph_step *s = reduction(c, TPI_STEP_SCAN, op->name, op->nout, results, x);
+    if (!s) return;
+    s->op = op, s->dtype = dtype;
+    s->params = copy_scalars(c, params, op->nparam);
+    copy_ints(c, &s->dims, tp_ints_view(&dim, 1));
+}
+
+static void on_copy(tpi_recorder *r, tp_tensor *dst, const tp_tensor *src) {
+    tp_capture *c = (tp_capture *)r;
+    c->doing = "copy";
+    int32_t in = value_of(c, (tp_tensor *)src), out = in >= 0 ? result_of(c, dst, false) : -1;
+    tpi_graph_step *s = out >= 0 ? step(c, TPI_STEP_COPY, 1, 1) : NULL;
+    if (s) s->in[0] = in, s->out[0] = out;
+}
+
+static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
+    tp_capture *c = (tp_capture *)r;
+    c->doing = "fill";
+    int32_t out = result_of(c, dst, false);
+    tpi_graph_step *s = out >= 0 ? step(c, TPI_STEP_FILL, 0, 1) : NULL;
+    if (!s) return;
+    s->out[0] = out;
+    s->numbers = copy_scalars(c, &value, 1);
+}
+
+/* ---- Native operators: their arguments in boxes ----------------------------------------------------------------------------------------- */
+
+static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void **to) {
+    void *copy = tpi_room_take(&c->g->room, bytes);
+    if (!copy) return no_memory(c), false;
+    if (bytes) memcpy(copy, from, bytes);
+    *to = copy;
+    return true;
+}
+
+static bool box_list(tp_capture *c, char letter, const void *arg, tp_value *v) {
+    if (letter == 'n') {
+        *v = tp_value_ints(*(const tp_ints *)arg);
+        if (!v->as.ints.v) v->kind = TP_K_NONE;
+        return copy_ints(c, &v->as.ints, v->as.ints);
+    }
+    if (letter == 'F') {
+        *v = tp_value_floats(*(const tp_floats *)arg);
+        if (!v->as.floats.v) return v->kind = TP_K_NONE, true;
+        return copy_bytes(c, v->as.floats.v, (size_t)v->as.floats.n * sizeof(double), (const void **)&v->as.floats.v);
+    }
+    *v = tp_value_scalars(*(const tp_scalars *)arg);
+    if (!v->as.scalars.v) return v->kind = TP_K_NONE, true;
+    return copy_bytes(c, v->as.scalars.v, (size_t)v->as.scalars.n * sizeof(tp_scalar), (const void **)&v->as.scalars.v);
+}
+
+/* Whatever is no tensor. */
+static bool box(tp_capture *c, char letter, const void *arg, tp_value *v) {
+    *v = (tp_value){0};
+    switch (letter) {
+    case 'i': if (*(const int64_t *)arg != TP_NONE) *v = tp_value_int(*(const int64_t *)arg); return true;
+    case 'q': if (*(const int64_t *)arg != TP_NONE) *v = tp_value_bool(*(const int64_t *)arg != 0); return true;
+    case 'b': *v = tp_value_bool(*(const bool *)arg); return true;
+    case 'f': if (*(const double *)arg == *(const double *)arg) *v = tp_value_double(*(const double *)arg); return true;
+    case 's': if (((const tp_scalar *)arg)->kind != TP_SCALAR_NONE) *v = tp_value_scalar(*(const tp_scalar *)arg); return true;
+    case 'd': if (*(const tp_dtype *)arg != TP_NO_DTYPE) *v = tp_value_dtype(*(const tp_dtype *)arg); return true;
+    case 'D': if (((const tp_device *)arg)->type) *v = tp_value_device(*(const tp_device *)arg); return true;
+    case 'L': *v = (tp_value){.kind = TP_K_LAYOUT, .as.layout = *(const tp_layout *)arg}; return true;
+    case 'c': {
+        const char *text = *(const char *const *)arg;
+        if (!text) return true;
+        v->kind = TP_K_STRING;
+        return copy_bytes(c, text, strlen(text) + 1, (const void **)&v->as.string);
+    }
+    case 'g':
+        if (*(tp_generator *const *)arg) give_up(c, "%s draws from a generator of the program's own", c->doing);
+        return !*(tp_generator *const *)arg;
+    default: return box_list(c, letter, arg, v);
+    }
+}
+
+/* Tensor arguments: how many values they are, and which. */
+static int64_t tensors_in(char letter, const void *arg, tp_tensor *const **list) {
+    if (letter == 'l') return *list = ((const tp_tensors *)arg)->v, ((const tp_tensors *)arg)->n;
+    *list = letter == 't' ? arg : &((const tp_operand *)arg)->tensor;
+    return 1;
+}
+
+static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value *v, int32_t *ids, int *n) {
+    if (!strchr("tol", letter)) return box(c, letter, arg, v);
+    tp_tensor *const *list;
+    int64_t count = tensors_in(letter, arg, &list);
+    if (letter == 'l') *v = tp_value_tensors((tp_tensors){NULL, count});
+    else if (letter == 'o' && !*list) return *v = tp_value_scalar(((const tp_operand *)arg)->scalar), true;
+    else *v = (tp_value){.kind = *list ? TP_K_TENSOR : TP_K_NONE};
+    if (v->kind == TP_K_NONE) return true;
+    for (int64_t i = 0; i < count; i++) {
+        ids[*n] = list[i] ? value_of(c, list[i]) : -1;
+        if (list[i] && ids[*n] < 0) return false;
+        ++*n;
+    }
+    return true;
+}
+
+/* What gives results whose shapes depend on values, or reads more of the world than its arguments. */
+static bool cannot_repeat(const char *name) {
+    static const char *const names[] = {"nonzero", "masked_select", "unique", "bincount", "histc", "histogram", "repeat_interleave", "one_hot", "argwhere",
+        "masked_scatter", "nested", "combinations", "pack", "ctc_loss", "mode", NULL};
+    for (int i = 0; names[i]; i++)
+        if (!strncmp(name, names[i], strlen(names[i]))) return strcmp(name, "unique_consecutive_backward") != 0;
+    return false;
+}
+
+static const tp_operator *operator_of(const char *name, bool *inplace) {
+    const tp_operator *op = tp_find_operator(name);
+    *inplace = !op;
+    if (op) return op;
+    char base[96];
+    size_t n = strlen(name);
+    if (n < 2 || n > sizeof base) return NULL;
+    memcpy(base, name, n - 1);
+    base[n - 1] = 0;
+    return tp_find_operator(base);
+}
+
+static void on_call(tpi_recorder *r, const char *name, const char *letters, void *const *args, int64_t nresults, tp_tensor *const *results) {
+    tp_capture *c = (tp_capture *)r;
+    if (!c->on) return;
+    c->doing = name;
+    bool inplace;
+    const tp_operator *op = operator_of(name, &inplace);
+    if (!op || cannot_repeat(name)) return give_up(c, "%s gives what depends on values", name);
+    int room = 0, n = 0, nargs = (int)strlen(letters);
+    tp_tensor *const *list;
+    for (int i = 0; i < nargs; i++)
+        if (strchr("tol", letters[i])) room += (int)tensors_in(letters[i], args[i], &list);
+    int32_t *ids = tpi_room_take(&c->room, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
+    tp_value *values = tpi_room_take(&c->g->room, (size_t)nargs * sizeof *values);
+    if (!ids || !values) return no_memory(c);
+    for (int i = 0; i < nargs; i++)
+        if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
+    for (int64_t i = 0; i < nresults; i++)
+        if ((outs[i] = results[i] ? result_of(c, results[i], !inplace) : -1) < 0) return give_up(c, "%s leaves a result out", name);
+    tpi_graph_step *s = step(c, TPI_STEP_CALL, n, (int)nresults);
+    if (!s) return;
+    s->op = op, s->inplace = inplace, s->args = values;
+    memcpy(s->in, ids, sizeof *ids * (size_t)n);
+    memcpy(s->out, outs, sizeof *ids * (size_t)nresults);
+}
+
+static void on_born(tpi_recorder *r, const tp_storage *storage) {
+    tp_capture *c = (tp_capture *)r;
+    place *p = c->by_storage[bucket(storage)];
+    while (p && p->key != storage) p = p->next;
+    if (p) p->value = -1; /* the address was another storage's, which nobody saw */
+    else put(c, c->by_storage, storage, -1);
+}
+
+static void on_looked(tpi_recorder *r, const tp_tensor *t) {
+    tp_capture *c = (tp_capture *)r;
+    if (t->flags & TPI_WRAPPED) return;
+    give_up(c, "%s", "a value of a tensor is looked at");
+}
+
+/* ---- The capture --------------------------------------------------------------------------------------------------------------------------- */
+
+static void capture_free(tp_capture *c) {
+    stop(c);
+    capturing = NULL;
+    tp_compiled_release(c->g);
+    tpi_room_empty(&c->room);
+    tpi_delete(c, sizeof *c);
+}
+
+static bool take_inputs(tp_capture *c, tp_tensors inputs) {
+    tp_compiled *g = c->g;
+    g->ninputs = (int32_t)inputs.n;
+    g->inputs = tpi_room_take(&g->room, (size_t)inputs.n * sizeof *g->inputs);
+    g->input_tracked = tpi_room_take(&g->room, (size_t)inputs.n);
+    if (!g->inputs || !g->input_tracked) return false;
+    for (int64_t i = 0; i < inputs.n; i++) {
+        if (!inputs.v[i]) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        g->inputs[i] = known(c, inputs.v[i]);
+        g->input_tracked[i] = tpi_tracks(inputs.v[i]);
+        if (g->inputs[i] < 0 && (g->inputs[i] = add(c, TPI_VALUE_INPUT, inputs.v[i], (int32_t)i, 0)) < 0) return false;
+    }
+    return true;
+}
+
+tp_capture *tp_capture_begin(tp_tensors inputs) {
+    if (capturing) return tpi_fail(TP_ERR_RUNTIME, "a capture is going on in this thread");
+    tp_capture *c = tpi_new0(sizeof *c);
+    if (!c) return NULL;
+    c->recorder = (tpi_recorder){.map = on_map, .fold = on_fold, .scan = on_scan, .copy = on_copy, .fill = on_fill, .call = on_call, .born = on_born, .looked = on_looked};
+    c->g = tpi_graph_new();
+    c->doing = "capture";
+    capturing = c;
+    if (!c->g || !take_inputs(c, inputs)) return capture_free(c), NULL;
+    c->g->grad_off = tpi_grad_off, c->g->inference = tpi_inference, c->g->default_dtype = tp_default_dtype();
+    if (tpi_packers_now) give_up(c, "%s", "hooks of the program's pack saved tensors");
+    else start(c);
+    return c;
+}
+
+const char *tp_capture_broken(const tp_capture *c) { return c && *c->why ? c->why : NULL; }
+bool tp_capturing(void) { return capturing && capturing->on; }
+void tp_capture_cancel(tp_capture *c) {
+    if (c) capture_free(c);
+}
+void tp_capture_on_break(tp_capture *c, void (*told)(const char *why, void *context), void *context) {
+    if (c) c->told = told, c->context = context;
+}
+
+bool tp_capture_break(const char *why) {
+    if (!tp_capturing()) return false;
+    give_up(capturing, "%s", why);
+    return true;
+}
+
+bool tp_capture_constant(tp_tensor *t) {
+    if (!t || !tp_capturing()) return false;
+    place *p = storage_place(capturing, t);
+    if (!p || p->value >= 0 || tpi_tracks(t)) return false;
+    return add(capturing, TPI_VALUE_CONSTANT, t, -1, 0) >= 0;
+}
+
+/* ---- The backward ------------------------------------------------------------------------------------------------------------------------------ */
+
+static bool has_hooks(const tp_tensor *t) {
+    const tpi_autograd *ag = tpi_autograd_of(t);
+    return ag && ag->hooks;
+}
+
+/* Inputs and outside tensors that gradients flow to. */
+static bool find_tracked(tp_capture *c) {
+    tp_compiled *g = c->g;
+    g->tracked = tpi_room_take(&g->room, (size_t)g->nvalues * sizeof *g->tracked);
+    if (!g->tracked) return no_memory(c), false;
+    for (int32_t i = 0; i < g->nvalues; i++) {
+        const tpi_graph_value *v = &g->values[i];
+        if ((v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) || !tpi_tracks(v->tensor) || !tpi_differentiable(v->tensor)) continue;
+        if (has_hooks(v->tensor)) return give_up(c, "%s", "a tensor with hooks is differentiated"), false;
+        g->tracked[g->ntracked++] = i;
+    }
+    g->gradients = tpi_room_take(&g->room, (size_t)g->ntracked * sizeof *g->gradients);
+    return g->gradients || (no_memory(c), false);
+}
+
+/* A gradient of ones for each output that has a history: its value does not matter, the steps are the same for any. */
+static bool give_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots, tp_tensor **grads, int64_t *n) {
+    for (int64_t i = 0; i < outputs.n; i++) {
+        if (!c->g->follows[i]) continue;
+        tp_tensor *grad = tpi_empty(tpi_shape(outputs.v[i]), (tp_dtype)outputs.v[i]->dtype, tpi_device(outputs.v[i]));
+        roots[*n] = outputs.v[i], grads[(*n)++] = grad;
+        stop(c);
+        bool ok = grad && tpi_fill_data(grad, tp_int(1));
+        start(c);
+        if (!ok) return no_memory(c), false;
+        if (add(c, TPI_VALUE_GRAD, grad, (int32_t)i, 0) < 0) return false;
+    }
+    return true;
+}
+
+static bool take_gradients(tp_capture *c, tp_tensor **found) {
+    c->doing = "backward";
+    for (int32_t i = 0; i < c->g->ntracked; i++) {
+        c->g->gradients[i] = found[i] ? value_of(c, found[i]) : -1;
+        if (found[i] && c->g->gradients[i] < 0) return false;
+    }
+    return true;
+}
+
+static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_tensor **roots, tp_tensor **grads, tp_tensors outputs) {
+    tp_compiled *g = c->g;
+    int64_t n = 0;
+    bool ok = give_gradients(c, outputs, roots, grads, &n);
+    for (int32_t i = 0; i < g->ntracked; i++) wrt[i] = g->values[g->tracked[i]].tensor;
+    ok = ok && tpi_run(&(tpi_run_request){.nroots = n, .roots = roots, .root_grads = grads, .ninputs = g->ntracked, .inputs = wrt, .grads = found, .only_inputs = true, .retain_graph = true});
+    if (!ok && !*c->why) give_up(c, "its backward failed: %s", tp_error()), tp_error_clear();
+    ok = ok && c->on && take_gradients(c, found);
+    for (int32_t i = 0; i < g->ntracked; i++) tp_release(found[i]);
+    for (int64_t i = 0; i < n; i++) tp_release(grads[i]);
+    return ok;
+}
+
+static bool capture_backward(tp_capture *c, tp_tensors outputs) {
+    if (!find_tracked(c)) return false;
+    size_t n = (size_t)c->g->ntracked, m = (size_t)outputs.n;
+    tp_tensor **lists = tpi_room_take(&c->room, (2 * n + 2 * m) * sizeof *lists);
+    if (!lists) return no_memory(c), false;
+    return run_backward(c, lists, lists + n, lists + 2 * n, lists + 2 * n + m, outputs);
+}
+
+static bool take_outputs(tp_capture *c, tp_tensors outputs) {
+    tp_compiled *g = c->g;
+    c->doing = "the result";
+    g->noutputs = (int32_t)outputs.n;
+    g->outputs = tpi_room_take(&g->room, (size_t)outputs.n * sizeof *g->outputs);
+    g->follows = tpi_room_take(&g->room, (size_t)outputs.n);
+    if (!g->outputs || !g->follows) return no_memory(c), false;
+    for (int64_t i = 0; i < outputs.n; i++) {
+        if (!outputs.v[i]) return give_up(c, "%s", "a result is no tensor"), false;
+        if ((g->outputs[i] = value_of(c, outputs.v[i])) < 0) return false;
+        g->follows[i] = outputs.v[i]->requires_grad && tp_grad_fn_name(outputs.v[i]);
+        g->differentiable |= g->follows[i];
+        const tpi_graph_value *v = &g->values[g->outputs[i]], *root = &g->values[tpi_value_root(g, g->outputs[i])];
+        if (g->follows[i] && v->dtype != root->dtype && root->kind != TPI_VALUE_MADE) return give_up(c, "%s", "a result is a view of an input in another dtype"), false;
+    }
+    return true;
+}
+
+static bool check_writes(tp_capture *c) {
+    tp_compiled *g = c->g;
+    for (int32_t i = 0; i < g->nsteps; i++)
+        for (int w = 0; w >= 0; w++) {
+            int32_t root = tpi_step_writes(g, &g->steps[i], w);
+            if (root < 0) break;
+            const tpi_graph_value *v = &g->values[root];
+            if (v->kind == TPI_VALUE_MADE) continue;
+            if (v->kind == TPI_VALUE_CONSTANT) return give_up(c, "%s", "a tensor made from numbers is written in place"), false;
+            if (v->kind == TPI_VALUE_GRAD || (g->differentiable && v->tensor->requires_grad && i < g->nforward))
+                return give_up(c, "%s", "a tensor of the program's that has a gradient is written in place"), false;
+            g->writes = true;
+        }
+    return true;
+}
+
+/* Tensors that the graph does not need to hold. */
+static void let_go(tp_compiled *g) {
+    for (int32_t i = 0; i < g->nvalues; i++) {
+        tpi_graph_value *v = &g->values[i];
+        if (v->kind == TPI_VALUE_OUTSIDE || v->kind == TPI_VALUE_CONSTANT) continue;
+        tp_release(v->tensor);
+        v->tensor = NULL;
+    }
+}
+
+tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
+    if (!c) return tpi_fail(TP_ERR_TYPE, "argument 'capture': expected a capture, got NULL");
+    bool ok = c->on && take_outputs(c, outputs);
+    c->g->nforward = c->g->nsteps;
+    ok = ok && (!c->g->differentiable || capture_backward(c, outputs)) && check_writes(c);
+    stop(c);
+    ok = ok && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
+    tp_compiled *g = NULL;
+    if (ok) g = c->g, c->g = NULL, let_go(g);
+    else if (!c->failed && tp_ok()) tpi_fail(TP_ERR_RUNTIME, "this cannot be captured: %s", *c->why ? c->why : "there was no memory");
+    capture_free(c);
+    return g;
+}

@@ -1,0 +1,101 @@
+/* A graph: the steps that a captured piece of a program ran, over numbered values. Shapes, dtypes and strides are fixed; memory is not.
+ *
+ *   capture.c   records steps and values while the program runs, and the backward of what it gave
+ *   fuse.c      joins chains of maps into block programs
+ *   graph.c     a graph's memory; the plan of which value ends with which step
+ *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
+ *
+ * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one, whatever made it: views are no
+ * steps, and writes through one are seen through the others, as when the program ran. */
+#ifndef TPI_GRAPH_H
+#define TPI_GRAPH_H
+#include <taper/call.h>
+#include <taper/graph.h>
+#include "device/program.h"
+#include "tensor/tensor.h"
+
+typedef enum tpi_value_kind {
+    TPI_VALUE_INPUT,    /* a tensor that each run is given */
+    TPI_VALUE_GRAD,     /* the gradient of a result: what the backward is given */
+    TPI_VALUE_OUTSIDE,  /* a tensor of the program's that was there before: parameters, buffers */
+    TPI_VALUE_CONSTANT, /* one that the program made from plain numbers; never written */
+    TPI_VALUE_MADE,     /* by a step */
+    TPI_VALUE_VIEW      /* looks at the memory of another, which is no view */
+} tpi_value_kind;
+
+typedef struct tpi_graph_value {
+    uint8_t kind, dtype, ndim;
+    bool wrapped;       /* a number in a tensor's clothes */
+    int32_t of;         /* INPUT: its number. GRAD: of which result. VIEW: the value it looks at */
+    int64_t offset;     /* VIEW: bytes from that one's first element */
+    int64_t *dims;      /* sizes, then strides in elements */
+    tp_device device;
+    tp_tensor *tensor;  /* OUTSIDE, CONSTANT: owned. The others': owned, while it is captured */
+} tpi_graph_value;
+
+typedef enum tpi_step_kind { TPI_STEP_MAP, TPI_STEP_FOLD, TPI_STEP_SCAN, TPI_STEP_COPY, TPI_STEP_FILL, TPI_STEP_CALL, TPI_STEP_PROGRAM } tpi_step_kind;
+
+typedef struct tpi_graph_step {
+    uint8_t kind;
+    bool inplace;       /* MAP, CALL: writes out[0], which was there before. COPY and FILL write out[0] in any case */
+    int16_t nin, nout;
+    int32_t *in;        /* values; -1: a number, or none. CALL: the tensors of all arguments in order */
+    int32_t *out;
+    const void *op;     /* tpi_map_op, tpi_fold_op, tpi_scan_op, tp_operator */
+    tp_scalar *numbers; /* MAP: per input. FILL: the value */
+    tp_scalar *params;  /* MAP, FOLD, SCAN */
+    tp_ints dims;       /* FOLD; SCAN: one */
+    bool keepdim;
+    tp_dtype dtype;     /* FOLD, SCAN */
+    tp_value *args;     /* CALL: one per argument; tensors are put in from `in` */
+    tpi_program *program;
+    int32_t ndead;      /* values that nobody reads after this step */
+    int32_t *dead;
+} tpi_graph_step;
+
+typedef struct tpi_room { /* memory that goes all at once, with the graph */
+    struct tpi_room_block *blocks;
+} tpi_room;
+void *tpi_room_take(tpi_room *room, size_t bytes); /* zeroed; NULL and an error without memory */
+void tpi_room_empty(tpi_room *room);
+
+struct tp_compiled {
+    atomic_int refs;
+    tpi_room room;
+    tpi_graph_value *values;
+    int32_t nvalues, values_room;
+    tpi_graph_step *steps;
+    int32_t nsteps, steps_room;
+    int32_t nforward;   /* steps before the backward's */
+    int32_t ninputs, noutputs;
+    int32_t *inputs;    /* values; -1: an input that no step saw */
+    int32_t *outputs;
+    bool *follows;      /* per output: does a gradient flow to it? */
+    int32_t ntracked;   /* tensors that gradients flow to: inputs and what was outside */
+    int32_t *tracked, *gradients; /* values, and their gradients' (-1: none comes) */
+    int32_t nsaved;
+    int32_t *saved;     /* what the backward reads of the forward */
+    bool differentiable;
+    bool writes;        /* some step writes a tensor that it did not make */
+    /* What must be as it was when captured. */
+    bool grad_off, inference;
+    tp_dtype default_dtype;
+    bool *input_tracked;
+    int32_t fused;      /* steps that became parts of programs */
+};
+
+static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_ints){v->dims, v->ndim}; }
+static inline tp_ints tpi_value_strides(const tpi_graph_value *v) { return (tp_ints){v->dims + v->ndim, v->ndim}; }
+static inline int32_t tpi_value_root(const tp_compiled *g, int32_t v) { return g->values[v].kind == TPI_VALUE_VIEW ? g->values[v].of : v; }
+
+/* ---- graph.c ---- */
+tp_compiled *tpi_graph_new(void);
+int32_t tpi_graph_add_value(tp_compiled *g, const tpi_graph_value *value, tp_ints shape, tp_ints strides); /* -1 and an error */
+tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, int nout);                  /* NULL and an error */
+/* The root that the step writes besides what it makes, -1: none; `which` counts them from 0. */
+int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which);
+/* Works out what the backward reads, and which values end with which step. */
+bool tpi_graph_plan(tp_compiled *g);
+/* ---- fuse.c ---- */
+bool tpi_graph_fuse(tp_compiled *g);
+#endif

@@ -1,0 +1,279 @@
+/* Running a graph. Each value has a slot with its tensor, which is released after the last step that reads it. Where gradients flow, the run is
+ * one node of the tape, which keeps what the backward reads; its backward runs the second half of the steps.
+ *
+ * Steps run without a tape and without a detour; what they write in place gets a new version, as when the program ran. */
+#include <string.h>
+#include "autograd/glue.h"
+#include "base/memory.h"
+#include "graph/graph.h"
+
+typedef struct graph_run {
+    const tp_compiled *g;
+    tp_tensor **slots; /* per value: owned, NULL while it is not there */
+} graph_run;
+
+/* ---- Values ------------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool run_start(graph_run *r, const tp_compiled *g) {
+    r->g = g;
+    r->slots = tpi_new0((size_t)g->nvalues * sizeof *r->slots + 1);
+    if (!r->slots) return false;
+    for (int32_t i = 0; i < g->nvalues; i++)
+        if (g->values[i].kind == TPI_VALUE_OUTSIDE || g->values[i].kind == TPI_VALUE_CONSTANT) r->slots[i] = tpi_retain(g->values[i].tensor);
+    return true;
+}
+
+static void run_end(graph_run *r) {
+    for (int32_t i = 0; i < r->g->nvalues; i++)
+        if (r->slots[i]) tpi_release(r->slots[i]);
+    tpi_delete(r->slots, (size_t)r->g->nvalues * sizeof *r->slots + 1);
+}
+
+static tp_tensor *view(tp_tensor *root, const tpi_graph_value *v) {
+    tpi_geometry geometry = {.ndim = v->ndim, .dtype = (tp_dtype)v->dtype};
+    memcpy(geometry.shape, v->dims, v->ndim * sizeof(int64_t));
+    memcpy(geometry.strides, v->dims + v->ndim, v->ndim * sizeof(int64_t));
+    geometry.offset = (root->data - root->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
+    return tpi_view_of(root, &geometry);
+}
+
+/* The value's tensor, borrowed. */
+static tp_tensor *value(graph_run *r, int32_t i) {
+    if (r->slots[i] || r->g->values[i].kind != TPI_VALUE_VIEW) return r->slots[i];
+    tp_tensor *root = r->slots[r->g->values[i].of];
+    return root ? r->slots[i] = view(root, &r->g->values[i]) : NULL;
+}
+
+static tp_tensor *make_empty(const tpi_graph_value *v) { return tpi_empty_strided(tpi_value_shape(v), tpi_value_strides(v), (tp_dtype)v->dtype, v->device); }
+
+/* What a step writes: it may be new memory. */
+static tp_tensor *target(graph_run *r, int32_t i) {
+    tp_tensor *t = value(r, i);
+    return t ? t : r->g->values[i].kind == TPI_VALUE_MADE ? r->slots[i] = make_empty(&r->g->values[i]) : NULL;
+}
+
+/* A result in its slot; what does not look as it did is no result of this graph. */
+static bool take(graph_run *r, int32_t i, tp_tensor *t) {
+    if (!t) return false;
+    if (r->slots[i]) tpi_release(r->slots[i]);
+    r->slots[i] = t;
+    const tpi_graph_value *v = &r->g->values[i];
+    if (t->dtype == v->dtype && t->ndim == v->ndim && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t))) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "a step of the graph gave shape %s, expected %s", tpi_shape_text(tpi_shape(t)), tpi_shape_text(tpi_value_shape(v)));
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------------------------------------------------------------- */
+
+static bool run_map(graph_run *r, const tpi_graph_step *s) {
+    tp_operand in[8];
+    for (int i = 0; i < s->nin; i++) in[i] = s->in[i] >= 0 ? tp_operand_tensor(value(r, s->in[i])) : tp_operand_scalar(s->numbers[i]);
+    tp_tensor *out = s->inplace ? target(r, s->out[0]) : NULL;
+    if (s->inplace && !out) return false;
+    tp_tensor *result = tpi_run_map(s->op, out, in, s->params);
+    if (!s->inplace) return take(r, s->out[0], result);
+    if (!result) return false;
+    tpi_release(result);
+    tpi_touch(out);
+    return true;
+}
+
+static bool run_reduction(graph_run *r, const tpi_graph_step *s) {
+    tp_tensor *outs[4] = {NULL}, *x = value(r, s->in[0]);
+    bool ok = s->kind == TPI_STEP_FOLD ? tpi_run_fold(s->op, outs, x, s->dims, s->keepdim, s->dtype, s->params) : tpi_run_scan(s->op, outs, x, s->dims.v[0], s->dtype, s->params);
+    for (int i = 0; i < s->nout && ok; i++) ok = take(r, s->out[i], outs[i]);
+    return ok;
+}
+
+static bool run_write(graph_run *r, const tpi_graph_step *s) {
+    tp_tensor *out = target(r, s->out[0]);
+    if (!out) return false;
+    if (s->kind == TPI_STEP_FILL ? !tpi_fill_data(out, s->numbers[0]) : !tpi_copy_data(out, value(r, s->in[0]))) return false;
+    tpi_touch(out);
+    return true;
+}
+
+static bool run_call(graph_run *r, const tpi_graph_step *s) {
+    enum { MAX_ARGS = 32, FEW = 32 };
+    const tp_operator *op = s->op;
+    tp_value args[MAX_ARGS], results[8];
+    tp_tensor *few[FEW], **list = s->nin <= FEW ? few : tpi_malloc((size_t)s->nin * sizeof *list);
+    if (!list) return false;
+    bool ok = true;
+    for (int i = 0; i < s->nin && ok; i++) ok = !(list[i] = NULL) && (s->in[i] < 0 || (list[i] = value(r, s->in[i])));
+    memcpy(args, s->args, (size_t)op->nargs * sizeof *args);
+    for (int64_t i = 0, at = 0; i < op->nargs; i++) {
+        if (args[i].kind == TP_K_TENSOR) args[i].as.tensor = list[at++];
+        else if (args[i].kind == TP_K_TENSORS) args[i].as.tensors.v = list + at, at += args[i].as.tensors.n;
+    }
+    ok = ok && (s->inplace ? op->invoke_inplace : op->invoke)(args, results);
+    if (list != few) tpi_mfree(list);
+    if (!ok) return false;
+    if (s->inplace) return tpi_release(results[0].as.tensor), true;
+    if (results[0].kind == TP_K_TENSORS) {
+        tp_tensors given = results[0].as.tensors;
+        for (int i = 0; i < s->nout; i++) ok = i < given.n && take(r, s->out[i], tpi_retain(given.v[i])) && ok;
+        tpi_release_list(given);
+        return ok;
+    }
+    for (int i = 0; i < s->nout; i++) ok = take(r, s->out[i], results[i].as.tensor) && ok;
+    return ok;
+}
+
+static bool run_program(graph_run *r, const tpi_graph_step *s) {
+    tp_tensor *operands[TPI_MAX_OPERANDS];
+    int n = 0;
+    for (int i = 0; i < s->nout; i++)
+        if (!(operands[n++] = target(r, s->out[i]))) return false;
+    for (int i = 0; i < s->nin; i++)
+        if (!(operands[n++] = value(r, s->in[i]))) return false;
+    tpi_plan plan;
+    return tpi_plan_make(&plan, tpi_value_shape(&r->g->values[s->out[0]]), s->nout, n, operands) && tpi_cpu_program(s->program, &plan);
+}
+
+static bool run_steps(graph_run *r, int32_t from, int32_t to) {
+    static bool (*const ways[])(graph_run *, const tpi_graph_step *) = {[TPI_STEP_MAP] = run_map, [TPI_STEP_FOLD] = run_reduction, [TPI_STEP_SCAN] = run_reduction,
+        [TPI_STEP_COPY] = run_write, [TPI_STEP_FILL] = run_write, [TPI_STEP_CALL] = run_call, [TPI_STEP_PROGRAM] = run_program};
+    bool off = tpi_grad_off, ok = true;
+    tpi_grad_off = true;
+    for (int32_t i = from; i < to && ok; i++) {
+        const tpi_graph_step *s = &r->g->steps[i];
+        ok = ways[s->kind](r, s);
+        for (int32_t d = 0; d < s->ndead; d++) {
+            if (r->slots[s->dead[d]]) tpi_release(r->slots[s->dead[d]]);
+            r->slots[s->dead[d]] = NULL;
+        }
+    }
+    tpi_grad_off = off;
+    return ok;
+}
+
+/* ---- The tape's node ------------------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct node_attrs {
+    tp_compiled *g; /* owned */
+} node_attrs;
+
+static void node_release(tpi_node *node) { tp_compiled_release(((node_attrs *)tpi_node_attrs(node))->g); }
+
+/* The gradient of an output as the backward was captured with it: contiguous; zeros where none came. */
+static tp_tensor *given_gradient(tpi_node *node, tp_tensor *grad, int output) {
+    return grad ? tpi_contiguous_data(grad) : tpi_node_zeros(node, output);
+}
+
+static bool fill_backward(graph_run *r, tpi_node *node, tp_tensor *const *grads) {
+    const tp_compiled *g = r->g;
+    for (int32_t i = 0; i < g->nsaved; i++) {
+        if (r->slots[g->saved[i]]) tpi_drop(&r->slots[g->saved[i]]);
+        if (!tpi_unpack(node, i, &r->slots[g->saved[i]])) return false;
+    }
+    for (int32_t i = 0; i < g->nvalues; i++)
+        if (g->values[i].kind == TPI_VALUE_GRAD && !(r->slots[i] = given_gradient(node, grads[g->values[i].of], g->values[i].of))) return false;
+    return true;
+}
+
+static bool node_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    const tp_compiled *g = ((node_attrs *)tpi_node_attrs(node))->g;
+    if (!tpi_grad_off) return tpi_refuse(TP_ERR_RUNTIME, "torch.compile with aot_autograd does not currently support double backward");
+    graph_run r;
+    if (!run_start(&r, g)) return false;
+    bool ok = fill_backward(&r, node, grads) && run_steps(&r, g->nforward, g->nsteps);
+    for (int32_t i = 0; i < g->ntracked && ok; i++) {
+        if (g->gradients[i] < 0 || !tpi_node_needs(node, i)) continue;
+        ok = (grad_inputs[i] = tpi_retain(value(&r, g->gradients[i]))) != NULL;
+    }
+    run_end(&r);
+    return ok;
+}
+
+static const tpi_node_class graph_class = {"CompiledFunctionBackward", "compiled graph", node_backward, node_release};
+
+/* The node, with the edges and what is saved; the outputs are attached by the caller. */
+static tpi_node *new_node(graph_run *r, tp_compiled *g) {
+    tpi_node *node = tpi_node_new(&graph_class, g->ntracked, g->nsaved, sizeof(node_attrs), g->noutputs);
+    if (!node) return NULL;
+    *(node_attrs *)tpi_node_attrs(node) = (node_attrs){tp_compiled_retain(g)};
+    for (int32_t i = 0; i < g->ntracked; i++) tpi_node_edge(node, i, r->slots[g->tracked[i]]);
+    for (int32_t i = 0; i < g->nsaved; i++)
+        if (!tpi_node_save(node, i, r->slots[g->saved[i]])) return tpi_node_done(node), NULL;
+    return node;
+}
+
+/* ---- Runs --------------------------------------------------------------------------------------------------------------------------------------------- */
+
+/* An output: an input or an outside tensor as it is, a view of one as a view, anything else as a tensor of its own. */
+static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
+    const tp_compiled *g = r->g;
+    int32_t id = g->outputs[i], root = tpi_value_root(g, id);
+    tp_tensor *t = value(r, id);
+    if (!t) return NULL;
+    if (g->values[root].kind != TPI_VALUE_MADE) {
+        if (g->values[root].kind == TPI_VALUE_CONSTANT) return tpi_clone_data(t);
+        if (id == root && !(g->follows[i] && !t->requires_grad)) return tpi_retain(t);
+        tpi_release(r->slots[id]);
+        r->slots[id] = NULL;
+        const tpi_graph_value *v = &g->values[id];
+        if (!g->follows[i]) return view(r->slots[root], v);
+        int64_t offset = (r->slots[root]->data - r->slots[root]->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
+        return tpi_as_strided(r->slots[root], tpi_value_shape(v), tpi_value_strides(v), offset);
+    }
+    tp_tensor *own = node || id != root ? tpi_detached(t) : tpi_retain(t);
+    if (own && node && g->follows[i] && !tpi_node_attach(node, i, own)) tpi_drop(&own);
+    if (own && tpi_inference_on()) tpi_mark_inference(own);
+    return own;
+}
+
+static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
+    size_t bytes = v->ndim * sizeof(int64_t);
+    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type &&
+           tpi_device(t).index == v->device.index && !memcmp(t->shape, v->dims, bytes) && !memcmp(t->strides, v->dims + v->ndim, bytes);
+}
+
+bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
+    if (!g || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype()) return false;
+    for (int64_t i = 0; i < inputs.n; i++) {
+        const tp_tensor *t = inputs.v[i];
+        const tpi_graph_value *v = &g->values[g->inputs[i]];
+        if (!t || !same_meta(v, t) || (!g->grad_off && tpi_tracks(t) != g->input_tracked[i])) return false;
+        if (v->of != i && inputs.v[v->of]->data != t->data) return false; /* the same tensor twice */
+    }
+    return true;
+}
+
+static bool check_inputs(const tp_compiled *g, tp_tensors inputs) {
+    if (!g) return tpi_refuse(TP_ERR_TYPE, "argument 'graph': expected a graph, got NULL");
+    if (inputs.n != g->ninputs) return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %d tensors, got %lld", g->ninputs, (long long)inputs.n);
+    for (int64_t i = 0; i < inputs.n; i++) {
+        const tp_tensor *t = inputs.v[i];
+        const tpi_graph_value *v = &g->values[g->inputs[i]];
+        if (!t) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
+        if (!same_meta(v, t))
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'inputs': expected %s of shape %s at index %lld, laid out as it was captured, got %s of shape %s", tp_dtype_name((tp_dtype)v->dtype),
+                              tpi_shape_text(tpi_value_shape(v)), (long long)i, tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
+    }
+    return true;
+}
+
+static bool give_outputs(graph_run *r, tp_compiled *g, tp_tensor **outputs) {
+    tpi_node *node = g->differentiable && !tpi_grad_off ? new_node(r, g) : NULL;
+    bool ok = node || !g->differentiable || tpi_grad_off;
+    for (int32_t i = 0; i < g->noutputs; i++) outputs[i] = NULL;
+    for (int32_t i = 0; i < g->noutputs && ok; i++) ok = (outputs[i] = output(r, i, node)) != NULL;
+    tpi_node_done(node);
+    if (!ok) tpi_drop_all(outputs, g->noutputs);
+    return ok;
+}
+
+bool tp_compiled_run(tp_compiled *g, tp_tensors inputs, tp_tensor **outputs) {
+    const char *before = tpi_op_enter("graph");
+    graph_run r;
+    bool ok = check_inputs(g, inputs) && run_start(&r, g);
+    if (ok) {
+        for (int64_t i = 0; i < inputs.n; i++)
+            if (g->values[g->inputs[i]].of == i) r.slots[g->inputs[i]] = tpi_retain(inputs.v[i]);
+        ok = run_steps(&r, 0, g->nforward) && give_outputs(&r, g, outputs);
+        run_end(&r);
+    }
+    ok = ok && tpi_all_to_scope(outputs, g->noutputs);
+    tpi_op_leave(before);
+    return ok;
+}

@@ -1,0 +1,156 @@
+/* Graphs from C: captured once, run on other values; chains that run as one, gradients, parameters that change, and what cannot be captured. */
+#include <taper/graph.h>
+#include "tape_fixture.h"
+#include "tensor/tensor.h"
+
+static tp_tensor *chain(tp_tensor *x, tp_tensor *y) { return tp_add(tp_mul(tp_tanh(tp_add(tp_mul(x, 1.5), y)), tp_sigmoid(y)), x); }
+
+static tp_compiled *capture_chain(tp_tensor *x, tp_tensor *y) {
+    tp_capture *c = tp_capture_begin(TP_LIST(x, y));
+    assert_non_null(c);
+    assert_true(tp_capturing());
+    tp_tensor *z = chain(x, y);
+    tp_compiled *g = tp_capture_end(c, TP_LIST(z));
+    if (!g) fail_msg("%s", tp_error());
+    assert_false(tp_capturing());
+    return g;
+}
+
+static void assert_same(tp_tensor *a, tp_tensor *b) {
+    if (!a || !b) fail_msg("no tensor: %s", tp_error() ? tp_error() : "and no error");
+    assert_int_equal(tp_numel(a), tp_numel(b));
+    assert_int_equal(tp_dtype_of(a), tp_dtype_of(b));
+    assert_memory_equal(tp_data(tp_contiguous(a)), tp_data(tp_contiguous(b)), tp_numel(a) * tp_item_bytes(a));
+}
+
+static void a_chain_is_one_step_with_the_same_bits(void **state) {
+    (void)state;
+    TP_SCOPE {
+        for (int i = 0; i < 3; i++) { /* one block; blocks with a rest; several chunks */
+            int64_t n = i == 0 ? 7 : i == 1 ? 1303 : 70001;
+            tp_compiled *g = capture_chain(tp_randn(TP_INTS(n)), tp_randn(TP_INTS(n)));
+            assert_int_equal(tp_compiled_steps(g), 1);
+            tp_tensor *x = tp_randn(TP_INTS(n)), *y = tp_randn(TP_INTS(n)), *z = NULL;
+            assert_true(tp_compiled_run(g, TP_LIST(x, y), &z));
+            assert_same(z, chain(x, y));
+            tp_compiled_release(g);
+        }
+    }
+}
+
+static void broadcast_strided_and_mixed_operands_join_too(void **state) {
+    (void)state;
+    TP_SCOPE {
+        for (int i = 0; i < 2; i++) {
+            int64_t c = i ? 300 : 20;
+            tp_tensor *x = tp_randn(TP_INTS(c, 40)), *b = tp_randn(TP_INTS(c)), *h = tp_to(tp_randn(TP_INTS(40, c)), .dtype = TP_BFLOAT16), *z = NULL;
+            tp_capture *cap = tp_capture_begin(TP_LIST(x, b, h));
+            tp_tensor *y = tp_mul(tp_exp(tp_mul(h, 0.5)), tp_add(tp_t(x), b));
+            tp_tensor *m = tp_where(tp_gt(y, 0.0), y, tp_mul(y, 0.1));
+            tp_compiled *g = tp_capture_end(cap, TP_LIST(m));
+            assert_non_null(g);
+            tp_tensor *x2 = tp_randn(TP_INTS(c, 40)), *b2 = tp_randn(TP_INTS(c)), *h2 = tp_to(tp_randn(TP_INTS(40, c)), .dtype = TP_BFLOAT16);
+            assert_true(tp_compiled_run(g, TP_LIST(x2, b2, h2), &z));
+            tp_tensor *y2 = tp_mul(tp_exp(tp_mul(h2, 0.5)), tp_add(tp_t(x2), b2));
+            assert_same(z, tp_where(tp_gt(y2, 0.0), y2, tp_mul(y2, 0.1)));
+            tp_compiled_release(g);
+        }
+    }
+}
+
+static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w, tp_tensor *b) {
+    tp_tensor *h = tp_relu_(tp_linear(x, w, .bias = b));
+    return tp_sum(tp_mul(chain(h, h), h));
+}
+
+static void gradients_flow_and_parameters_stay_live(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *w = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true), *b = tp_set_requires_grad(tp_randn(TP_INTS(5)), true), *x = tp_randn(TP_INTS(4, 3));
+        tp_capture *c = tp_capture_begin(TP_LIST(x));
+        tp_tensor *first = loss_of(x, w, b);
+        tp_compiled *g = tp_capture_end(c, TP_LIST(first));
+        assert_non_null(g);
+        assert_true(tp_backward(first)); /* the captured call keeps its own history */
+        for (int i = 0; i < 3; i++) {
+            tp_tensor *x2 = tp_randn(TP_INTS(4, 3)), *got = NULL;
+            tp_zero_grad(w), tp_zero_grad(b);
+            tp_tensor *want = loss_of(x2, w, b);
+            assert_true(tp_backward(want));
+            tp_tensor *dw = tp_clone(tp_grad(w)), *db = tp_clone(tp_grad(b));
+            tp_zero_grad(w), tp_zero_grad(b);
+            assert_true(tp_compiled_fits(g, TP_LIST(x2)));
+            assert_true(tp_compiled_run(g, TP_LIST(x2), &got));
+            assert_same(got, want);
+            assert_string_equal(tp_grad_fn_name(got), "CompiledFunctionBackward");
+            if (!tp_backward(got)) fail_msg("%s", tp_error());
+            assert_same(tp_grad(w), dw);
+            assert_same(tp_grad(b), db);
+            TP_NO_GRAD tp_add_(w, tp_grad(w), .alpha = tp_float(-0.1)); /* the next round sees it */
+        }
+        tp_tensor *got = NULL;
+        assert_true(tp_compiled_run(g, TP_LIST(x), &got));
+        tp_mul_(x, 2);
+        assert_false(tp_backward(got));
+        assert_error("modified by an inplace operation");
+        tp_compiled_release(g);
+    }
+}
+
+static void no_graph_of_what_looks_at_values(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = VECTOR(1, 2, 3);
+        tp_capture *c = tp_capture_begin(TP_LIST(x));
+        tp_tensor *y = tp_item(tp_sum(x)) > 0 ? tp_mul(x, 2) : x;
+        assert_non_null(tp_capture_broken(c));
+        ASSERT_VALUES(y, 2, 4, 6); /* the program itself runs on */
+        assert_null(tp_capture_end(c, TP_LIST(y)));
+        assert_error("a value of a tensor is looked at");
+        c = tp_capture_begin(TP_LIST(x));
+        y = tp_masked_select(x, tp_gt(x, 1.5));
+        assert_null(tp_capture_end(c, TP_LIST(y)));
+        assert_error("masked_select");
+    }
+}
+
+static void other_shapes_and_modes_do_not_fit(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = VECTOR(1, 2, 3), *z = NULL;
+        tp_compiled *g = capture_chain(x, x);
+        assert_true(tp_compiled_fits(g, TP_LIST(x, x)));
+        assert_false(tp_compiled_fits(g, TP_LIST(x, VECTOR(1, 2, 3)))); /* it was one tensor twice */
+        assert_false(tp_compiled_fits(g, TP_LIST(VECTOR(1, 2), VECTOR(1, 2))));
+        TP_NO_GRAD assert_false(tp_compiled_fits(g, TP_LIST(x, x)));
+        assert_false(tp_compiled_run(g, TP_LIST(VECTOR(1, 2), VECTOR(1, 2)), &z));
+        assert_error("expected float32 of shape [3]");
+        tp_compiled_release(g);
+    }
+}
+
+static void random_numbers_are_drawn_anew(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *x = tp_ones(TP_INTS(64)), *a = NULL, *b = NULL;
+        tp_capture *c = tp_capture_begin(TP_LIST(x));
+        tp_tensor *y = tp_dropout(x, .p = 0.5);
+        tp_compiled *g = tp_capture_end(c, TP_LIST(y));
+        assert_non_null(g);
+        tp_manual_seed(3);
+        assert_true(tp_compiled_run(g, TP_LIST(x), &a));
+        assert_true(tp_compiled_run(g, TP_LIST(x), &b));
+        assert_memory_not_equal(tp_data(a), tp_data(b), 256);
+        tp_manual_seed(3);
+        assert_same(a, tp_dropout(x, .p = 0.5));
+        tp_compiled_release(g);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chain_is_one_step_with_the_same_bits), cmocka_unit_test(broadcast_strided_and_mixed_operands_join_too),
+        cmocka_unit_test(gradients_flow_and_parameters_stay_live), cmocka_unit_test(no_graph_of_what_looks_at_values),
+        cmocka_unit_test(other_shapes_and_modes_do_not_fit), cmocka_unit_test(random_numbers_are_drawn_anew)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
