@@ -80,6 +80,34 @@ static bool check_first(const list *out, const list *g) {
     return true;
 }
 
+/* ---- What is to be called when the backward that runs now is done ---- */
+static _Thread_local int backwards;            /* that run in this thread, one inside another */
+static _Thread_local PyObject *final_calls;    /* a list, NULL where there are none */
+
+/* The outermost backward has come to its end: calls what was queued, in order, also what those calls queue; after a failure, nothing. */
+static bool run_final_calls(bool ok) {
+    PyObject *calls = final_calls;
+    if (!calls || backwards > 0) return ok;
+    backwards++;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(calls); i++) {
+        PyObject *result = PyObject_CallNoArgs(PyList_GET_ITEM(calls, i));
+        ok = result != NULL;
+        Py_XDECREF(result);
+    }
+    backwards--;
+    final_calls = NULL;
+    Py_DECREF(calls);
+    return ok;
+}
+
+static PyObject *queue_callback(PyObject *module, PyObject *call) {
+    (void)module;
+    if (!backwards) return PyErr_SetString(PyExc_RuntimeError, "Final callbacks can only be installed during backward pass."), NULL;
+    if (!final_calls && !(final_calls = PyList_New(0))) return NULL;
+    if (PyList_Append(final_calls, call) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *retain, PyObject *create, PyObject *inputs) {
     list r = {0}, g = {0}, in = {0};
     bool ok = list_read(roots, "tensors", false, &r) && list_read(gradients, "grad_tensors", true, &g) && list_read(inputs, "inputs", false, &in);
@@ -89,10 +117,13 @@ static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *re
     if (ok && in.fast && !in.n) ok = false, PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
     if (ok) {
         tp_backward_options options = {.size = sizeof options, .retain_graph = keeps, .create_graph = creates, .inputs = {in.v, in.n}};
+        backwards++;
         Py_BEGIN_ALLOW_THREADS
         ok = tp_backward_many((tp_tensors){r.v, r.n}, g.v, &options);
         Py_END_ALLOW_THREADS
+        backwards--;
         if (!ok) tpy_raise();
+        ok = run_final_calls(ok);
     }
     list_end(&r);
     list_end(&g);
@@ -136,14 +167,19 @@ static PyObject *gradients_of(const list *out, const list *in, const list *g, co
     tp_tensor **grads = PyMem_Calloc((size_t)in->n + 1, sizeof *grads);
     if (!grads) return PyErr_NoMemory();
     bool ok;
+    backwards++;
     Py_BEGIN_ALLOW_THREADS
     ok = tp_gradients((tp_tensors){out->v, out->n}, (tp_tensors){in->v, in->n}, g->v, grads, options);
     Py_END_ALLOW_THREADS
+    backwards--;
     PyObject *result = NULL;
     if (ok) {
-            result = tpy_tensor_tuple(grads, in->n);
+        if (run_final_calls(true)) result = tpy_tensor_tuple(grads, in->n);
         for (int64_t i = 0; i < in->n; i++) tp_release(grads[i]);
-    } else tpy_raise();
+    } else {
+        tpy_raise();
+        run_final_calls(false);
+    }
     PyMem_Free(grads);
     return result;
 }
@@ -231,7 +267,8 @@ PyMethodDef tpy_autograd_methods[] = {
 
 static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS, "Are calls recorded in this thread?"}, {"_set_grad_enabled", set_grad, METH_O, NULL},
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL}, {"_enter_inference", enter_inference, METH_O, NULL}, {"_leave_inference", leave_inference, METH_O, NULL},
-    {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL}, {0}};
+    {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL},
+    {"_queue_callback", queue_callback, METH_O, NULL}, {0}};
 
 static bool add_to_tensor(PyObject *descriptor, const char *name) {
     bool ok = descriptor && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, descriptor) == 0;

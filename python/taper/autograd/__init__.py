@@ -30,8 +30,19 @@ class _VariableMeta(type):
         return isinstance(other, Tensor)
 
 
+class _Engine:
+    """What walks the tape, as far as scripts ask for it."""
+
+    @staticmethod
+    def queue_callback(callback):
+        """Calls it when the backward that runs now is done."""
+        _C._queue_callback(callback)
+
+
 class Variable(metaclass=_VariableMeta):
     """What tensors with gradients once were called: Variable(x) is x."""
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data=None, requires_grad=False, volatile=None):
         if data is None:

@@ -6,7 +6,7 @@ from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 
 __all__ = ["saved_tensors_hooks", "save_on_cpu", "disable_saved_tensors_hooks", "register_multi_grad_hook", "allow_mutation_on_saved_tensors", "Node",
-           "GradientEdge", "get_gradient_edge", "increment_version"]
+           "GradientEdge", "get_gradient_edge", "increment_version", "queue_callback"]
 
 GradientEdge = namedtuple("GradientEdge", ["node", "output_nr", "ownership_token"], defaults=[None])
 
@@ -38,6 +38,11 @@ def increment_version(tensor):
                 raise RuntimeError("increment_version() cannot be called on inference tensors")
             alias = t.detach()
             alias.copy_(alias)
+
+
+def queue_callback(callback):
+    """Calls it when the backward that runs now is done; an error outside of one."""
+    _C._queue_callback(callback)
 
 
 class saved_tensors_hooks:

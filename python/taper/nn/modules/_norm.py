@@ -103,6 +103,15 @@ class SyncBatchNorm(_BatchNorm):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
+    def forward(self, input):
+        from taper import distributed
+        alone = not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size(self.process_group) == 1
+        if alone or not (self.training or (self.running_mean is None and self.running_var is None)):
+            return super().forward(input)
+        self._check_input_dim(input)
+        from taper.nn.parallel._sync_batch_norm import normalise
+        return normalise(self, input)
+
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):
         """The module with every BatchNorm in it made a SyncBatchNorm over the same tensors."""

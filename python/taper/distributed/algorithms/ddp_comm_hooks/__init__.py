@@ -1,0 +1,1 @@
+"""torch.distributed.algorithms.ddp_comm_hooks: other ways than plain averaging to make gradients the same on all ranks."""
