@@ -74,6 +74,8 @@ def _cast(value, param, key=None):
     if isinstance(value, Tensor):
         if key == "step":
             return value
+        if hasattr(param, "_own_part"):
+            value = param._own_part(value)
         return value.to(dtype=param.dtype, device=param.device) if param.is_floating_point() else value.to(device=param.device)
     if isinstance(value, dict):
         return {name: _cast(item, param, key=name) for name, item in value.items()}
@@ -260,7 +262,8 @@ class Optimizer:
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [number[id(p)] for p in group["params"]]
             groups.append(packed)
-        state = {number[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()}
+        state = {number[id(key)] if isinstance(key, Tensor) else key: key._state_of_whole(value) if hasattr(key, "_state_of_whole") else value
+                 for key, value in self.state.items()}  # of a DTensor: what it keeps is a DTensor as well
         result = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             replaced = hook(self, result)

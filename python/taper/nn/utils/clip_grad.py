@@ -18,8 +18,12 @@ def _gradients(parameters):
 
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The norm of all elements of the tensors as one vector."""
-    norm_type = float(norm_type)
-    total = _C._total_norm(_as_list(tensors), norm_type)
+    norm_type, tensors = float(norm_type), _as_list(tensors)
+    if any(hasattr(tensor, "_spec") for tensor in tensors):
+        from taper.distributed.tensor._dtensor import total_norm
+        total = total_norm(tensors, norm_type)
+    else:
+        total = _C._total_norm(tensors, norm_type)
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
                            "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")

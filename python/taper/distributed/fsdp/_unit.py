@@ -1,0 +1,189 @@
+"""Parameters that are whole only while they are needed: what fully_shard and FullyShardedDataParallel are made of.
+
+A unit is the parameters of a module, less those of units inside of it. At rest each rank has its rows of every parameter, as DTensors. Before the
+module's forward, and again before its backward, one all_gather makes them whole; after each the memory is given back. When the gradients
+of a unit are there, one reduce_scatter gives each rank the average of its rows.
+
+The whole parameter is one tensor for ever: only its memory comes and goes, so that what the tape saved of it is valid again when the memory is."""
+import taper
+from taper import _C
+from taper import distributed as dist
+from taper._C import Tensor
+from taper.autograd.grad_mode import no_grad
+from taper.distributed.tensor._dtensor import _plain, _Spec, _wrap
+from taper.distributed.tensor.placement_types import Replicate, Shard
+from taper.nn.parallel._reducer import tensors_in
+from taper.nn.parameter import Parameter
+
+
+class _Sharded:
+    """One parameter: where modules hold it, its rows here, and the whole."""
+
+    def __init__(self, owners, param, mesh, compute_dtype):
+        self.owners, self.shape = owners, param.shape
+        rows = param.detach().reshape(1) if param.dim() == 0 else param.detach()
+        world, rank = mesh.size(-1 if mesh.ndim > 1 else 0), mesh.get_local_rank(mesh.ndim - 1)
+        self.rows, self.rest = rows.shape[0], rows[0].numel() if rows.shape[0] else 0
+        self.each = -(-self.rows // world)
+        start, count = Shard(0).part(self.rows, world, rank)
+        placements = [Replicate()] * (mesh.ndim - 1) + [Shard(0)]
+        local = rows[start:start + count].clone(memory_format=taper.contiguous_format)
+        self.sharded = Parameter(_wrap(local, _Spec(mesh, placements, rows.shape)), param.requires_grad)
+        self.whole = Parameter(taper.empty(param.shape, dtype=compute_dtype or param.dtype, device=param.device), param.requires_grad)
+        self.bytes = self.whole.untyped_storage().nbytes()
+        for name, value in vars(param).items():
+            setattr(self.sharded, name, value)
+        self.release()
+        self.show(self.sharded)
+
+    def show(self, which):
+        for module, name in self.owners:
+            module._parameters[name] = which
+
+    def release(self):
+        self.whole.untyped_storage().resize_(0)
+
+    def allocate(self):
+        if self.whole.untyped_storage().nbytes() != self.bytes:
+            self.whole.untyped_storage().resize_(self.bytes)
+
+
+def _owners(module, ignored, claimed):
+    """The parameters of a module that no unit has yet, each with all places it is held at."""
+    found = {}
+    for child in module.modules():
+        for name, p in child._parameters.items():
+            if p is not None and p not in ignored and id(p) not in claimed:
+                found.setdefault(id(p), (p, []))[1].append((child, name))
+    return list(found.values())
+
+
+class Unit:
+    def __init__(self, module, mesh, reshard_after_forward=True, compute_dtype=None, reduce_dtype=None, ignored=(), root=None):
+        self.module, self.mesh = module, mesh
+        self.group = mesh.get_group(mesh.ndim - 1)
+        self.replicas = mesh.get_group(0) if mesh.ndim > 1 else None
+        self.world = dist.get_world_size(self.group)
+        self.reshard_after_forward, self.reduce_dtype = reshard_after_forward, reduce_dtype
+        claimed = {id(one.sharded) for child in module.modules() for one in (child._fsdp_unit.params if getattr(child, "_fsdp_unit", None) else ())}
+        self.params = [_Sharded(owners, p, mesh, compute_dtype) for p, owners in _owners(module, set(ignored), claimed)]
+        self.is_whole, self.sync, self.reduce_factor, self.calls, self.waiting = False, True, None, 0, set()
+        for one in self.params:
+            if one.whole.requires_grad:
+                one.whole.register_post_accumulate_grad_hook(self._arrived)
+
+    # ---- Whole and in parts ----
+    def unshard(self):
+        """Makes the parameters whole: one all_gather of all of them."""
+        if self.is_whole:
+            return
+        self.is_whole = True
+        if not self.params:
+            return
+        with no_grad():
+            dtype = self.params[0].whole.dtype
+            mine = taper.cat([self._padded(_plain(one.sharded).detach(), one).to(dtype) for one in self.params])
+            every = mine.new_empty(self.world * mine.numel())
+            dist.all_gather_into_tensor(every, mine, group=self.group)
+            every, at = every.view(self.world, -1), 0
+            for one in self.params:
+                one.allocate()
+                size = one.each * one.rest
+                rows = every[:, at:at + size].reshape(self.world * one.each, one.rest)[:one.rows]
+                one.whole.data.copy_(rows.reshape(one.shape))
+                at += size
+                one.show(one.whole)
+
+    @staticmethod
+    def _padded(local, one):
+        flat = local.reshape(-1)
+        missing = one.each * one.rest - flat.numel()
+        return taper.cat([flat, flat.new_zeros(missing)]) if missing else flat
+
+    def reshard(self):
+        """Gives the memory of the whole parameters back."""
+        if self.is_whole:
+            self.is_whole = False
+            for one in self.params:
+                one.release()
+                one.show(one.sharded)
+
+    # ---- Calls ----
+    def before_forward(self):
+        self.unshard()
+
+    def after_forward(self, output):
+        """Afterwards the parameters may go; they come back when the gradient of the result does."""
+        from taper import is_grad_enabled
+        if is_grad_enabled():
+            for tensor in tensors_in(output):
+                if tensor.requires_grad and not tensor.is_leaf:
+                    tensor.register_hook(self._before_backward)
+        if self.reshard_after_forward or not is_grad_enabled():
+            self.reshard()
+
+    def _before_backward(self, grad):
+        self.unshard()
+        if not self.calls:
+            self.calls = 1
+            self.waiting = {one.whole for one in self.params if one.whole.requires_grad}
+            _C._queue_callback(self._end_of_backward)
+
+    def _arrived(self, whole):
+        self.waiting.discard(whole)
+        if not self.waiting and self.calls:
+            self._reduce()
+
+    def _end_of_backward(self):
+        if self.waiting:
+            self._reduce()
+        self.reshard()
+        self.calls = 0
+
+    def _reduce(self):
+        """The average of the gradients: each rank gets its rows of it."""
+        self.waiting = set()
+        if not self.sync:
+            return
+        with no_grad():
+            given = [one for one in self.params if one.whole.requires_grad]
+            has = taper.tensor([int(one.whole.grad is not None) for one in given], dtype=taper.int32)
+            if any(one.whole.grad is None for one in given) or getattr(self, "uneven", False):
+                self.uneven = True  # all ranks run the same graph, or this unit asks each time
+                dist.all_reduce(has, group=self.group)
+            present = [one for one, some in zip(given, has.tolist()) if some]
+            if present:
+                self._reduce_these(present)
+        for one in given:
+            one.whole.grad = None
+        self.reshard()
+
+    def _reduce_these(self, params):
+        dtype = self.reduce_dtype or params[0].whole.dtype
+        blocks = []
+        for one in params:
+            block = taper.zeros((self.world * one.each, one.rest), dtype=dtype, device=one.whole.device)
+            if one.whole.grad is not None:
+                block[:one.rows] = one.whole.grad.reshape(one.rows, one.rest)
+            blocks.append(block.view(self.world, -1))
+        packed = taper.cat(blocks, 1).reshape(-1)
+        packed.div_(self.reduce_factor or self.world * (dist.get_world_size(self.replicas) if self.replicas is not None else 1))
+        mine = packed.new_empty(packed.numel() // self.world)
+        dist.reduce_scatter_tensor(mine, packed, group=self.group)
+        if self.replicas is not None:
+            dist.all_reduce(mine, group=self.replicas)
+        at = 0
+        for one in params:
+            local = _plain(one.sharded)
+            rows = mine[at:at + local.numel()].view(local.shape).to(local.dtype)
+            at += one.each * one.rest
+            had = Tensor.grad.__get__(one.sharded)
+            if had is None:
+                one.sharded.grad = rows.clone()
+            else:
+                had.add_(rows)
+
+
+def units_of(module):
+    """The units of a module and of all inside of it."""
+    return [child._fsdp_unit for child in module.modules() if getattr(child, "_fsdp_unit", None) is not None]
