@@ -65,7 +65,7 @@ class Unit:
         self.replicas = mesh.get_group(0) if mesh.ndim > 1 else None
         self.world = dist.get_world_size(self.group)
         self.reshard_after_forward, self.reduce_dtype = reshard_after_forward, reduce_dtype
-        claimed = {id(one.sharded) for child in module.modules() for one in (child._fsdp_unit.params if getattr(child, "_fsdp_unit", None) else ())}
+        claimed = {id(one.sharded) for unit in units_of(module) for one in unit.params}
         self.params = [_Sharded(owners, p, mesh, compute_dtype) for p, owners in _owners(module, set(ignored), claimed)]
         self.is_whole, self.sync, self.reduce_factor, self.calls, self.waiting = False, True, None, 0, set()
         for one in self.params:
@@ -186,4 +186,4 @@ class Unit:
 
 def units_of(module):
     """The units of a module and of all inside of it."""
-    return [child._fsdp_unit for child in module.modules() if getattr(child, "_fsdp_unit", None) is not None]
+    return [child.__dict__["_fsdp_unit"] for child in module.modules() if "_fsdp_unit" in child.__dict__]

@@ -160,22 +160,25 @@ class FullyShardedDataParallel(Module):
                 one._settings = before
 
     def state_dict(self, *args, **kwargs):
+        if args or kwargs.get("destination") is not None:
+            return super().state_dict(*args, **kwargs)  # called for the wrapper around this one, which does the rest
         for unit in units_of(self):
             unit.reshard()
-        found = super().state_dict(*args, **kwargs)
+        found = super().state_dict(**kwargs)
         kind, config = self._settings.state_dict_type, self._settings.state_dict_config
         for name in list(found):
             value = found.pop(name)
             if kind == StateDictType.FULL_STATE_DICT and isinstance(value, DTensor):
-                value = value.detach().full_tensor().reshape(self._shape_of(clean(name), value))
+                value = value.detach().full_tensor().reshape(self._shape_of(value))
                 if getattr(config, "rank0_only", False) and dist.get_rank(self.process_group):
                     continue
                 value = value.cpu() if config.offload_to_cpu else value
             found[clean(name)] = value
         return found
 
-    def _shape_of(self, name, value):
-        return next((one.shape for unit in units_of(self) for one in unit.params if one.sharded is value or one.sharded.data_ptr() == value.data_ptr()), value.shape)
+    def _shape_of(self, value):
+        """The shape a parameter had: one without dimensions lies as a row."""
+        return () if any(not one.shape and one.sharded.data_ptr() == value.data_ptr() for unit in units_of(self) for one in unit.params) else value.shape
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         for unit in units_of(self):
