@@ -1,0 +1,1 @@
+"""deepspeed.ops: optimisers under DeepSpeed's names."""

@@ -1,0 +1,1 @@
+"""deepspeed.runtime: see lr_schedules."""
