@@ -37,6 +37,17 @@ class _Scaler:
             self.scale *= 2
 
 
+def _layers(module):
+    """The members of the outermost lists and sequences in a module that have parameters."""
+    found = []
+    for child in module.children():
+        if isinstance(child, (nn.ModuleList, nn.Sequential)):
+            found += [layer for layer in child if any(True for _ in layer.parameters())]
+        else:
+            found += _layers(child)
+    return found
+
+
 class DeepSpeedEngine(nn.Module):
     def __init__(self, model, config, optimizer=None, model_parameters=None, lr_scheduler=None, training_data=None, collate_fn=None):
         super().__init__()
@@ -87,11 +98,8 @@ class DeepSpeedEngine(nn.Module):
         policy = MixedPrecisionPolicy(param_dtype=self._compute, reduce_dtype=taper.float32 if self._compute else None)
         options = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups] if optimizer is not None else None
         members = [[names[p] for p in group["params"]] for group in optimizer.param_groups] if optimizer is not None else None
-        for child in self.module.modules():
-            if child is not self.module and isinstance(child, (nn.ModuleList, nn.Sequential)):
-                for layer in child:
-                    if any(True for _ in layer.parameters()) and not hasattr(layer, "_fsdp_unit"):
-                        fully_shard(layer, mp_policy=policy)
+        for layer in _layers(self.module):
+            fully_shard(layer, mp_policy=policy)
         fully_shard(self.module, mp_policy=policy)
         parts = dict(self.module.named_parameters())
         if optimizer is None:

@@ -4,7 +4,7 @@ from taper.distributed.distributed_c10d import _all_gather_base, _coalescing_man
 
 # Loaded at the first use of torch.distributed.NAME.
 _LATER = frozenset("""algorithms argparse_util autograd checkpoint device_mesh elastic fsdp launch launcher nn optim pipelining rpc run tensor utils""".split())
-_FROM = {"init_device_mesh": "device_mesh", "DeviceMesh": "device_mesh"}
+_FROM = {"init_device_mesh": "device_mesh", "DeviceMesh": "device_mesh", "GradBucket": "algorithms.ddp_comm_hooks"}
 
 
 def __getattr__(name):

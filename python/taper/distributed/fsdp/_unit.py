@@ -9,8 +9,9 @@ import taper
 from taper import _C
 from taper import distributed as dist
 from taper._C import Tensor
+from taper._hook import NotCovered
 from taper.autograd.grad_mode import no_grad
-from taper.distributed.tensor._dtensor import _plain, _Spec, _wrap
+from taper.distributed.tensor._dtensor import DTensor, _plain, _Spec, _wrap
 from taper.distributed.tensor.placement_types import Replicate, Shard
 from taper.nn.parallel._reducer import tensors_in
 from taper.nn.parameter import Parameter
@@ -53,6 +54,8 @@ def _owners(module, ignored, claimed):
     found = {}
     for child in module.modules():
         for name, p in child._parameters.items():
+            if isinstance(p, DTensor) and id(p) not in claimed:
+                raise NotCovered(f"torch.distributed.fsdp over parameters that lie in parts already ('{name}' of {type(child).__name__})")
             if p is not None and p not in ignored and id(p) not in claimed:
                 found.setdefault(id(p), (p, []))[1].append((child, name))
     return list(found.values())
