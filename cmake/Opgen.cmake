@@ -22,7 +22,7 @@ else()
 endif()
 
 set(TAPER_GENERATED ${CMAKE_BINARY_DIR}/generated)
-set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c ${TAPER_GENERATED}/optimisers.c ${TAPER_GENERATED}/layers_glue.c ${TAPER_GENERATED}/layers.c)
+set(TAPER_GENERATED_GLUE ${TAPER_GENERATED}/registry.c ${TAPER_GENERATED}/optimisers.c ${TAPER_GENERATED}/update_texts.c ${TAPER_GENERATED}/layers_glue.c ${TAPER_GENERATED}/layers.c)
 set(TAPER_GENERATED_ISA)
 set(generated_headers tpi_ops.h tpi_optimisers.h tpi_layers.h include/taper/ops.h include/taper/ops_options.h include/taper/optimisers.h include/taper/layers.h)
 foreach(table ${operator_tables})

@@ -5,13 +5,7 @@
 
 typedef enum role { FORWARD, GRAD_INPUT, GRAD_WEIGHT } role;
 
-typedef struct setting { /* the arguments that the three operators share */
-    tp_ints stride, padding, dilation, output_padding;
-    bool transposed;
-    int64_t groups;
-} setting;
-
-static bool check_channels(tp_ints input, tp_ints weight, bool batched, const setting *s) {
+static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {
     if (s->groups < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'groups': non-positive groups is not supported, got %lld", (long long)s->groups);
     int64_t channels = input.v[batched], expected = s->transposed ? weight.v[0] : weight.v[1] * s->groups;
     if (channels != expected)
@@ -34,8 +28,7 @@ static bool check_steps(const tpi_conv *c, int n) {
     return true;
 }
 
-/* Works out the convolution from the shapes of its input and weight; both may come from a gradient's shape arguments. */
-static bool geometry(tpi_conv *c, tp_ints input, tp_ints weight, const setting *s) {
+bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_setting *s) {
     int n = (int)weight.n - 2;
     if (n < 1 || n > 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected 3 to 5 dims, got %s", tpi_shape_text(weight));
     if (input.n != weight.n && input.n != weight.n - 1)
@@ -198,9 +191,9 @@ static bool check_operands(const tp_tensor *a, const char *a_name, const tp_tens
 
 tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation,
                                   bool transposed, tp_ints output_padding, int64_t groups) {
-    setting s = {stride, padding, dilation, output_padding, transposed, groups};
+    tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(input, "input", weight, "weight") || !geometry(&c, tpi_shape(input), tpi_shape(weight), &s)) return NULL;
+    if (!check_operands(input, "input", weight, "weight") || !tpi_conv_geometry(&c, tpi_shape(input), tpi_shape(weight), &s)) return NULL;
     int64_t channels = groups * (transposed ? c.cx : c.cy);
     if (bias && !check_operands(input, "input", bias, "bias")) return NULL;
     if (bias && (bias->ndim != 1 || bias->numel != channels))
@@ -216,16 +209,16 @@ tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor
 
 tp_tensor *tpi_native_convolution_grad_input(tp_tensor *grad, tp_tensor *weight, tp_ints input_shape, tp_ints stride, tp_ints padding,
                                              tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
-    setting s = {stride, padding, dilation, output_padding, transposed, groups};
+    tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(grad, "grad", weight, "weight") || !geometry(&c, input_shape, tpi_shape(weight), &s)) return NULL;
+    if (!check_operands(grad, "grad", weight, "weight") || !tpi_conv_geometry(&c, input_shape, tpi_shape(weight), &s)) return NULL;
     return multiply(&c, GRAD_INPUT, transposed, grad, weight, NULL, input_shape);
 }
 
 tp_tensor *tpi_native_convolution_grad_weight(tp_tensor *grad, tp_tensor *input, tp_ints weight_shape, tp_ints stride, tp_ints padding,
                                               tp_ints dilation, bool transposed, tp_ints output_padding, int64_t groups) {
-    setting s = {stride, padding, dilation, output_padding, transposed, groups};
+    tpi_conv_setting s = {stride, padding, dilation, output_padding, transposed, groups};
     tpi_conv c;
-    if (!check_operands(grad, "grad", input, "input") || !geometry(&c, tpi_shape(input), weight_shape, &s)) return NULL;
+    if (!check_operands(grad, "grad", input, "input") || !tpi_conv_geometry(&c, tpi_shape(input), weight_shape, &s)) return NULL;
     return multiply(&c, GRAD_WEIGHT, transposed, grad, input, NULL, weight_shape);
 }

@@ -13,6 +13,14 @@ typedef struct tpi_conv {
     int64_t stride[3], pad[3], dilation[3];
 } tpi_conv;
 
+typedef struct tpi_conv_setting { /* the arguments that the three operators share */
+    tp_ints stride, padding, dilation, output_padding;
+    bool transposed;
+    int64_t groups;
+} tpi_conv_setting;
+/* Works out the convolution from the shapes of its input and weight; both may come from a gradient's shape arguments. */
+bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_conv_setting *s);
+
 /* x is (batch, groups * cx, x[0], x[1], x[2]), w (groups * cy, cx, k...), y (batch, groups * cy, y...): contiguous, of the dtype
  * float32, float64 or int64. bias has one value per channel of the result, or is NULL. False and an error without memory. */
 bool tpi_conv_y(const tpi_conv *c, tp_dtype dtype, const void *x, const void *w, const void *bias, void *y);

@@ -156,8 +156,11 @@ void tpi_elsewhere_end(tpi_elsewhere *e) {
 }
 
 static bool write_back(tpi_elsewhere *e) {
-    for (int i = 0; i < e->moved; i++)
-        if (e->tensor[i].back && !tpi_copy_data(e->tensor[i].there, e->tensor[i].here)) return false;
+    for (int i = 0; i < e->moved; i++) {
+        if (!e->tensor[i].back) continue;
+        if (!tpi_copy_data(e->tensor[i].there, e->tensor[i].here)) return false;
+        if (tpi_version(e->tensor[i].here)) tpi_touch(e->tensor[i].there); /* the native said so itself */
+    }
     return true;
 }
 

@@ -94,19 +94,22 @@ static void run_chunk(int64_t chunk, void *context) {
 
 /* ---- Preparing -------------------------------------------------------------------------------------------------------------- */
 
+static bool same_place(const tp_tensor *a, const tp_tensor *b) {
+    return tpi_device(a).type == tpi_device(b).type && tpi_device(a).index == tpi_device(b).index;
+}
+
 static bool check_param(const tp_tensor *p, const tp_tensor *g) {
     if (!tp_dtype_is_floating(p->dtype) && !tp_dtype_is_complex(p->dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter must be floating or complex, not %s", tp_dtype_name(p->dtype));
-    if (tpi_device(p).type != TP_CPU) return tpi_refuse(TP_ERR_MISSING, "optimisers work on the CPU only so far");
     if (!tpi_is_dense(p) && tpi_overlaps_itself(p))
         return tpi_refuse(TP_ERR_RUNTIME, "elements of a parameter of shape %s share memory", tpi_shape_text(tpi_shape(p)));
     if (!g) return true;
     if (!tpi_same_shape(p, g))
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter of shape %s has a gradient of shape %s", tpi_shape_text(tpi_shape(p)),
                           tpi_shape_text(tpi_shape(g)));
-    if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(g).type != TP_CPU)
+    if (tp_dtype_is_complex(g->dtype) != tp_dtype_is_complex(p->dtype) )
         return tpi_refuse(TP_ERR_RUNTIME, "a parameter of dtype %s has a gradient of dtype %s", tp_dtype_name(p->dtype), tp_dtype_name(g->dtype));
-    return true;
+    return same_place(p, g) || tpi_refuse(TP_ERR_RUNTIME, "a parameter and its gradient are on different devices");
 }
 
 static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name, int shape) {
@@ -114,7 +117,7 @@ static bool check_state(const tp_tensor *p, const tp_tensor *s, const char *name
         return (s->numel == 1 && !tp_dtype_is_complex(s->dtype) && tpi_device(s).type == TP_CPU) ||
                tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected one number on the CPU, got shape %s", name, tpi_shape_text(tpi_shape(s)));
     if (shape != TPI_STATE_LIKE) return true;
-    if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || tpi_device(s).type != TP_CPU)
+    if (!tpi_same_shape(p, s) || tp_dtype_is_complex(s->dtype) != tp_dtype_is_complex(p->dtype) || !same_place(p, s))
         return tpi_refuse(TP_ERR_RUNTIME, "state '%s': expected the parameter's shape %s, got %s", name, tpi_shape_text(tpi_shape(p)),
                           tpi_shape_text(tpi_shape(s)));
     return true;
@@ -168,8 +171,7 @@ static bool place(item *it, int nargs, tp_tensor *const *arg) {
     return true;
 }
 
-/* The scalars of one parameter from its scalar state, which is left alone. */
-static void compute_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, double *state, double *out) {
+void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, double *state, double *out) {
     bool wide = true;
     int n = 0;
     for (int64_t k = 0; k < kind->nstates; k++) {
@@ -183,7 +185,7 @@ static void compute_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, d
 /* After the update: scalar state moves on, and the tape learns of the writes. */
 static void finish(const tp_optimiser_kind *kind, const tpi_entry *e) {
     double state[TPI_MAX_SLOTS], out[TPI_MAX_SCALARS];
-    compute_scalars(kind, e, state, out);
+    tpi_update_scalars(kind, e, state, out);
     tpi_touch(e->param);
     for (int64_t k = 0, n = 0; k < kind->nstates; k++) {
         if (!e->state[k]) continue;
@@ -194,8 +196,8 @@ static void finish(const tp_optimiser_kind *kind, const tpi_entry *e) {
 
 /* ---- State ------------------------------------------------------------------------------------------------------------------- */
 
-/* Does this parameter have that state? Rows and columns are a matrix's; a vector is what is none. */
-static bool needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) {
+/* Rows and columns are a matrix's; a vector is what is none. */
+bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) {
     if (slot->flag >= 0 && !(flags >> slot->flag & 1)) return false;
     if (slot->shape == TPI_STATE_ROWS || slot->shape == TPI_STATE_COLUMNS) return p->ndim > 1;
     return slot->shape != TPI_STATE_VECTOR || p->ndim <= 1;
@@ -203,7 +205,7 @@ static bool needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p) {
 
 static tp_tensor *make_state(int shape, double start, tp_tensor *p) {
     tp_tensor *s;
-    if (shape == TPI_STATE_SCALAR) s = tpi_empty((tp_ints){p->shape, 0}, tp_default_dtype() == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32, tpi_device(p));
+    if (shape == TPI_STATE_SCALAR) s = tpi_empty((tp_ints){p->shape, 0}, tp_default_dtype() == TP_FLOAT64 ? TP_FLOAT64 : TP_FLOAT32, (tp_device){TP_CPU, 0});
     else if (shape == TPI_STATE_ROWS || shape == TPI_STATE_COLUMNS) {
         int64_t sizes[TP_MAX_DIMS];
         memcpy(sizes, p->shape, (size_t)p->ndim * sizeof *sizes);
@@ -232,7 +234,7 @@ static bool complete(const tp_optimiser_kind *kind, tpi_entry *e) {
     double start[TPI_MAX_SLOTS];
     ops->starts(e->option, start);
     for (int64_t k = 0; k < kind->nstates; k++) {
-        if (e->state[k] || !needs(&ops->slots[k], flags, e->param)) continue;
+        if (e->state[k] || !tpi_update_needs(&ops->slots[k], flags, e->param)) continue;
         if (!(e->state[k] = make_state(ops->slots[k].shape, start[k], e->param))) return false;
         e->made |= (uint8_t)(1 << k);
         e->first = e->first || ops->slots[k].shape != TPI_STATE_SCALAR;
@@ -246,7 +248,7 @@ static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
     if (!check_param(e->param, e->grad)) return false;
     const unsigned flags = kind->ops->flags(e->option);
     for (int64_t k = 0; k < kind->nstates; k++) {
-        if (e->state[k] && needs(&kind->ops->slots[k], flags, e->param) &&
+        if (e->state[k] && tpi_update_needs(&kind->ops->slots[k], flags, e->param) &&
             !check_state(e->param, e->state[k], kind->states[k], kind->ops->slots[k].shape))
             return false;
     }
@@ -263,14 +265,14 @@ static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_
         tp_tensor *arg[MAX_ARGS] = {e->param, e->grad};
         int nargs = 2;
         for (int64_t k = 0; k < kind->nstates; k++)
-            if (ops->slots[k].shape != TPI_STATE_SCALAR) arg[nargs++] = needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL;
+            if (ops->slots[k].shape != TPI_STATE_SCALAR) arg[nargs++] = tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL;
         it->plan = NULL, it->from = j->total, it->option = e->option, it->first = e->first;
         if (!place(it, nargs, arg)) return false;
         it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
         j->nargs = nargs;
         j->total += it->numel;
         double state[TPI_MAX_SLOTS];
-        compute_scalars(kind, e, state, it->scalar);
+        tpi_update_scalars(kind, e, state, it->scalar);
     }
     return true;
 }
@@ -287,11 +289,24 @@ static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entr
     return ok;
 }
 
+/* Entries of the CPU first, then those of other devices, each in their order. */
+static bool run_everywhere(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries) {
+    int64_t here = 0;
+    while (here < n && tpi_device(entries[here].param).type == TP_CPU) here++;
+    for (int64_t i = here + 1; i < n; i++) {
+        if (tpi_device(entries[i].param).type != TP_CPU) continue;
+        tpi_entry one = entries[i];
+        memmove(&entries[here + 1], &entries[here], (size_t)(i - here) * sizeof *entries);
+        entries[here++] = one;
+    }
+    return (!here || run_kernels(kind, here, entries)) && (here == n || tpi_update_gpu(kind, n - here, entries + here));
+}
+
 static bool step(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries, bool start) {
     bool ok = true;
     for (int64_t i = 0; i < n && ok; i++) ok = check_entry(kind, &entries[i]);
     for (int64_t i = 0; i < n && ok; i++) ok = complete(kind, &entries[i]);
-    if (ok && !start) ok = kind->ops->native ? kind->ops->native(n, entries) : run_kernels(kind, n, entries);
+    if (ok && !start) ok = kind->ops->native ? kind->ops->native(n, entries) : run_everywhere(kind, n, entries);
     if (!ok) drop_made(kind, n, entries);
     for (int64_t i = 0; i < n && ok && !start; i++) finish(kind, &entries[i]);
     return ok;

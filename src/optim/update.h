@@ -34,6 +34,7 @@ typedef struct tpi_update_ops {
     int nscalars;
     const tpi_update_fn *fn[TPI_ISAS]; /* [2 * flags + is double]; NULL for natives */
     bool (*native)(int64_t n, const tpi_entry *entries); /* changes nothing when it fails */
+    const char *const *text;           /* [2 * flags + is double]: the update for devices that compile text; NULL for natives */
 } tpi_update_ops;
 extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends with NULL */
 
@@ -45,6 +46,13 @@ extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends 
 
 /* A scalar state's value as its tensor holds it: float32, or float64 if that is the default dtype. */
 static inline double tpi_scalar_state(double v, bool wide) { return wide ? v : (double)(float)v; }
+
+/* update_gpu.c: the entries, whose parameters are on GPUs, by kernels. */
+bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries);
+/* The scalars of one parameter, from its scalar state, which is left alone. */
+void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, double *state, double *out);
+/* Does this parameter have that state? */
+bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p);
 
 bool tpi_adafactor_update(int64_t n, const tpi_entry *entries);
 bool tpi_muon_update(int64_t n, const tpi_entry *entries);

@@ -100,8 +100,7 @@ static char *fold_text(const op *o, ctype c) {
 
 /* ---- the files ---- */
 
-/* A text as a C string that keeps its lines. */
-static void put_literal(text *t, const char *s) {
+void put_literal(text *t, const char *s) {
     put(t, "\"");
     for (; *s; s++) {
         if (*s == '\n') put(t, "\\n\"\n        \"");

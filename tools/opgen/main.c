@@ -27,6 +27,8 @@ static void write_all_optimisers(const char *dir, int n, char **tables) {
         t = write_updates(table_name(tables[i]));
         write_if_different(dir, format("%s_updates.isa.c", table_name(tables[i])), &t);
     }
+    t = write_update_texts();
+    write_if_different(dir, "update_texts.c", &t);
     t = write_optimisers();
     write_if_different(dir, "optimisers.c", &t);
     t = write_optimisers_internal();

@@ -243,6 +243,7 @@ bool has_fused_grad(const op *o, int a);
 /* ---- writers: each returns the text of a file ---- */
 text write_kernels(const char *family);
 text write_texts(const char *family);
+void put_literal(text *t, const char *s); /* a text as a C string that keeps its lines */
 void write_kernel_lists(text *t, const char *family);
 void write_families(text *t, int n, char *const *families);
 text write_glue(const char *family);

@@ -55,6 +55,7 @@ void read_optimisers(const char *path);
 void check_optimisers(void);
 char *python_value(const expr *e); /* a default as Python writes it */
 text write_updates(const char *family);
+text write_update_texts(void);
 text write_optimisers(void);
 text write_optimisers_internal(void);
 text write_optimisers_header(void);

@@ -87,48 +87,75 @@ static scalars scalar_function(text *t, const optimiser *o) {
 }
 
 /* ---- kernels ---- */
-static void update_kernel(text *t, const optimiser *o, const scalars *computed, ctype c, int flags) {
-    put(t,
-        "static void update_%s_%d_%s(int64_t n, char *const *arg, const double *o, const double *s, bool first) {\n    (void)o, (void)s;\n",
-        o->cname, flags, ctype_suffix[c]);
-    scope names = {0};
-    bind_options(t, o, o->update, c, &names);
+
+/* Options and scalars that the update reads, as constants of the compute type; flags as literals. */
+static void bind_settings(text *t, const optimiser *o, const scalars *computed, ctype c, int flags, scope *names) {
+    bind_options(t, o, o->update, c, names);
     for (int k = 0; k < computed->n; k++) {
         if (!block_uses(o->update, computed->name[k])) continue;
         bool truth = computed->type[k] == C_B8;
         if (truth) put(t, "    const uint8_t s_%s = s[%d] != 0;\n", computed->name[k], k);
         else put(t, "    const %s s_%s = (%s)s[%d];\n", ctype_c[c], computed->name[k], ctype_c[c], k);
-        bind(&names, computed->name[k], (value){format("s_%s", computed->name[k]), truth ? C_B8 : c, false});
+        bind(names, computed->name[k], (value){format("s_%s", computed->name[k]), truth ? C_B8 : c, false});
     }
-    put(t, "    const uint8_t is_first = first;\n    %s *param = (%s *)arg[0];\n    const %s *grad = (const %s *)arg[1];\n", ctype_c[c],
-        ctype_c[c], ctype_c[c], ctype_c[c]);
-    bind(&names, "first", (value){"is_first", C_B8, false});
-    for (int k = 0; k < o->nflags; k++) bind(&names, o->flag[k], (value){flags >> k & 1 ? "1" : "0", C_I64, true});
-    int at = FIRST_STATE;
-    for (int i = 0; i < o->nslots; i++)
-        if (!is_scalar(&o->slots[i])) put(t, "    %s *a_%s = (%s *)arg[%d];\n", ctype_c[c], o->slots[i].name, ctype_c[c], at++);
-    put(t, "#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n        const %s v_param = param[i], v_grad = grad[i];\n", ctype_c[c]);
-    bind(&names, "param", (value){"v_param", c, false});
-    bind(&names, "grad", (value){"v_grad", c, false});
+    put(t, "    const uint8_t is_first = first;\n");
+    bind(names, "first", (value){"is_first", C_B8, false});
+    for (int k = 0; k < o->nflags; k++) bind(names, o->flag[k], (value){flags >> k & 1 ? "1" : "0", C_I64, true});
+}
+
+static bool is_kept(const slot *p, int flags) { return p->flag < 0 || flags >> p->flag & 1; }
+
+/* One element: `place` is printed with the number of an argument and gives where it is. */
+static void update_element(text *t, const optimiser *o, ctype c, int flags, const char *indent, const char *place, scope *names) {
+    put(t, "%sconst %s v_param = %s, v_grad = %s;\n", indent, ctype_c[c], format(place, 0), format(place, 1));
+    bind(names, "param", (value){"v_param", c, false});
+    bind(names, "grad", (value){"v_grad", c, false});
+    int at = FIRST_STATE, place_of[16];
     for (int i = 0; i < o->nslots; i++) {
         const slot *p = &o->slots[i];
         if (is_scalar(p)) continue;
-        bool kept = p->flag < 0 || flags >> p->flag & 1;
-        put(t, "        const %s v_%s = %s;\n", ctype_c[c], p->name, kept ? format("a_%s[i]", p->name) : "0");
-        bind(&names, p->name, (value){format("v_%s", p->name), c, false});
+        place_of[i] = at++;
+        put(t, "%sconst %s v_%s = %s;\n", indent, ctype_c[c], p->name, is_kept(p, flags) ? format(place, place_of[i]) : "0");
+        bind(names, p->name, (value){format("v_%s", p->name), c, false});
     }
-    element_out e = {.code = t, .indent = "        ", .compute = c};
+    element_out e = {.code = t, .indent = indent, .compute = c};
     for (int i = 0; i < o->update->n; i++) {
         if (!o->update->name[i]) fail(o->update->at, "an update line is a list of 'name = value'");
-        bind(&names, o->update->name[i], element_expr(&e, o->update->value[i], &names));
+        bind(names, o->update->name[i], element_expr(&e, o->update->value[i], names));
     }
-    for (int i = 0; i < names.n; i++) {
-        int k = find_slot(o, names.name[i]);
-        bool kept = k >= 0 && !is_scalar(&o->slots[k]) && (o->slots[k].flag < 0 || flags >> o->slots[k].flag & 1);
-        if (!kept && strcmp(names.name[i], "param")) continue;
-        put(t, "        %s[i] = %s;\n", kept ? format("a_%s", names.name[i]) : "param", cast_value(names.v[i], c, o->update->at));
+    for (int i = 0; i < names->n; i++) {
+        int k = find_slot(o, names->name[i]);
+        bool kept = k >= 0 && !is_scalar(&o->slots[k]) && is_kept(&o->slots[k], flags);
+        if (!kept && strcmp(names->name[i], "param")) continue;
+        put(t, "%s%s = %s;\n", indent, format(place, kept ? place_of[k] : 0), cast_value(names->v[i], c, o->update->at));
     }
+}
+
+static void update_kernel(text *t, const optimiser *o, const scalars *computed, ctype c, int flags) {
+    put(t,
+        "static void update_%s_%d_%s(int64_t n, char *const *arg, const double *o, const double *s, bool first) {\n    (void)o, (void)s;\n",
+        o->cname, flags, ctype_suffix[c]);
+    scope names = {0};
+    bind_settings(t, o, computed, c, flags, &names);
+    int nargs = FIRST_STATE;
+    for (int i = 0; i < o->nslots; i++) nargs += !is_scalar(&o->slots[i]);
+    for (int k = 0; k < nargs; k++) put(t, "    %s%s *a%d = (%s%s *)arg[%d];\n", k == 1 ? "const " : "", ctype_c[c], k, k == 1 ? "const " : "", ctype_c[c], k);
+    put(t, "#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
+    update_element(t, o, c, flags, "        ", "a%d[i]", &names);
     put(t, "    }\n}\n");
+}
+
+/* The same for devices that compile text: one element, its numbers in v[], and the settings in the compute type. */
+static void update_text(text *t, const optimiser *o, const scalars *computed, ctype c, int flags) {
+    text code = {0};
+    scope names = {0};
+    put(&code, "#include \"element.h\"\nINLINE void op_update(A *v, const A *o, const A *s, const uint8_t first) {\n");
+    bind_settings(&code, o, computed, c, flags, &names);
+    update_element(&code, o, c, flags, "    ", "v[%d]", &names);
+    put(&code, "}\n");
+    put(t, "    ");
+    put_literal(t, code.s);
+    put(t, ",\n");
 }
 
 static scalars scalars_of(const optimiser *o) { /* their names and types */
@@ -149,6 +176,21 @@ text write_updates(const char *family) {
             for (int c = C_F32; c <= C_F64; c++) update_kernel(&t, o, &computed, (ctype)c, flags);
         put(&t, "const tpi_update_fn TPI_ISA(tpu_%s)[] = {", o->cname);
         for (int flags = 0; flags < 1 << o->nflags; flags++) put(&t, "update_%s_%d_f32, update_%s_%d_f64, ", o->cname, flags, o->cname, flags);
+        put(&t, "};\n\n");
+    }
+    return t;
+}
+
+text write_update_texts(void) {
+    text t = {0};
+    put(&t, "/* Kernel text of the optimisers' updates for devices that compile it. Written by opgen: do not edit. */\n#include \"optim/update.h\"\n\n");
+    for (int i = 0; i < noptimisers; i++) {
+        const optimiser *o = optimisers[i];
+        if (!o->update || o->like) continue;
+        scalars computed = scalars_of(o);
+        put(&t, "const char *const tpt_update_%s[] = { /* [2 * flags + is double] */\n", o->cname);
+        for (int flags = 0; flags < 1 << o->nflags; flags++)
+            for (int c = C_F32; c <= C_F64; c++) update_text(&t, o, &computed, (ctype)c, flags);
         put(&t, "};\n\n");
     }
     return t;
@@ -240,10 +282,11 @@ static void write_optimiser(text *t, const optimiser *o) {
     for (int i = 0; i < o->nchecks; i++) put(t, "%s, ", c_string(o->checks[i].message));
     put(t, "NULL};\n");
     const char *base = o->like ? o->like->cname : o->cname;
-    if (o->update) put(t, "TPI_UPDATE_DECLARE(tpu_%s);\n", base);
-    put(t, "static const tpi_update_ops ops_%s = {slots_%s, starts_%s, %s, flags_%s, check_%s, %d, %s, %s};\n", o->cname, o->cname, o->cname,
+    if (o->update) put(t, "TPI_UPDATE_DECLARE(tpu_%s);\nextern const char *const tpt_update_%s[];\n", base, base);
+    put(t, "static const tpi_update_ops ops_%s = {slots_%s, starts_%s, %s, flags_%s, check_%s, %d, %s, %s, %s};\n", o->cname, o->cname, o->cname,
         o->scalar ? format("scalars_%s", o->cname) : "NULL", o->cname, o->cname, nscalars,
-        o->update ? format("TPI_ISA_TABLE(tpu_%s)", base) : "{NULL, NULL, NULL}", o->native ? o->native : "NULL");
+        o->update ? format("TPI_ISA_TABLE(tpu_%s)", base) : "{NULL, NULL, NULL}", o->native ? o->native : "NULL",
+        o->update ? format("tpt_update_%s", base) : "NULL");
     put(t,
         "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, parts_%s, %d, states_%s, %s, "
         "messages_%s, &ops_%s};\n\n",

@@ -1,0 +1,185 @@
+/* Batch norm over (images, channels, plane), plane contiguous, or over rows of channels (COLUMNS: the plane is one element and channels lie side by side).
+ * Before this text: A the type to compute in, X and Y the dtypes of what is read and written, W the affine vectors', R the running ones', VEC how many
+ * neighbours a thread moves at once.
+ *
+ *   sums     two sums per channel and part of the batch: of x - first and its square (BACK 0), or of g and g (x - mean) rstd (BACK 1)
+ *   settle   a channel's statistics from the parts, the running ones moved on; or the gradients of weight and bias
+ *   apply    y = (x - mean) rstd w + b, or dx
+ *
+ * Parts are added in order. The squares are of differences from the channel's first element, so that a mean far from zero costs no digits. */
+#if defined(__OPENCL_VERSION__)
+#define ALIGNED(type) __attribute__((aligned(VEC * sizeof(type))))
+#else
+#define ALIGNED(type) __align__(VEC * sizeof(type))
+#endif
+typedef struct ALIGNED(T_X) piece_x { T_X v[VEC]; } piece_x;
+typedef struct ALIGNED(T_Y) piece_y { T_Y v[VEC]; } piece_y;
+#define GROUP 256
+#define GROUPS 1
+#include "group.h"
+GROUP_REDUCTION(group_sum, A, JOIN_SUM)
+
+/* Parts lie as [2][parts][channels]. */
+#ifdef KERNEL_sums
+#if COLUMNS
+/* A block has 32 lanes of VEC channels and 8 rows at a time; BLOCK is a stretch of channels, BLOCK_Y a part of the rows. */
+KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t rows, const int64_t rows_per_part, const int channels) {
+    SHARED A room[2][8][32 * VEC];
+    const int lane = THREAD % 32, slice = THREAD / 32, c = ((int)BLOCK * 32 + lane) * VEC;
+    A one[VEC], two[VEC];
+    for (int j = 0; j < VEC; j++) one[j] = two[j] = 0;
+    if (c < channels) {
+        GLOBAL const T_X *x = AT(const T_X, in) + c;
+        A shift[VEC], scale[VEC];
+        UNROLL
+        for (int j = 0; j < VEC; j++) {
+#if BACK
+            shift[j] = AT(const A, mean)[c + j], scale[j] = AT(const A, rstd)[c + j];
+#else
+            shift[j] = GET_X(x[j]), scale[j] = 1;
+#endif
+        }
+        const int64_t first = (int64_t)BLOCK_Y * rows_per_part, last = first + rows_per_part < rows ? first + rows_per_part : rows;
+        for (int64_t r = first + slice; r < last; r += 8) {
+            const piece_x p = *(GLOBAL const piece_x *)(x + r * channels);
+#if BACK
+            const piece_x q = *(GLOBAL const piece_x *)(AT(const T_X, grad) + c + r * channels);
+#endif
+            UNROLL
+            for (int j = 0; j < VEC; j++) {
+                const A d = (GET_X(p.v[j]) - shift[j]) * scale[j];
+#if BACK
+                const A g = GET_X(q.v[j]);
+                one[j] += g, two[j] += g * d;
+#else
+                one[j] += d, two[j] += d * d;
+#endif
+            }
+        }
+    }
+    UNROLL
+    for (int j = 0; j < VEC; j++) room[0][slice][lane * VEC + j] = one[j], room[1][slice][lane * VEC + j] = two[j];
+    BARRIER();
+    for (int at = THREAD; at < 64 * VEC; at += 256) {
+        const int which = at / (32 * VEC), k = at % (32 * VEC), channel = (int)BLOCK * 32 * VEC + k;
+        A sum = 0;
+        for (int s = 0; s < 8; s++) sum += room[which][s][k];
+        if (channel < channels) AT(A, parts)[((int64_t)which * BLOCKS_Y + BLOCK_Y) * channels + channel] = sum;
+    }
+}
+#else
+/* A block has a channel (BLOCK) of a part of the images (BLOCK_Y). */
+KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t images, const int64_t images_per_part, const int channels, const int64_t plane) {
+    SHARED A room[GROUP_ROOM];
+    const int c = (int)BLOCK;
+    GLOBAL const T_X *x = AT(const T_X, in);
+#if BACK
+    const A shift = AT(const A, mean)[c], scale = AT(const A, rstd)[c];
+    GLOBAL const T_X *g = AT(const T_X, grad);
+#else
+    const A shift = GET_X(x[(int64_t)c * plane]);
+#endif
+    const int64_t first = (int64_t)BLOCK_Y * images_per_part, last = first + images_per_part < images ? first + images_per_part : images;
+    A one = 0, two = 0;
+    const int64_t pieces = plane / VEC, all = (last - first) * pieces;
+    for (int64_t i = THREAD; i < all; i += 256) {
+        const int64_t image = first + i / pieces, at = (image * channels + c) * plane + i % pieces * VEC;
+        const piece_x p = *(GLOBAL const piece_x *)(x + at);
+#if BACK
+        const piece_x q = *(GLOBAL const piece_x *)(g + at);
+#endif
+        UNROLL
+        for (int j = 0; j < VEC; j++) {
+#if BACK
+            const A d = (GET_X(p.v[j]) - shift) * scale, v = GET_X(q.v[j]);
+            one += v, two += v * d;
+#else
+            const A d = GET_X(p.v[j]) - shift;
+            one += d, two += d * d;
+#endif
+        }
+    }
+    one = group_sum(one, room);
+    BARRIER();
+    two = group_sum(two, room);
+    if (THREAD) return;
+    AT(A, parts)[(int64_t)BLOCK_Y * channels + c] = one;
+    AT(A, parts)[((int64_t)BLOCKS_Y + BLOCK_Y) * channels + c] = two;
+}
+#endif
+#endif
+
+#ifdef KERNEL_settle
+#if BACK
+KERNEL(entry)(PTR(parts), PTR(dweight), PTR(dbias), PTR(sums), const int nparts, const int channels) {
+    const int c = (int)BLOCK * THREADS + THREAD;
+    if (c >= channels) return;
+    A one = 0, two = 0;
+    for (int i = 0; i < nparts; i++) one += AT(const A, parts)[(int64_t)i * channels + c], two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
+    AT(A, sums)[c] = one, AT(A, sums)[channels + c] = two;
+    AT(T_W, dweight)[c] = SET_W(two);
+    AT(T_W, dbias)[c] = SET_W(one);
+}
+#else
+KERNEL(entry)(PTR(parts), PTR(in), PTR(mean), PTR(rstd), PTR(running_mean), PTR(running_var), const int nparts, const int channels, const int64_t plane, const int64_t n,
+               const A momentum, const A eps) {
+    const int c = (int)BLOCK * THREADS + THREAD;
+    if (c >= channels) return;
+#if TRAINING
+    A one = 0, two = 0;
+    for (int i = 0; i < nparts; i++) one += AT(const A, parts)[(int64_t)i * channels + c], two += AT(const A, parts)[(int64_t)(nparts + i) * channels + c];
+    const A shift = GET_X(AT(const T_X, in)[(int64_t)c * plane]), d = one / n, square = two - one * d, m = shift + d;
+    AT(A, mean)[c] = m, AT(A, rstd)[c] = RSQRT((square > 0 ? square : 0) / n + eps);
+#if RUNNING
+    AT(T_R, running_mean)[c] = SET_R((1 - momentum) * GET_R(AT(const T_R, running_mean)[c]) + momentum * m);
+    AT(T_R, running_var)[c] = SET_R((1 - momentum) * GET_R(AT(const T_R, running_var)[c]) + momentum * (square / (n - 1)));
+#endif
+#else
+    AT(A, mean)[c] = GET_R(AT(const T_R, running_mean)[c]), AT(A, rstd)[c] = RSQRT(GET_R(AT(const T_R, running_var)[c]) + eps);
+#endif
+}
+#endif
+#endif
+
+/* y = (x - mean) a + b; back: dx = (g - s - (x - mean) rstd t) a with a = rstd w and, in training, s and t the means of the sums. A thread moves pieces of
+ * VEC neighbours, which have one channel, or VEC channels side by side (COLUMNS). */
+#ifdef KERNEL_apply
+KERNEL(entry)(PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t total, const int channels, const int plane, const A over) {
+    GLOBAL const T_X *x = AT(const T_X, in);
+    for (int64_t i = ((int64_t)BLOCK * THREADS + THREAD) * VEC; i < total; i += (int64_t)BLOCKS * THREADS * VEC) {
+#if COLUMNS
+        const int first = (int)(i % channels);
+#else
+        const int first = (int)(i / plane % channels);
+#endif
+        const piece_x p = *(GLOBAL const piece_x *)(x + i);
+#if BACK
+        const piece_x q = *(GLOBAL const piece_x *)(AT(const T_X, grad) + i);
+#endif
+        piece_y r;
+        UNROLL
+        for (int j = 0; j < VEC; j++) {
+            const int c = COLUMNS ? first + j : first;
+            const A m = AT(const A, mean)[c], k = AT(const A, rstd)[c];
+            A a = k;
+#if WEIGHT
+            a *= GET_W(AT(const T_W, weight)[c]);
+#endif
+#if BACK
+            A d = GET_X(q.v[j]);
+#if TRAINING
+            d -= AT(const A, sums)[c] * over + (GET_X(p.v[j]) - m) * k * (AT(const A, sums)[channels + c] * over);
+#endif
+            r.v[j] = SET_Y(d * a);
+#else
+            A v = (GET_X(p.v[j]) - m) * a;
+#if BIAS
+            v += GET_W(AT(const T_W, bias)[c]);
+#endif
+            r.v[j] = SET_Y(v);
+#endif
+        }
+        *(GLOBAL piece_y *)(AT(T_Y, out) + i) = r;
+    }
+}
+#endif

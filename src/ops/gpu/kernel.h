@@ -1,0 +1,37 @@
+/* What natives on GPUs share: kernels from the texts of device/gpu/kernels with some #define lines before them, and launching rows.
+ *
+ * A native of the `gpu` line has the signature of the CPU's, and gets tensors of one device. NULL (or false) without an error declines: the call then
+ * goes by way of the host. */
+#ifndef TPI_GPU_KERNEL_H
+#define TPI_GPU_KERNEL_H
+#include "device/gpu/driver.h"
+#include "ops/native.h"
+
+/* One kernel of a text: its file, and the name behind KERNEL_ that switches it on. */
+typedef struct tpi_gpu_site {
+    const char *file, *kernel;
+} tpi_gpu_site;
+
+/* A line before the text. A number: #define NAME VALUE. A dtype: T_NAME, GET_NAME and SET_NAME, its storage type and the way to its value and back. */
+typedef struct tpi_gpu_define {
+    const char *name;
+    int64_t value;
+    bool dtype;
+} tpi_gpu_define;
+#define TPI_DEFINE(name, value) ((tpi_gpu_define){(name), (value), false})
+#define TPI_DEFINE_DTYPE(name, d) ((tpi_gpu_define){(name), (int64_t)(d), true})
+
+/* A, the type to compute in, is float or double (`wide`); EXP, LN, SQRT and RSQRT are its functions. */
+tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n, const tpi_gpu_define *defines);
+
+/* How a group of threads takes a row of n elements. */
+typedef struct tpi_gpu_rows {
+    int group, groups, per, vector; /* see device/gpu/kernels/row.h; a block has group * groups threads */
+    bool is_long;                   /* more than registers hold: it goes by pieces of `vector` elements */
+} tpi_gpu_rows;
+/* size: bytes of the largest element; align: the addresses of all rows' starts, joined by |. heavy: how many rows a thread holds at once. */
+tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t align, int heavy);
+
+/* float16, bfloat16, float32, or float64 where the device has it. */
+bool tpi_gpu_floats(const tp_tensor *t);
+#endif
