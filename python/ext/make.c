@@ -206,6 +206,7 @@ static int store_array(filling *f, int dim, PyObject *array, char *to) {
 
 static bool store(filling *f, int dim, PyObject *o, char *to) {
     if (tpy_is_ndarray(o)) {
+        tp_capture_break("a tensor is made from an array");
         int done = store_array(f, dim, o, to);
         if (done) return done > 0;
     }
@@ -247,6 +248,7 @@ static tp_tensor *from_sequence(PyObject *o, tp_dtype dtype) {
         tp_release(t);
         return NULL;
     }
+    tp_capture_constant(t);
     if (f.dtype == f.wanted) return t;
     tp_tensor *narrow = tpy_own(tp_to(t, .dtype = f.wanted));
     tp_release(t);
@@ -267,6 +269,7 @@ static tp_tensor *moved(tp_tensor *t, tp_dtype dtype, tp_device device, bool cop
 tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device) {
     if (tpy_is_tensor(data)) return moved(tpy_own(tp_detach(tpy_unwrap(data))), dtype, device, true);
     if (tpy_is_ndarray(data)) {
+        tp_capture_break("a tensor is made from an array");
         tp_tensor *t = tpy_over_array(data, false);
         return t ? moved(t, dtype, device, true) : NULL;
     }

@@ -157,6 +157,7 @@ int tpy_init_place(PyObject *module);    /* place.c: default device, determinism
 int tpy_init_media(PyObject *module);    /* media.c: images and sounds in files */
 int tpy_init_profile(PyObject *module);  /* profile.c: what a thread ran */
 int tpy_init_amp(PyObject *module);      /* amp.c: autocast's settings, unscaling */
+int tpy_init_graph(PyObject *module);    /* graph.c: calls that are captured and run again */
 int tpy_init_data(PyObject *module);     /* data.c: datasets that the library reads */
 int tpy_init_dist(PyObject *module);     /* dist.c: process groups */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */

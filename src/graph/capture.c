@@ -312,6 +312,13 @@ static bool cannot_repeat(const char *name) {
     return false;
 }
 
+/* Indexing by a mask gives as many elements as it has ones. */
+static bool has_mask(const tp_tensors *indices) {
+    for (int64_t i = 0; i < indices->n; i++)
+        if (indices->v[i] && (indices->v[i]->dtype == TP_BOOL || indices->v[i]->dtype == TP_UINT8)) return true;
+    return false;
+}
+
 static const tp_operator *operator_of(const char *name, bool *inplace) {
     const tp_operator *op = tp_find_operator(name);
     *inplace = !op;
@@ -330,7 +337,9 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     c->doing = name;
     bool inplace;
     const tp_operator *op = operator_of(name, &inplace);
-    if (!op || cannot_repeat(name)) return give_up(c, "%s gives what depends on values", name);
+    bool masked = false;
+    for (int i = 0; !strcmp(name, "index") && letters[i]; i++) masked |= letters[i] == 'l' && has_mask(args[i]);
+    if (!op || masked || cannot_repeat(name)) return give_up(c, "%s gives what depends on values", name);
     int room = 0, n = 0, nargs = (int)strlen(letters);
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
@@ -359,7 +368,8 @@ static void on_born(tpi_recorder *r, const tp_storage *storage) {
 
 static void on_looked(tpi_recorder *r, const tp_tensor *t) {
     tp_capture *c = (tp_capture *)r;
-    if (t->flags & TPI_WRAPPED) return;
+    place *p = storage_place(c, t);
+    if ((t->flags & TPI_WRAPPED) || (p && p->value < 0)) return; /* a number; new memory, of which nothing is known so far */
     give_up(c, "%s", "a value of a tensor is looked at");
 }
 
@@ -498,14 +508,16 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
     g->noutputs = (int32_t)outputs.n;
     g->outputs = tpi_room_take(&g->room, (size_t)outputs.n * sizeof *g->outputs);
     g->follows = tpi_room_take(&g->room, (size_t)outputs.n);
-    if (!g->outputs || !g->follows) return no_memory(c), false;
+    g->tracks = tpi_room_take(&g->room, (size_t)outputs.n);
+    if (!g->outputs || !g->follows || !g->tracks) return no_memory(c), false;
     for (int64_t i = 0; i < outputs.n; i++) {
         if (!outputs.v[i]) return give_up(c, "%s", "a result is no tensor"), false;
         if ((g->outputs[i] = value_of(c, outputs.v[i])) < 0) return false;
-        g->follows[i] = outputs.v[i]->requires_grad && tp_grad_fn_name(outputs.v[i]);
-        g->differentiable |= g->follows[i];
         const tpi_graph_value *v = &g->values[g->outputs[i]], *root = &g->values[tpi_value_root(g, g->outputs[i])];
-        if (g->follows[i] && v->dtype != root->dtype && root->kind != TPI_VALUE_MADE) return give_up(c, "%s", "a result is a view of an input in another dtype"), false;
+        g->follows[i] = root->kind == TPI_VALUE_MADE && outputs.v[i]->requires_grad && tp_grad_fn_name(outputs.v[i]);
+        g->tracks[i] = root->kind != TPI_VALUE_MADE && outputs.v[i]->requires_grad;
+        g->differentiable |= g->follows[i];
+        if (g->tracks[i] && v->dtype != root->dtype) return give_up(c, "%s", "a result is a view of an input in another dtype"), false;
     }
     return true;
 }

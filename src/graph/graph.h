@@ -70,7 +70,8 @@ struct tp_compiled {
     int32_t ninputs, noutputs;
     int32_t *inputs;    /* values; -1: an input that no step saw */
     int32_t *outputs;
-    bool *follows;      /* per output: does a gradient flow to it? */
+    bool *follows;      /* per output: does a gradient flow to it through the graph's node? */
+    bool *tracks;       /* per output: it is a view of an input or an outside tensor, and has its history */
     int32_t ntracked;   /* tensors that gradients flow to: inputs and what was outside */
     int32_t *tracked, *gradients; /* values, and their gradients' (-1: none comes) */
     int32_t nsaved;

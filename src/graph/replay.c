@@ -208,11 +208,11 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
     if (!t) return NULL;
     if (g->values[root].kind != TPI_VALUE_MADE) {
         if (g->values[root].kind == TPI_VALUE_CONSTANT) return tpi_clone_data(t);
-        if (id == root && !(g->follows[i] && !t->requires_grad)) return tpi_retain(t);
+        if (id == root) return g->tracks[i] || !tpi_tracks(t) || tpi_grad_off ? tpi_retain(t) : tpi_detached(t);
         tpi_release(r->slots[id]);
         r->slots[id] = NULL;
         const tpi_graph_value *v = &g->values[id];
-        if (!g->follows[i]) return view(r->slots[root], v);
+        if (!g->tracks[i]) return view(r->slots[root], v);
         int64_t offset = (r->slots[root]->data - r->slots[root]->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
         return tpi_as_strided(r->slots[root], tpi_value_shape(v), tpi_value_strides(v), offset);
     }

@@ -1,7 +1,9 @@
-"""torch.compile and the names around it. Compiled modules and functions run as the Python they are; graphs come later."""
+"""torch.compile and the names around it: calls are captured and run as graphs (eval_frame.py)."""
+import functools
 import sys
 import types
 
+import taper._C as _C
 from taper._dynamo import eval_frame, exc
 from taper._dynamo.eval_frame import OptimizedModule
 
@@ -11,7 +13,7 @@ _DEBUG_BACKENDS = ["aot_eager", "aot_eager_decomp_partition", "aot_ts", "eager",
 
 
 class Settings(types.ModuleType):
-    """A module of settings: kept as set, without effect until there are graphs."""
+    """A module of settings: kept as set."""
 
     def __init__(self, name, **values):
         super().__init__(name, "Settings, kept as set.")
@@ -55,13 +57,16 @@ def _check(backend, mode, options):
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None, disable=False, recompile_limit=None, isolate_recompiles=False,
             dynamic_shapes=None):
-    """A module or function to be used as PyTorch's compiled ones are. It runs as it is: graphs come later, and nothing of the script changes then."""
+    """A module or function whose calls are recorded once and then run as graphs. Other shapes, dtypes or values of what it reads are recorded anew; what cannot be
+    repeated (looking at a value, printing) runs as it is, with one warning that names the line, or an error with fullgraph."""
     _check(backend, mode, options)
     if model is None:
         return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     if not callable(model):
         raise RuntimeError(f"torch.compile() expects a module or a function, but got {type(model).__name__}")
-    return eval_frame.wrapped(model)
+    if disable or callable(backend):
+        return eval_frame.wrapped(model, lambda function: function)
+    return eval_frame.wrapped(model, functools.partial(eval_frame.captured, fullgraph=fullgraph, limit=recompile_limit))
 
 
 def optimize(backend="inductor", *, nopython=False, guard_export_fn=None, guard_fail_fn=None, disable=False, dynamic=None):
@@ -75,20 +80,35 @@ def optimize_assert(backend, **options):
 
 
 def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
-    """Marks a function that is not compiled."""
-    return (lambda fn: fn) if fn is None else fn
+    """Marks a function that is not compiled: what calls it runs as it is."""
+    if fn is None:
+        return lambda fn: disable(fn, recursive, reason=reason, wrapping=wrapping)
+    if not wrapping or isinstance(fn, type):
+        return fn
+    if isinstance(fn, eval_frame.Module):
+        fn.forward = disable(fn.forward, reason=reason)
+        return fn
+
+    @functools.wraps(fn)
+    def disabled(*args, **kwargs):
+        _C._graph_break(f"{getattr(fn, '__qualname__', 'a function')} is disabled{': ' + reason if reason else ''}")
+        return fn(*args, **kwargs)
+    return disabled
 
 
 def reset():
-    """Forgets compiled code; there is none."""
+    """Forgets all graphs."""
+    eval_frame.reset()
 
 
 def is_compiling():
-    return False
+    """Is this call being captured?"""
+    return _C._is_capturing()
 
 
 def graph_break(msg=""):
-    """Ends a graph; there is none."""
+    """Ends a graph: what calls this runs as it is."""
+    _C._graph_break("graph_break() is called" + (": " + msg if msg else ""))
 
 
 def allow_in_graph(fn):

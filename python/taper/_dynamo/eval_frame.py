@@ -1,7 +1,63 @@
-"""What torch.compile gives back: a module around the module, a function around the function."""
+"""What torch.compile gives back: a module around the module, a function around the function. The first call with arguments of a kind runs as
+Python while its operators are recorded; later ones run the recorded graph, as long as what the first call saw of the program is as it was."""
 import functools
+import warnings
+import weakref
 
+import taper._C as _C
+from taper._dynamo import _pure, exc
 from taper.nn.modules.module import Module
+
+_all = weakref.WeakSet()
+_pure.tell()
+
+
+class Capture:
+    """Decides what a call that no graph fits becomes: a new graph, or the function as it is."""
+
+    def __init__(self, function, fullgraph, limit):
+        self.function, self.fullgraph, self.limit, self.tries, self.captured = function, fullgraph, limit, 0, None
+
+    def miss(self, *args, **kwargs):
+        captured = self.captured()
+        if captured is None or self.tries > 1:
+            return self.function(*args, **kwargs)
+        if captured.count >= self.limit():
+            self.give_up(f"it was captured {captured.count} times, for other arguments or other values of what it reads", None)
+            return self.function(*args, **kwargs)
+        result, why, where = captured.capture(*args, **kwargs)
+        if why is None:
+            return result
+        if self.fullgraph:
+            raise exc.Unsupported(f"{where + ': ' if where else ''}{why}")
+        self.tries += 1
+        if where is not None or self.tries > 1:  # something that the first call sets up may be there at the second
+            self.give_up(why, where)
+        return result
+
+    def give_up(self, why, where):
+        self.tries = 2
+        name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        code = getattr(getattr(type(self.function), "forward", self.function), "__code__", None)
+        if where is None and code is not None:
+            where = f"{code.co_filename}:{code.co_firstlineno}"
+        warnings.warn(f"torch.compile runs {name} without a graph, for what is at {where}: {why}", stacklevel=3)
+
+
+def captured(function, fullgraph=False, limit=None):
+    """The callable that captures `function` and runs its graphs."""
+    from taper._dynamo import config
+    decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit)
+    given = _C.Captured(function, decides.miss)
+    decides.captured = weakref.ref(given)
+    _all.add(given)
+    return given
+
+
+def reset():
+    for given in list(_all):
+        given.reset()
+        given.miss.__self__.tries = 0
 
 
 class OptimizedModule(Module):
@@ -11,6 +67,7 @@ class OptimizedModule(Module):
         super().__init__()
         self._modules["_orig_mod"] = mod
         self.__dict__["dynamo_ctx"] = dynamo_ctx
+        self.__dict__["_captured"] = (dynamo_ctx or captured)(mod)
 
     @property
     def training(self):
@@ -22,7 +79,7 @@ class OptimizedModule(Module):
             self._modules["_orig_mod"].training = value
 
     def forward(self, *args, **kwargs):
-        return self._modules["_orig_mod"](*args, **kwargs)
+        return self.__dict__["_captured"](*args, **kwargs)
 
     def __getattr__(self, name):
         modules = self.__dict__.get("_modules", {})
@@ -58,17 +115,17 @@ class OptimizedModule(Module):
         return OptimizedModule, (self._modules["_orig_mod"],)
 
 
-def wrapped(model):
-    """The module or function as torch.compile hands it out."""
+def wrapped(model, how=captured):
+    """The module or function as torch.compile hands it out; `how` makes the callable."""
     if isinstance(model, OptimizedModule) or hasattr(model, "_torchdynamo_orig_callable"):
         return model
     if isinstance(model, Module):
-        return OptimizedModule(model)
+        return OptimizedModule(model, how)
     if isinstance(model, type):
         return model
-
-    @functools.wraps(model)
-    def compiled(*args, **kwargs):
-        return model(*args, **kwargs)
+    compiled = how(model)
+    if compiled is model:
+        compiled = functools.partial(model)
+    functools.update_wrapper(compiled, model)
     compiled._torchdynamo_orig_callable = model
     return compiled

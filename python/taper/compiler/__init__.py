@@ -1,4 +1,5 @@
-"""torch.compiler: what programs say to and ask of torch.compile. Nothing is compiled yet; the answers say so."""
+"""torch.compiler: what programs say to and ask of torch.compile."""
+import taper._C as _C
 import taper._dynamo as _dynamo
 
 __all__ = ["compile", "config", "assume_constant_result", "reset", "allow_in_graph", "substitute_in_graph", "list_backends", "disable", "set_stance",
@@ -14,12 +15,12 @@ config = _dynamo.Settings("taper.compiler.config", job_id="", cache_key_tag="", 
 _default_backend = "inductor"
 
 
-def is_compiling():
-    """Is this code being compiled?"""
+is_compiling = is_dynamo_compiling = _dynamo.is_compiling
+
+
+def is_exporting():
+    """Is this code being exported?"""
     return False
-
-
-is_dynamo_compiling = is_exporting = is_compiling
 
 
 def cudagraph_mark_step_begin():
@@ -42,14 +43,23 @@ class set_stance:
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
         if stance not in ("default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"):
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
+        self._stance, self._before = stance, _C._graph_enable(stance != "force_eager")
 
     def __call__(self, fn):
-        return fn
+        from functools import wraps
+        _C._graph_enable(self._before)
+
+        @wraps(fn)
+        def within(*args, **kwargs):
+            with set_stance(self._stance):
+                return fn(*args, **kwargs)
+        return within
 
     def __enter__(self):
         return None
 
     def __exit__(self, *error):
+        _C._graph_enable(self._before)
         return False
 
 

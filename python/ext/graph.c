@@ -1,0 +1,306 @@
+/* Captured calls: a callable around a function that runs its operators without it once they were recorded.
+ *
+ * Each captured call is an entry: the shape of the arguments, the guards (guards.c), the graph, and the shape of the result. A call looks for an entry
+ * that fits; if there is none, it asks `miss`, which is Python's (taper/_dynamo/eval_frame.py): it captures, or runs the function as it is. */
+#include "graph.h"
+#include <stddef.h>
+#include <structmember.h>
+
+typedef struct entry {
+    struct entry *next;
+    tpy_tree *arguments, *result;
+    tpy_guards *guards;
+    tp_compiled *graph;
+    int64_t autocast; /* the settings it was captured under */
+} entry;
+
+typedef struct tpy_captured {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *function, *miss, *dict, *weakrefs;
+    entry *entries;
+    int64_t count;
+    bool busy; /* it is being captured: what it calls runs as it is */
+} tpy_captured;
+
+static PyTypeObject *captured_type;
+static bool enabled = true; /* torch.compiler.set_stance("force_eager") turns graphs off */
+
+static void entry_free(entry *e) {
+    tpy_tree_free(e->arguments);
+    tpy_tree_free(e->result);
+    tpy_guards_free(e->guards);
+    tp_compiled_release(e->graph);
+    PyMem_Free(e);
+}
+
+/* The settings of automatic mixed precision, as one number. */
+static int64_t autocast_now(void) { return !tp_autocast_enabled(TP_CPU) ? 0 : 1 + (int64_t)tp_autocast_dtype(TP_CPU); }
+
+/* ---- Calling ---- */
+static PyObject *run(entry *e, tpy_leaves *leaves) {
+    tp_tensor *few[16], **outputs = few;
+    int64_t n = tp_compiled_outputs(e->graph);
+    if (n > 16 && !(outputs = PyMem_Malloc((size_t)n * sizeof *outputs))) return PyErr_NoMemory();
+    bool ok;
+    PyThreadState *saved = PyEval_SaveThread();
+    ok = tp_compiled_run(e->graph, (tp_tensors){leaves->v, leaves->n}, outputs);
+    PyEval_RestoreThread(saved);
+    for (int64_t i = 0; ok && i < n; i++) tpy_own(outputs[i]);
+    PyObject *result = ok ? tpy_tree_build(e->result, outputs) : tpy_raise();
+    for (int64_t i = 0; ok && i < n; i++) tp_release(outputs[i]);
+    if (outputs != few) PyMem_Free(outputs);
+    return result;
+}
+
+/* Arguments as one tuple, keywords as a dict or None: the tree that is compared. */
+static PyObject *pack(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    Py_ssize_t k = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject *all = PyTuple_New(n + (k ? 1 : 0)), *named = k ? PyDict_New() : NULL;
+    for (Py_ssize_t i = 0; all && i < n; i++) PyTuple_SET_ITEM(all, i, Py_NewRef(args[i]));
+    bool ok = all && (!k || named);
+    for (Py_ssize_t i = 0; ok && i < k; i++) ok = PyDict_SetItem(named, PyTuple_GET_ITEM(kwnames, i), args[n + i]) == 0;
+    if (ok && k) PyTuple_SET_ITEM(all, n, named);
+    else Py_XDECREF(named);
+    if (!ok) Py_CLEAR(all);
+    return all;
+}
+
+static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
+    tpy_captured *c = (tpy_captured *)self;
+    Py_ssize_t n = PyVectorcall_NARGS(flags);
+    if (c->busy || !enabled || tp_capturing()) return PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    PyObject *all = c->entries ? pack(args, n, kwnames) : NULL;
+    if (c->entries && !all) return NULL;
+    tpy_leaves leaves = {0};
+    for (entry *e = c->entries; e; e = e->next) {
+        leaves.n = 0;
+        if (!tpy_tree_fits(e->arguments, all, &leaves) || e->autocast != autocast_now() || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || tpy_guards_broken(e->guards)) continue;
+        PyObject *result = run(e, &leaves);
+        tpy_leaves_free(&leaves);
+        Py_DECREF(all);
+        return result;
+    }
+    tpy_leaves_free(&leaves);
+    Py_XDECREF(all);
+    return PyErr_Occurred() ? NULL : PyObject_Vectorcall(c->miss, args, (size_t)n, kwnames);
+}
+
+/* ---- Capturing ---- */
+typedef struct attempt {
+    entry *e;
+    tpy_leaves leaves;
+    PyObject *where; /* the line that ended it */
+    char why[256];
+} attempt;
+
+static void told(const char *why, void *context) {
+    attempt *a = context;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    snprintf(a->why, sizeof a->why, "%s", why);
+    a->where = tpy_where();
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+}
+
+static void fail(attempt *a, const char *why) {
+    if (!*a->why) snprintf(a->why, sizeof a->why, "%s", why);
+}
+
+static bool plain_tensors(const tpy_leaves *leaves) {
+    for (int64_t i = 0; i < leaves->n; i++) {
+        PyObject *o = tp_binding(leaves->v[i]);
+        if (o && tpy_overridden(&o, 1)) return false;
+    }
+    return true;
+}
+
+/* What stands between the call and its entry once it ran; the reason is in a->why. */
+static bool finish(attempt *a, tp_capture *capture, PyObject *result) {
+    entry *e = a->e;
+    tpy_leaves outputs = {0};
+    e->result = tpy_tree_of(result, &outputs);
+    bool ok = e->result != NULL;
+    if (ok && tpy_tree_has_objects(e->result)) tp_capture_break("the result holds more than tensors and plain values");
+    e->graph = ok ? tp_capture_end(capture, (tp_tensors){outputs.v, outputs.n}) : NULL;
+    if (!ok) tp_capture_cancel(capture);
+    tpy_leaves_free(&outputs);
+    if (!e->graph) return fail(a, tp_error() ? tp_error() : "there was no memory"), tp_error_clear(), false;
+    PyObject *changed = tpy_guards_broken(e->guards);
+    if (!changed) return true;
+    PyObject *text = PyUnicode_FromFormat("an object of type %s is changed", Py_TYPE(changed)->tp_name);
+    fail(a, text ? PyUnicode_AsUTF8(text) : "an object is changed");
+    Py_XDECREF(text);
+    return false;
+}
+
+static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool *kept) {
+    tp_capture *capture = tp_capture_begin((tp_tensors){a->leaves.v, a->leaves.n});
+    if (!capture) return tpy_raise();
+    tp_capture_on_break(capture, told, a);
+    PyObject *result = NULL;
+    if (tpy_watch_start()) result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    if (!result) {
+        tpy_watch_stop(NULL);
+        tp_capture_cancel(capture);
+        return NULL;
+    }
+    *kept = finish(a, capture, result);
+    if (!tpy_watch_stop(*kept ? a->e->guards : NULL)) {
+        if (!tpy_guards_full(a->e->guards)) return Py_DECREF(result), NULL;
+        PyErr_Clear();
+        fail(a, "it leads to more objects than can be watched");
+        *kept = false;
+    }
+    return result;
+}
+
+static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
+    entry *e = PyMem_Calloc(1, sizeof *e);
+    if (!e) return (entry *)PyErr_NoMemory();
+    e->autocast = autocast_now();
+    e->arguments = tpy_tree_of(all, &a->leaves);
+    e->guards = e->arguments ? tpy_guards_new() : NULL;
+    if (e->guards && tpy_guards_add(e->guards, c->function) && tpy_tree_guard(e->arguments, e->guards)) return e;
+    entry_free(e);
+    return NULL;
+}
+
+/* capture(args...): runs the function once, recorded. Gives (result, None, None), or (result, why, where) where no graph came of it. */
+static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    tpy_captured *c = (tpy_captured *)self;
+    attempt a = {0};
+    PyObject *all = pack(args, n, kwnames), *result = NULL;
+    bool kept = false;
+    if (!all) return NULL;
+    a.e = prepare(c, &a, all);
+    Py_DECREF(all);
+    if (!a.e) {
+        tpy_leaves_free(&a.leaves);
+        return NULL;
+    }
+    c->busy = true;
+    if (plain_tensors(&a.leaves)) result = run_captured(c, &a, args, n, kwnames, &kept);
+    else fail(&a, "an argument overrides operators"), result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    c->busy = false;
+    tpy_guards_done(a.e->guards);
+    tpy_leaves_free(&a.leaves);
+    if (kept && result) a.e->next = c->entries, c->entries = a.e, c->count++;
+    else entry_free(a.e);
+    PyObject *given = !result ? NULL : kept ? Py_BuildValue("(OOO)", result, Py_None, Py_None) : Py_BuildValue("(OsO)", result, a.why, a.where ? a.where : Py_None);
+    Py_XDECREF(result);
+    Py_XDECREF(a.where);
+    return given;
+}
+
+/* ---- The type ---- */
+static void forget(tpy_captured *c) {
+    entry *e = c->entries;
+    c->entries = NULL, c->count = 0;
+    while (e) {
+        entry *next = e->next;
+        entry_free(e);
+        e = next;
+    }
+}
+
+static PyObject *reset(PyObject *self, PyObject *unused) {
+    (void)unused;
+    forget((tpy_captured *)self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *counts(PyObject *self, PyObject *unused) { /* steps of each entry's forward, newest first */
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    for (entry *e = ((tpy_captured *)self)->entries; list && e; e = e->next) {
+        PyObject *n = PyLong_FromLongLong(tp_compiled_steps(e->graph));
+        if (!n || PyList_Append(list, n) < 0) Py_CLEAR(list);
+        Py_XDECREF(n);
+    }
+    return list;
+}
+
+static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)kwargs;
+    PyObject *function, *miss;
+    if (!PyArg_ParseTuple(args, "OO:Captured", &function, &miss)) return NULL;
+    tpy_captured *c = (tpy_captured *)type->tp_alloc(type, 0);
+    if (!c) return NULL;
+    c->vectorcall = call;
+    c->function = Py_NewRef(function), c->miss = Py_NewRef(miss);
+    return (PyObject *)c;
+}
+
+static int captured_traverse(PyObject *self, visitproc visit, void *arg) {
+    tpy_captured *c = (tpy_captured *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->function);
+    Py_VISIT(c->miss);
+    Py_VISIT(c->dict);
+    for (entry *e = c->entries; e; e = e->next) {
+        int stop = tpy_tree_visit(e->arguments, visit, arg);
+        if (!stop) stop = tpy_tree_visit(e->result, visit, arg);
+        if (!stop) stop = tpy_guards_visit(e->guards, visit, arg);
+        if (stop) return stop;
+    }
+    return 0;
+}
+
+static int captured_clear(PyObject *self) {
+    tpy_captured *c = (tpy_captured *)self;
+    forget(c);
+    Py_CLEAR(c->function);
+    Py_CLEAR(c->miss);
+    Py_CLEAR(c->dict);
+    return 0;
+}
+
+static void captured_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (((tpy_captured *)self)->weakrefs) PyObject_ClearWeakRefs(self);
+    captured_clear(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *captured_get(PyObject *self, PyObject *instance, PyObject *owner) { /* a compiled method binds as a function does */
+    (void)owner;
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+static PyMethodDef captured_methods[] = {{"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL | METH_KEYWORDS, NULL}, {"reset", reset, METH_NOARGS, NULL}, {"counts", counts, METH_NOARGS, NULL}, {0}};
+static PyMemberDef captured_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_captured, vectorcall), READONLY, NULL}, {"__dictoffset__", T_PYSSIZET, offsetof(tpy_captured, dict), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_captured, weakrefs), READONLY, NULL}, {"function", T_OBJECT, offsetof(tpy_captured, function), READONLY, NULL}, {"miss", T_OBJECT, offsetof(tpy_captured, miss), 0, NULL},
+    {"count", T_LONGLONG, offsetof(tpy_captured, count), READONLY, NULL}, {0}};
+static PyGetSetDef captured_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+static PyType_Slot captured_slots[] = {{Py_tp_new, captured_new}, {Py_tp_call, PyVectorcall_Call}, {Py_tp_traverse, captured_traverse}, {Py_tp_clear, captured_clear}, {Py_tp_dealloc, captured_dealloc},
+    {Py_tp_methods, captured_methods}, {Py_tp_members, captured_members}, {Py_tp_getset, captured_properties}, {Py_tp_descr_get, captured_get}, {0, NULL}};
+static PyType_Spec captured_spec = {"taper._C.Captured", sizeof(tpy_captured), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, captured_slots};
+
+static PyObject *break_graph(PyObject *module, PyObject *why) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(why);
+    return text ? PyBool_FromLong(tp_capture_break(text)) : NULL;
+}
+static PyObject *is_capturing(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_capturing());
+}
+static PyObject *enable(PyObject *module, PyObject *on) {
+    (void)module;
+    bool before = enabled;
+    enabled = PyObject_IsTrue(on) > 0;
+    return PyBool_FromLong(before);
+}
+static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL}, {0}};
+
+int tpy_init_graph(PyObject *module) {
+    if (PyModule_AddFunctions(module, functions) < 0) return -1;
+    captured_type = (PyTypeObject *)PyType_FromSpec(&captured_spec);
+    if (!captured_type || PyModule_AddObjectRef(module, "Captured", (PyObject *)captured_type) < 0) return -1;
+    return tpy_watch_init(module);
+}

@@ -1,0 +1,42 @@
+/* What the files of captured calls share: guards.c (what a call saw of the program's objects), shapes.c (how arguments and results are made of
+ * tensors), watch.c (what Python code ran) and graph.c (the calls). */
+#ifndef TPY_GRAPH_H
+#define TPY_GRAPH_H
+#include "tpy.h"
+
+/* ---- guards.c ---- */
+typedef struct tpy_guards tpy_guards;
+tpy_guards *tpy_guards_new(void);
+bool tpy_guards_add(tpy_guards *g, PyObject *o);                               /* o and all it leads to; false: an exception is set */
+bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals);        /* what a function that ran names */
+void tpy_guards_done(tpy_guards *g);
+void tpy_guards_free(tpy_guards *g);
+bool tpy_guards_full(const tpy_guards *g);                                     /* there was more than can be watched */
+PyObject *tpy_guards_broken(const tpy_guards *g);                              /* the first thing that changed, borrowed; NULL: all is as it was */
+int tpy_guards_visit(const tpy_guards *g, visitproc visit, void *arg);
+bool tpy_same(PyObject *a, PyObject *b);                                       /* the same object, or equal plain values */
+bool tpy_is_own_name(PyObject *name);                                          /* of a module of this package */
+
+/* ---- shapes.c: an object as a tree of containers whose leaves are tensors, by number, and other objects ---- */
+typedef struct tpy_tree tpy_tree;
+typedef struct tpy_leaves { /* tensors, each once, in the order they are met; borrowed */
+    tp_tensor **v;
+    int64_t n, room;
+} tpy_leaves;
+tpy_tree *tpy_tree_of(PyObject *o, tpy_leaves *leaves);            /* NULL with an exception */
+bool tpy_tree_fits(const tpy_tree *tree, PyObject *o, tpy_leaves *leaves); /* the same shape, and equal leaves that are no tensors */
+PyObject *tpy_tree_build(const tpy_tree *tree, tp_tensor **tensors); /* borrows the tensors */
+bool tpy_tree_guard(const tpy_tree *tree, tpy_guards *g);          /* leaves that are other objects */
+bool tpy_tree_has_objects(const tpy_tree *tree);                   /* some leaf is neither a tensor nor plain */
+void tpy_tree_free(tpy_tree *tree);
+int tpy_tree_visit(const tpy_tree *tree, visitproc visit, void *arg);
+bool tpy_leaves_add(tpy_leaves *leaves, tp_tensor *t, int64_t *number);
+void tpy_leaves_free(tpy_leaves *leaves);
+
+/* ---- watch.c: sees which Python functions run while a call is captured ---- */
+int tpy_watch_init(PyObject *module);
+bool tpy_watch_start(void);
+/* Ends it. The guards get what the functions named; NULL: drops it. False: an exception is set. */
+bool tpy_watch_stop(tpy_guards *guards);
+PyObject *tpy_where(void); /* "file.py:12", the program's own line that runs now; NULL without an exception if there is none */
+#endif

@@ -1,0 +1,333 @@
+"""torch.compile: graphs give what the Python gives, bit by bit, forward and backward; they notice what changes; and what no graph can repeat runs as
+it is, with one warning that names the line."""
+import copy
+import warnings
+
+import pytest
+import taper as torch
+import taper.nn.functional as F
+from taper import nn
+
+
+def graphs(compiled):
+    """How many graphs there are."""
+    return getattr(compiled, "_captured", compiled).count
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def pointwise(x, y):
+    return torch.tanh(x * 1.5 + y) * torch.sigmoid(y) + x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int32, torch.complex64])
+@pytest.mark.parametrize("n", [1, 15, 4100, 70000])
+def test_a_chain_is_one_step(dtype, n):
+    f = torch.compile(pointwise)
+    for _ in range(3):
+        x, y = ((torch.randn(n) * 3).to(dtype) for _ in range(2))
+        assert same(f(x, y), pointwise(x, y))
+    assert graphs(f) == 1 and (f.counts() == [1] or dtype == torch.int32)
+
+
+def test_broadcast_strided_and_mixed_operands():
+    def g(x, b, h):
+        y = (h * 0.5).exp() * (x.t() + b)
+        return torch.where(y > 0, y, y * 0.1), (y > 0).any(), y.sum(0)
+    f = torch.compile(g)
+    for _ in range(3):
+        args = torch.randn(300, 7), torch.randn(300), torch.randn(7, 300).bfloat16()
+        assert all(same(a, b) for a, b in zip(f(*args), g(*args)))
+    assert graphs(f) == 1
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Dropout(0.3))
+        self.head, self.scale = nn.Linear(8 * 16, 5), 2.0
+
+    def forward(self, x, y=None):
+        h = self.layers(x)
+        h = F.gelu(h.flatten(1), approximate="tanh") * self.scale
+        logits = self.head(h)
+        return logits if y is None else F.cross_entropy(logits, y)
+
+
+def train(model, callable, steps, seed=0):
+    torch.manual_seed(seed)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(steps):
+        x, y = torch.randn(4, 3, 8, 8), torch.randint(0, 5, (4,))
+        optimiser.zero_grad()
+        loss = callable(x, y)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_training_is_the_same_bit_by_bit():
+    torch.manual_seed(1)
+    plain = Net()
+    model = copy.deepcopy(plain)
+    compiled = torch.compile(model)
+    assert train(plain, plain, 6) == train(model, compiled, 6)
+    assert graphs(compiled) == 1
+    for (name, a), (_, b) in zip(plain.state_dict().items(), model.state_dict().items()):
+        assert same(a, b), name
+    plain.eval(), compiled.eval()
+    x = torch.randn(4, 3, 8, 8)
+    with torch.no_grad():
+        for _ in range(3):
+            assert same(compiled(x), plain(x))
+    assert graphs(compiled) == 2
+
+
+def test_weights_that_are_tied_and_inputs_with_gradients():
+    emb = nn.Embedding(7, 4)
+
+    def g(i, x):
+        return F.linear(emb(i) * x, emb.weight).logsumexp(-1).sum() + (x ** 2).sum()
+    f = torch.compile(g)
+    for _ in range(3):
+        i, x = torch.randint(0, 7, (3,)), torch.randn(3, 4, requires_grad=True)
+        grads = []
+        for call in (g, f):
+            emb.weight.grad = x.grad = None
+            call(i, x * 1).backward()
+            grads.append((emb.weight.grad.clone(), x.grad.clone()))
+        assert all(same(a, b) for a, b in zip(*grads))
+    assert graphs(f) == 1
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.k, self.w, self.config = 2.0, nn.Parameter(torch.ones(3)), {"a": [1, 2]}
+
+    def forward(self, x):
+        return x * self.w * self.k + self.config["a"][1]
+
+
+def test_results_are_never_stale():
+    module = Scaled()
+    f, x = torch.compile(module), torch.ones(3)
+
+    def now():
+        assert f(x).tolist() == module(x).tolist()
+        return f(x)[0].item()
+    assert now() == 4
+    module.k = 3.0
+    assert now() == 5
+    module.config["a"][1] = 7
+    assert now() == 10
+    with torch.no_grad():
+        module.w.mul_(2)
+    assert now() == 13 and graphs(f) == 3
+    module.w.data = torch.full((3,), 5.0)
+    assert now() == 22
+    module.w = nn.Parameter(torch.zeros(3))
+    assert now() == 7
+    module.w.requires_grad_(False)
+    assert not f(x).requires_grad
+    module.register_forward_hook(lambda module, args, out: out + 100)
+    assert now() == 107
+
+
+factor, listed = 3, []
+
+
+def by_global(x):
+    return x * factor + len(listed)
+
+
+def test_globals_closures_and_defaults(monkeypatch):
+    f = torch.compile(by_global)
+    x = torch.ones(2)
+    assert f(x).tolist() == f(x).tolist() == [3, 3]
+    monkeypatch.setitem(globals(), "factor", 4)
+    assert f(x).tolist() == [4, 4]
+    listed.append(1)
+    assert f(x).tolist() == [5, 5]
+    listed.clear()
+    y, z = torch.tensor([1.0, 2.0]), [1]
+
+    def g(x, k=[1.0]):
+        return x * y + torch.tensor([5.0, 6.0]) * z[0] * k[0]
+    f = torch.compile(g)
+    assert f(x).tolist() == f(x).tolist() == [6, 8]
+    y.add_(1)
+    assert f(x).tolist() == [7, 9]
+    z[0] = 2
+    assert f(x).tolist() == [12, 15]
+    g.__defaults__[0][0] = 0.0
+    assert f(x).tolist() == [2, 3]
+
+
+def test_other_arguments_are_captured_anew():
+    @torch.compile
+    def f(x, n, flag=False):
+        return x.reshape(n, -1) * (2 if flag else 1)
+    for n in (1, 2, 4):
+        assert f(torch.ones(8), n).shape == (n, 8 // n)
+    assert f(torch.ones(8), 2, flag=True)[0, 0] == 2
+    assert f(torch.ones(16), 2).shape == (2, 8) and f(torch.ones(8, dtype=torch.int64), 2).dtype == torch.int64
+    assert f(torch.ones(4, 2).t(), 2).shape == (2, 4)
+    assert graphs(f) == 7
+
+
+def test_results_keep_their_form():
+    @torch.compile
+    def f(x):
+        return {"a": x + 1, "b": [x, (x * 2).view(-1), None, 3]}, x.t(), torch.max(x, 1)
+    for x in (torch.randn(2, 3), torch.randn(2, 3)):
+        r, t, m = f(x)
+        assert r["b"][0] is x and same(r["b"][1], (x * 2).view(-1)) and r["b"][2:] == [None, 3]
+        assert t.data_ptr() == x.data_ptr() and same(m.indices, x.max(1).indices)
+    for _ in range(2):
+        x = torch.randn(2, 3, requires_grad=True)
+        r, t, m = f(x)
+        (r["a"].sum() + 2 * t.sum() + m.values.sum()).backward()
+        assert x.grad.sum() == 6 + 12 + 2
+
+
+def test_random_numbers_are_drawn_anew():
+    f = torch.compile(lambda x: F.dropout(x, 0.5) + torch.rand_like(x))
+    x = torch.ones(50)
+    f(x)
+    torch.manual_seed(5)
+    a, b = f(x), f(x)
+    torch.manual_seed(5)
+    assert same(a, F.dropout(x, 0.5) + torch.rand_like(x)) and not torch.equal(a, b)
+
+
+def test_gradients_twice_and_again():
+    f = torch.compile(lambda x: (x * x).sin())
+    x = torch.randn(3, requires_grad=True)
+    f(x)
+    y = f(x).sum()
+    a, = torch.autograd.grad(y, x, retain_graph=True)
+    b, = torch.autograd.grad(y, x)
+    assert same(a, b)
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(y, x)
+    with pytest.raises(RuntimeError, match="double backward"):
+        torch.autograd.grad(f(x).sum(), x, create_graph=True)
+    y = f(x)
+    with torch.no_grad():
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def looks(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+def prints(x):
+    print("seen")
+    return x + 1
+
+
+def appends(x):
+    listed.append(1)
+    return x + 1
+
+
+class Counts(nn.Module):
+    n = 0
+
+    def forward(self, x):
+        self.n += 1
+        return x + self.n
+
+
+@pytest.mark.parametrize("function, words", [(looks, "a value of a tensor is looked at"), (prints, r"print\(\) is called"), (appends, "type list is changed"),
+                                             (Counts(), "type dict is changed"), (lambda x: x[x > 0], "depends on values"), (lambda x: x * float(x[0]), "looked at")])
+def test_what_cannot_be_captured_runs_with_one_warning(function, words, capsys):
+    f, x = torch.compile(function), torch.ones(2)
+    plain = copy.deepcopy(function)
+    listed.clear()
+    with pytest.warns(UserWarning, match=rf"test_compile.py:\d+: .*{words}") as told:
+        for sign in (1, -1, 1, 1):
+            assert same(f(x * sign), plain(x * sign))
+    assert len(told) == 1 and graphs(f) == 0
+    listed.clear()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=words):
+        torch.compile(function, fullgraph=True)(x)
+        torch.compile(function, fullgraph=True)(x)
+
+
+def test_what_programs_say_to_it(capsys):
+    assert not torch.compiler.is_compiling()
+    seen = []
+
+    @torch.compile(mode="max-autotune", dynamic=True, backend="inductor")
+    def f(x):
+        return x + (1 if torch.compiler.is_compiling() else 2)
+    x = torch.zeros(1)
+    assert f(x) == 1 and graphs(f) == 1 and f.__name__ == "f"
+    with torch.compiler.set_stance("force_eager"):
+        assert f(x) == 2
+    torch._dynamo.reset()
+    assert graphs(f) == 0 and f(x) == 1
+
+    @torch.compiler.disable
+    def outside(x):
+        seen.append(1)
+        return x * 2
+    g = torch.compile(lambda x: outside(x) + 1)
+    with pytest.warns(UserWarning, match="outside is disabled"):
+        assert [g(x + 1).item() for _ in range(3)] == [3, 3, 3]
+    assert len(seen) == 3
+    inner = torch.compile(lambda x: x * 2)
+    nested = torch.compile(lambda x: inner(x) + 1)
+    assert nested(x + 1) == nested(x + 1) == 3 and graphs(nested) == 1 and graphs(inner) == 0
+
+
+def test_methods_and_many_shapes():
+    class Holder:
+        def __init__(self, k):
+            self.k = k
+
+        @torch.compile
+        def times(self, x):
+            return x * self.k
+    a, b, x = Holder(2), Holder(3), torch.ones(2)
+    for _ in range(2):
+        assert a.times(x)[0] == 2 and b.times(x)[0] == 3
+    a.k = 5
+    assert a.times(x)[0] == 5
+    f = torch.compile(lambda x: x * 2)
+    with pytest.warns(UserWarning, match="captured 8 times"):
+        for n in range(1, 12):
+            assert f(torch.ones(n)).sum() == 2 * n
+    assert graphs(f) == 8
+
+
+def test_autocast_and_modes_are_seen():
+    w = torch.randn(4, 4, requires_grad=True)
+    f = torch.compile(lambda x: x @ w)
+    x = torch.randn(2, 4)
+    for _ in range(2):
+        assert f(x).dtype == torch.float32 and f(x).requires_grad
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert f(x).dtype == torch.bfloat16
+        with torch.no_grad():
+            assert not f(x).requires_grad
+        with torch.inference_mode():
+            assert f(x).is_inference()
+    assert graphs(f) == 4
