@@ -48,7 +48,7 @@ static bool put_head(tpi_text *t, const tpi_gpu_map_text *m) {
     bool ok = tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) && put_layout(t, f);
     for (int k = 0; k < f->nargs && ok; k++)
         if (in_groups(f, k)) ok = put_group(t, f, k);
-    ok = ok && tpi_text_put(t, "KERNEL(kernel)(");
+    ok = ok && tpi_text_put(t, "KERNEL(entry)(");
     for (int k = 0; k < f->nargs && ok; k++)
         if (f->way[k] != TPI_WAY_NUMBER) ok = tpi_text_put(t, "PTR(a%d), ", k);
     return ok && tpi_text_put(t, "const int64_t n, %sconst params_t param) {\n", f->packed ? "" : "const layout_t at, ");

@@ -216,10 +216,10 @@ static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form
     known *k = find_known(atomic_load(&functions), what, form, device);
     if (k) return k->function;
     known_table *t = roomy();
-    tpi_gpu_module *module = t ? make_module(device, "kernel", make, context) : NULL;
+    tpi_gpu_module *module = t ? make_module(device, "entry", make, context) : NULL;
     if (!module || !(k = tpi_new0(sizeof *k))) return NULL;
     *k = (known){what, form, device, NULL};
-    if (tpi_gpu_driver_of(device.type)->function(device.index, module, "kernel", &k->function)) return enter(t, k), k->function;
+    if (tpi_gpu_driver_of(device.type)->function(device.index, module, "entry", &k->function)) return enter(t, k), k->function;
     tpi_delete(k, sizeof *k);
     return NULL;
 }
