@@ -36,10 +36,11 @@ static bool move_bytes(tp_tensor *dst, const tp_tensor *src) {
     return ok;
 }
 
-/* Made contiguous in the destination's dtype where it is, moved, and put in place there. */
+/* Made contiguous in the destination's dtype where it is, unless it is already, moved, and put in place there. */
 static bool copy_between(tp_tensor *dst, const tp_tensor *src) {
-    tp_tensor *ready = tpi_empty(tpi_shape(src), (tp_dtype)dst->dtype, tpi_device(src)), *arrived = NULL;
-    bool ok = ready && copy_within(ready, src);
+    bool as_it_is = src->dtype == dst->dtype && tp_is_contiguous(src);
+    tp_tensor *ready = as_it_is ? tpi_retain((tp_tensor *)src) : tpi_empty(tpi_shape(src), (tp_dtype)dst->dtype, tpi_device(src)), *arrived = NULL;
+    bool ok = ready && (as_it_is || copy_within(ready, src));
     if (ok && tp_is_contiguous(dst) && tpi_same_shape(dst, src)) {
         ok = move_bytes(dst, ready);
     } else if (ok) {

@@ -1,4 +1,5 @@
 /* Copies and conversions: clone, to, contiguous, complex, and the in-place copy, fill and zero. */
+#include <taper/gpu.h>
 #include "ops/native.h"
 
 tp_tensor *tpi_native_clone(tp_tensor *self, tp_layout memory_format) {
@@ -23,7 +24,6 @@ tp_tensor *tpi_native_to_device(tp_tensor *self, tp_device device) {
 }
 
 bool tpi_native_copy(tp_tensor *self, tp_tensor *src, bool non_blocking) {
-    (void)non_blocking;
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!tpi_same_shape(self, src)) {
@@ -32,7 +32,9 @@ bool tpi_native_copy(tp_tensor *self, tp_tensor *src, bool non_blocking) {
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'src': shape %s does not broadcast to self's shape %s", tpi_shape_text(tpi_shape(src)),
                               tpi_shape_text(tpi_shape(self)));
     }
-    return tpi_copy_data(self, src);
+    bool before = tp_set_non_blocking(non_blocking), ok = tpi_copy_data(self, src);
+    tp_set_non_blocking(before);
+    return ok;
 }
 
 bool tpi_native_fill(tp_tensor *self, tp_scalar value) {

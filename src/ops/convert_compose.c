@@ -1,5 +1,6 @@
 /* to and its kin: the tensor itself where nothing is to be done, a differentiable conversion otherwise. */
 #include "ops/native.h"
+#include <taper/gpu.h>
 #include "tpi_ops.h"
 
 tp_tensor *tpi_compose_contiguous(tp_tensor *self, tp_layout memory_format) {
@@ -16,15 +17,18 @@ static bool says_layout(const tp_tensor *t, tp_layout layout) {
     return exact && t->strides[0] == stride;
 }
 
-/* non_blocking changes nothing where copies are done when a call returns. */
+/* non_blocking: copies between a device and pinned memory do not wait; all others are done when the call returns. */
 tp_tensor *tpi_compose_to(tp_tensor *self, tp_dtype dtype, tp_device device, bool copy, tp_layout memory_format, bool non_blocking) {
-    (void)non_blocking;
     tp_device here = tpi_device(self);
     bool other_device = device.type && (device.type != here.type || device.index != here.index);
     bool other_dtype = dtype && dtype != (tp_dtype)self->dtype;
     tp_tensor *t = tpi_retain(self);
     if (other_dtype) t = tpi_after(t, tpo_to_dtype(t, dtype));
-    if (other_device && t) t = tpi_after(t, tpo_to_device(t, device));
+    if (other_device && t) {
+        bool before = tp_set_non_blocking(non_blocking);
+        t = tpi_after(t, tpo_to_device(t, device));
+        tp_set_non_blocking(before);
+    }
     if (!t) return NULL;
     bool relayout = memory_format != TP_PRESERVE && (!tp_is_contiguous_as(t, memory_format) || !says_layout(t, memory_format));
     if (relayout || (copy && !other_dtype && !other_device)) t = tpi_after(t, tpo_clone(t, memory_format));
