@@ -1,5 +1,5 @@
 /* Finding OpenCL's devices. The loader is opened at run time; which devices count follows TAPER_XPU_DEVICES:
- *   not set   GPUs and accelerators that `cuda` does not serve, or CPUs where there are none (PoCL)
+ *   not set   GPUs and accelerators that `cuda` does not serve: a script that takes whatever accelerator there is shall not run on PoCL
  *   gpu, cpu  those of the kind, of every vendor
  *   all       both
  * A GPU of several tiles counts as that many devices, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE wants whole cards; TAPER_XPU_TILES=2 cuts
@@ -189,14 +189,11 @@ static void find_all(void) {
     if (!open_library()) return;
     const char *wish = getenv("TAPER_XPU_DEVICES");
     const cl_bitfield gpus = CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
-    if (wish && !strcmp(wish, "gpu")) find(gpus, true);
-    else if (wish && !strcmp(wish, "cpu")) find(CL_DEVICE_TYPE_CPU, true);
+    if (wish && !strcmp(wish, "cpu")) find(CL_DEVICE_TYPE_CPU, true);
     else if (wish && !strcmp(wish, "all")) find(gpus | CL_DEVICE_TYPE_CPU, true);
-    else {
-        find(gpus, false);
-        if (ndevices == 0) find(CL_DEVICE_TYPE_CPU, true);
-    }
-    if (ndevices == 0) snprintf(missing, sizeof missing, "OpenCL found no device%s%s", wish ? " for TAPER_XPU_DEVICES=" : "", wish ? wish : "");
+    else find(gpus, wish && !strcmp(wish, "gpu"));
+    if (ndevices == 0 && wish) snprintf(missing, sizeof missing, "OpenCL found no device for TAPER_XPU_DEVICES=%s", wish);
+    else if (ndevices == 0) snprintf(missing, sizeof missing, "OpenCL found no GPU; TAPER_XPU_DEVICES=cpu in the environment takes processors");
     else pthread_atfork(NULL, NULL, in_child);
 }
 
