@@ -131,5 +131,18 @@ typedef enum tp_gpu_switch {
 TP_API bool tp_gpu_is_on(tp_gpu_switch which); /* NVIDIA_TF32_OVERRIDE=0 keeps both TF32 switches off, =1 on */
 TP_API void tp_gpu_turn(tp_gpu_switch which, bool on);
 
+/* ---- The libraries themselves: opened at run time, each may be missing ----------------------------------------------------- */
+typedef struct tp_gpu_library {
+    int64_t size;        /* sizeof(tp_gpu_library), set by the caller */
+    const char *backend; /* whose devices it serves: "CUDA", "HIP" or "OpenCL" */
+    const char *name;    /* "cuBLASLt" */
+    const char *serves;  /* what it does: "matrix products" */
+    const char *instead; /* what does that where it is missing */
+    char version[64];    /* "13.0.2"; empty if it is missing or does not tell */
+    char file[240];      /* where it is; empty if it is missing */
+} tp_gpu_library;
+TP_API int64_t tp_gpu_library_count(void);
+TP_API bool tp_gpu_library_at(int64_t i, tp_gpu_library *library); /* looks for it, with a device at hand or without */
+
 TP_END
 #endif
