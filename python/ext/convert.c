@@ -26,14 +26,15 @@ typedef struct target {
     tp_dtype dtype;
     tp_device device;
     tp_layout layout;
-    bool copy;
+    bool copy, non_blocking;
 } target;
 
 static PyObject *convert(PyObject *self, const target *to) {
     tp_tensor *t = tpy_unwrap(self), *result;
     tp_device device = to->device, here = tp_device_of(t);
     if (device.type == here.type && device.index == here.index) device = tp_no_device();
-    TPY_HEAVY(tp_numel(t), result = tp_to(t, .dtype = to->dtype, .device = device, .copy = to->copy, .memory_format = to->layout));
+    TPY_HEAVY(tp_numel(t), result = tp_to(t, .dtype = to->dtype, .device = device, .copy = to->copy, .memory_format = to->layout,
+                                          .non_blocking = to->non_blocking));
     return result ? tpy_wrap(tpy_own(result)) : tpy_raise();
 }
 
@@ -88,9 +89,9 @@ static int fit_keyword(const char *name, PyObject *value, target *to) {
     if (strcmp(name, "device") == 0) return value == Py_None ? 1 : tpy_fit_device(value, &to->device);
     if (strcmp(name, "tensor") == 0) return fit_other(value, to);
     if (strcmp(name, "memory_format") == 0) return fit_format(value, &to->layout);
-    if (strcmp(name, "non_blocking") == 0) return PyBool_Check(value);
-    if (strcmp(name, "copy") != 0 || !PyBool_Check(value)) return 0;
-    to->copy = value == Py_True;
+    bool *flag = strcmp(name, "copy") == 0 ? &to->copy : strcmp(name, "non_blocking") == 0 ? &to->non_blocking : NULL;
+    if (!flag || !PyBool_Check(value)) return 0;
+    *flag = value == Py_True;
     return 1;
 }
 
@@ -133,10 +134,10 @@ static PyObject *tensor_to(PyObject *self, PyObject *const *args, Py_ssize_t n, 
     target to = {0};
     Py_ssize_t at = 0;
     int fits = fit_positions(args, n, &at, &to);
-    if (fits > 0 && at < n) fits = PyBool_Check(args[at++]); /* non_blocking */
-    if (fits > 0 && at < n) {
+    bool *const flags[] = {&to.non_blocking, &to.copy};
+    for (int i = 0; i < 2 && fits > 0 && at < n; i++) {
         fits = PyBool_Check(args[at]);
-        to.copy = args[at++] == Py_True;
+        *flags[i] = args[at++] == Py_True;
     }
     if (at < n) fits = fits < 0 ? -1 : 0;
     for (Py_ssize_t i = 0; fits > 0 && kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
@@ -163,9 +164,9 @@ static PyObject *tensor_cpu(PyObject *self, PyObject *args, PyObject *kwargs) {
 static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs, const char *method, tp_device_type type) {
     static char *names[] = {"device", "non_blocking", "memory_format", NULL};
     PyObject *device = Py_None, *format = Py_None;
-    int non_blocking;
+    int non_blocking = 0;
     char spec[24];
-    target to = {.device = {(int16_t)type, 0}};
+    target to = {.device = {(int16_t)type, (int16_t)tp_gpu_current(type)}};
     if (tpy_overridden(&self, 1)) return overridden_call(method, self, args, kwargs);
     snprintf(spec, sizeof spec, "|Op$O:%s", method);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, spec, names, &device, &non_blocking, &format)) return NULL;
@@ -179,6 +180,7 @@ static PyObject *to_accelerator(PyObject *self, PyObject *args, PyObject *kwargs
     if (!fit_format(format, &to.layout))
         return PyErr_Format(PyExc_TypeError, "%s(): argument 'memory_format' must be torch.memory_format, not %s", method,
                             Py_TYPE(format)->tp_name);
+    to.non_blocking = non_blocking;
     return convert(self, &to);
 }
 static PyObject *tensor_cuda(PyObject *self, PyObject *args, PyObject *kwargs) {
@@ -202,7 +204,7 @@ static int fit_type_name(const char *text, target *to) {
             size_t word = strlen(words[d]);
             if (strncmp(text + start, words[d], word) || strcmp(text + start + word, "Tensor")) continue;
             to->dtype = (tp_dtype)d;
-            to->device = (tp_device){(int16_t)homes[i].type, 0};
+            to->device = (tp_device){(int16_t)homes[i].type, (int16_t)(homes[i].type == TP_CPU ? 0 : tp_gpu_current(homes[i].type))};
             return 1;
         }
     }
@@ -214,11 +216,11 @@ static int fit_type_name(const char *text, target *to) {
 static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"dtype", "non_blocking", NULL};
     PyObject *wanted = Py_None;
-    int non_blocking;
+    int non_blocking = 0;
     if (tpy_overridden(&self, 1)) return overridden_call("type", self, args, kwargs);
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:type", names, &wanted, &non_blocking)) return NULL;
     tp_tensor *t = tpy_unwrap(self);
-    target to = {0};
+    target to = {.non_blocking = non_blocking};
     if (wanted == Py_None) return PyUnicode_FromFormat("%s%sTensor", home_of(tp_device_of(t)), words[tp_dtype_of(t)]);
     if (tpy_fit_dtype(wanted, &to.dtype) > 0) return convert(self, &to);
     PyObject *text = NULL;

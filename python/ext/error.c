@@ -1,11 +1,27 @@
 /* The library's errors as Python's exceptions, of the types PyTorch raises. */
 #include "tpy.h"
 
-static PyObject *linalg_error; /* torch.linalg.LinAlgError */
+static PyObject *linalg_error;      /* torch.linalg.LinAlgError */
+static PyObject *memory_error;      /* torch.OutOfMemoryError: an accelerator's memory is used up */
+static PyObject *accelerator_error; /* torch.AcceleratorError: its driver reports an error */
 
 int tpy_init_error(PyObject *module) {
     linalg_error = PyErr_NewExceptionWithDoc("torch._C._LinAlgError", "A matrix that cannot be factored, inverted or solved with.", PyExc_RuntimeError, NULL);
-    return linalg_error ? PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) : -1;
+    memory_error = PyErr_NewExceptionWithDoc("torch.OutOfMemoryError", "An accelerator's memory is used up.", PyExc_RuntimeError, NULL);
+    accelerator_error = PyErr_NewExceptionWithDoc("torch.AcceleratorError", "An accelerator's driver reports an error.", PyExc_RuntimeError, NULL);
+    if (!linalg_error || !memory_error || !accelerator_error) return -1;
+    return PyModule_AddObjectRef(module, "_LinAlgError", linalg_error) || PyModule_AddObjectRef(module, "OutOfMemoryError", memory_error)
+           || PyModule_AddObjectRef(module, "AcceleratorError", accelerator_error) ? -1 : 0;
+}
+
+/* What comes from an accelerator, which the library tells by words that PyTorch has too. */
+static PyObject *of_accelerator(tp_code code, const char *message) {
+    if (code == TP_ERR_MISSING && strstr(message, "Torch not compiled with")) return PyExc_AssertionError; /* PyTorch's, for a device that is not there */
+    if (code == TP_ERR_MEMORY && strstr(message, " out of memory. Tried to allocate")) return memory_error;
+    static const char *const drivers[] = {"CUDA error", "HIP error", "OpenCL error"};
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        if (!strncmp(message, drivers[i], strlen(drivers[i]))) return accelerator_error;
+    return NULL;
 }
 
 /* A message about an argument begins with the operator it was given to; others say as PyTorch's do what does not fit. */
@@ -26,8 +42,8 @@ PyObject *tpy_raise_in(const char *operator) {
     }
     tp_code code = tp_error_code();
     const char *message = tp_error();
-    PyObject *type = (size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError;
-    if (code == TP_ERR_MISSING && message && strstr(message, "Torch not compiled with")) type = PyExc_AssertionError; /* PyTorch's, for a device that is not there */
+    PyObject *type = message ? of_accelerator(code, message) : NULL;
+    if (!type) type = (size_t)code < sizeof types / sizeof *types ? *types[code] : PyExc_RuntimeError;
     set_error(type, operator, message ? message : "no result and no error was left");
     tp_error_clear();
     return NULL;

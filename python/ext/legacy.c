@@ -93,9 +93,9 @@ static PyObject *tensor_new(PyObject *self, PyObject *args, PyObject *kwargs) {
 
 static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"data", "dtype", "device", "requires_grad", "layout", "pin_memory", NULL};
-    PyObject *data, *kind = Py_None, *place = Py_None, *layout, *pin;
-    int requires_grad = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOO:new_tensor", names, &data, &kind, &place, &requires_grad, &layout, &pin))
+    PyObject *data, *kind = Py_None, *place = Py_None, *layout;
+    int requires_grad = 0, pin = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpOp:new_tensor", names, &data, &kind, &place, &requires_grad, &layout, &pin))
         return NULL;
     tp_dtype dtype = tp_dtype_of(tpy_unwrap(self));
     tp_device device = tp_device_of(tpy_unwrap(self));
@@ -107,6 +107,7 @@ static PyObject *tensor_new_tensor(PyObject *self, PyObject *args, PyObject *kwa
                    : PyErr_Format(PyExc_TypeError, "new_tensor(): argument 'device' must be torch.device, not %s", Py_TYPE(place)->tp_name);
     if (tpy_is_tensor(data) && tpy_warn_copy_construct() < 0) return NULL;
     tp_tensor *t = tpy_tensor_of(data, dtype, device);
+    if (t && pin) t = tpy_pinned(t);
     if (t && requires_grad && !tp_set_requires_grad(t, true)) {
         tp_release(t);
         return tpy_raise();

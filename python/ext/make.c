@@ -334,8 +334,8 @@ static PyObject *make_tensor(PyObject *module, PyObject *const *args, Py_ssize_t
     tensor_arguments a = {0};
     if (!read_arguments("tensor", args, n, kwnames, true, &a)) return NULL;
     if (tpy_is_tensor(a.data) && tpy_warn_copy_construct() < 0) return NULL;
-    if (a.pin_memory) return PyErr_Format(PyExc_RuntimeError, "Cannot access accelerator device when none is available.");
     tp_tensor *t = tpy_tensor_of(a.data, a.dtype, a.device);
+    if (t && a.pin_memory) t = tpy_pinned(t);
     if (!t) return NULL;
     if (a.requires_grad && !tp_set_requires_grad(t, true)) {
         tp_release(t);

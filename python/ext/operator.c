@@ -158,7 +158,7 @@ static bool same_name(const tpy_argument *a, PyObject *key, int position, bool m
 /* Keywords that belong to Python's side of a call. */
 typedef struct extras {
     PyObject *out;
-    bool requires_grad;
+    bool requires_grad, pin_memory;
 } extras;
 
 /* 1: taken; 0: no such keyword; -1: exception. */
@@ -175,7 +175,10 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
     }
     if (PyUnicode_Compare(key, word.layout) == 0) return value == Py_None || Py_TYPE(value) == tpy_layout_type;
     if (PyUnicode_Compare(key, word.names) == 0) return value == Py_None;
-    if (PyUnicode_Compare(key, word.pin_memory) == 0) return PyBool_Check(value) || value == Py_None;
+    if (PyUnicode_Compare(key, word.pin_memory) == 0) {
+        x->pin_memory = value == Py_True;
+        return PyBool_Check(value) || value == Py_None;
+    }
     return 0;
 }
 
@@ -398,6 +401,7 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
         tp_release(results[0].as.tensor);
         return Py_NewRef(args[0]);
     }
+    if (x->pin_memory && !(results[0].as.tensor = tpy_pinned(results[0].as.tensor))) return NULL;
     if (x->requires_grad && !tp_set_requires_grad(results[0].as.tensor, true)) {
         tp_release(results[0].as.tensor);
         return tpy_raise();

@@ -1,13 +1,27 @@
 /* Where and how work is done by default: the default device (a setting and a scope), determinism, threads between operators. */
 #include "tpy.h"
 
+/* The default device was named without an index: it is whichever one of its type is current. The thread's, as the default device is. */
+static _Thread_local bool default_is_current;
+
+bool tpy_default_follows(tp_device device) {
+    return !default_is_current || tp_default_device().type != device.type || tp_set_default_device(device);
+}
+
+static bool names_no_index(PyObject *o) {
+    if (Py_TYPE(o) == tpy_device_type) return !((tpy_device *)o)->indexed;
+    return PyUnicode_Check(o) && PyUnicode_FindChar(o, ':', 0, PyUnicode_GET_LENGTH(o), 1) == -1;
+}
+
 static PyObject *set_default_device(PyObject *module, PyObject *o) {
     (void)module;
     tp_device device = {TP_DEVICE_NONE, 0};
     int fits = o == Py_None ? 1 : tpy_fit_device(o, &device);
     if (fits < 0) return NULL;
     if (!fits) return PyErr_Format(PyExc_TypeError, "set_default_device(): argument 'device' must be torch.device, str or None, not %s", Py_TYPE(o)->tp_name);
-    return tpy_none_or_raise(tp_set_default_device(device));
+    if (!tp_set_default_device(device)) return tpy_raise();
+    default_is_current = names_no_index(o);
+    Py_RETURN_NONE;
 }
 static PyObject *get_default_device(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
@@ -53,10 +67,16 @@ PyObject *tpy_device_enter(PyObject *self, PyObject *unused) {
     (void)unused;
     PyObject *list = scopes(), *before = list ? tpy_device_object(tp_default_device()) : NULL;
     if (!before) return NULL;
+    ((tpy_device *)before)->indexed = !default_is_current;
     int failed = PyList_Append(list, before);
     Py_DECREF(before);
     if (failed) return NULL;
-    if (tp_set_default_device(((tpy_device *)self)->device)) return Py_NewRef(self);
+    tp_device here;
+    tpy_fit_device(self, &here);
+    if (tp_set_default_device(here)) {
+        default_is_current = names_no_index(self);
+        return Py_NewRef(self);
+    }
     PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL);
     return tpy_raise();
 }
@@ -64,7 +84,10 @@ PyObject *tpy_device_exit(PyObject *self, PyObject *args) {
     (void)self, (void)args;
     PyObject *list = scopes();
     if (!list || PyList_GET_SIZE(list) == 0) return PyErr_Format(PyExc_RuntimeError, "this device's scope was not entered");
-    tp_device before = ((tpy_device *)PyList_GET_ITEM(list, PyList_GET_SIZE(list) - 1))->device;
+    PyObject *last = PyList_GET_ITEM(list, PyList_GET_SIZE(list) - 1);
+    tp_device before;
+    tpy_fit_device(last, &before);
+    default_is_current = names_no_index(last);
     if (PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL) < 0) return NULL;
     return tpy_none_or_raise(tp_set_default_device(before));
 }

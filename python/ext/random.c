@@ -1,5 +1,5 @@
 /* torch.Generator and the default generator's seed and state. */
-#include "tpy.h"
+#include "gpu.h"
 
 typedef struct { PyObject_HEAD tp_generator *g; bool shared; } tpy_generator;
 PyTypeObject *tpy_generator_type;
@@ -21,8 +21,7 @@ static PyObject *generator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s", Py_TYPE(where)->tp_name);
         return NULL;
     }
-    if (device.type != TP_CPU) return PyErr_Format(PyExc_RuntimeError, "Generator(): no generator on this device, only on the CPU");
-    return wrap_generator(type, tp_generator_new(67280421310721ull)); /* PyTorch's default seed */
+    return wrap_generator(type, tp_generator_new_on(device, 67280421310721ull)); /* PyTorch's default seed */
 }
 static void generator_dealloc(PyObject *o) {
     tpy_generator *self = (tpy_generator *)o;
@@ -79,23 +78,58 @@ static PyObject *generator_clone_state(PyObject *self, PyObject *unused) {
     return wrap_generator(Py_TYPE(self), tp_generator_clone(tpy_generator_of(self)));
 }
 static PyObject *generator_device(PyObject *self, void *unused) {
-    (void)self, (void)unused;
-    return tpy_device_object((tp_device){TP_CPU, 0});
+    (void)unused;
+    return tpy_device_object(tp_generator_device(tpy_generator_of(self)));
+}
+/* Where a device generator is in its stream. */
+static PyObject *generator_get_offset(PyObject *self, PyObject *unused) {
+    (void)unused;
+    int64_t offset = tp_generator_offset(tpy_generator_of(self));
+    return offset < 0 ? PyErr_Format(PyExc_RuntimeError, "CPU Generator does not use offset") : PyLong_FromLongLong(offset);
+}
+static PyObject *generator_set_offset(PyObject *self, PyObject *o) {
+    int64_t offset;
+    int fits = tpy_fit_int(o, &offset);
+    if (fits <= 0) return fits < 0 ? NULL : PyErr_Format(PyExc_TypeError, "set_offset(): expected an int, got %s", Py_TYPE(o)->tp_name);
+    if (!tp_generator_set_offset(tpy_generator_of(self), offset)) return tpy_raise();
+    return Py_NewRef(self);
 }
 static PyMethodDef generator_methods[] = {{"manual_seed", generator_manual_seed, METH_O, "Sets the seed."}, {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed it started from."},
     {"seed", generator_seed, METH_NOARGS, "Takes a seed from the system and returns it."}, {"get_state", generator_get_state, METH_NOARGS, "The state as a byte tensor."},
-    {"set_state", generator_set_state, METH_O, "Puts a state back."}, {"clone_state", generator_clone_state, METH_NOARGS, "A generator in the same state."}, {0}};
+    {"set_state", generator_set_state, METH_O, "Puts a state back."}, {"clone_state", generator_clone_state, METH_NOARGS, "A generator in the same state."},
+    {"get_offset", generator_get_offset, METH_NOARGS, "A device generator's place in its stream."}, {"set_offset", generator_set_offset, METH_O, "Goes to a place in the stream."}, {0}};
 static PyGetSetDef generator_properties[] = {{"device", generator_device, NULL, NULL, NULL}, {0}};
 static PyType_Slot generator_slots[] = {{Py_tp_new, generator_new}, {Py_tp_dealloc, generator_dealloc}, {Py_tp_methods, generator_methods}, {Py_tp_getset, generator_properties},
     {Py_tp_doc, "A stream of random numbers with its own state."}, {0, NULL}};
 static PyType_Spec generator_spec = {"torch.Generator", sizeof(tpy_generator), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, generator_slots};
 
+/* An object over one of the library's own generators, which live as long as the process. */
+static PyObject *wrap_shared(tp_generator *g) {
+    tpy_generator *self = g ? (tpy_generator *)tpy_generator_type->tp_alloc(tpy_generator_type, 0) : NULL;
+    if (!self) return g ? NULL : tpy_raise();
+    self->g = g;
+    self->shared = true;
+    return (PyObject *)self;
+}
+static PyObject *default_generator_of(PyObject *module, PyObject *args) {
+    (void)module;
+    tp_device device;
+    return tpy_gpu_device(args, ":_default_generator_of", &device) ? wrap_shared(tp_default_generator_of(device)) : NULL;
+}
+/* Seeds the CPU's generator and those of all devices. */
+static PyObject *manual_seed(PyObject *module, PyObject *o) {
+    (void)module;
+    uint64_t seed;
+    if (!read_seed(o, &seed)) return NULL;
+    tp_manual_seed(seed);
+    Py_RETURN_NONE;
+}
+static PyMethodDef functions[] = {{"_default_generator_of", default_generator_of, METH_VARARGS, NULL}, {"_manual_seed", manual_seed, METH_O, NULL}, {0}};
+
 int tpy_init_random(PyObject *module) {
     tpy_generator_type = (PyTypeObject *)PyType_FromSpec(&generator_spec);
     if (!tpy_generator_type || PyModule_AddType(module, tpy_generator_type) < 0) return -1;
-    tpy_generator *standard = (tpy_generator *)tpy_generator_type->tp_alloc(tpy_generator_type, 0);
-    if (!standard) return -1;
-    standard->g = tp_default_generator();
-    standard->shared = true;
-    return PyModule_AddObject(module, "default_generator", (PyObject *)standard);
+    PyObject *standard = wrap_shared(tp_default_generator());
+    if (!standard || PyModule_AddFunctions(module, functions) < 0) return -1;
+    return PyModule_AddObject(module, "default_generator", standard);
 }

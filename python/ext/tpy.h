@@ -46,11 +46,13 @@ PyObject *tpy_device_object(tp_device device);
 PyObject *tpy_size_of(tp_ints sizes);
 PyObject *tpy_int_tuple(tp_ints values);
 int tpy_fit_dtype(PyObject *o, tp_dtype *out);   /* a dtype, or Python's float, int, bool, complex */
-int tpy_fit_device(PyObject *o, tp_device *out); /* a device, a text ("cuda:1") or an index */
+int tpy_fit_device(PyObject *o, tp_device *out); /* a device, a text ("cuda:1") or an index; "cuda" alone is the current one */
 int tpy_init_error(PyObject *module);
 int tpy_init_types(PyObject *module);
 PyObject *tpy_device_enter(PyObject *self, PyObject *unused); /* place.c: `with device:` */
 PyObject *tpy_device_exit(PyObject *self, PyObject *args);
+bool tpy_default_follows(tp_device device); /* place.c: it became its type's current device, which the default device may stand for; false: an error */
+tp_device_type tpy_accelerator(void);       /* gpu.c: the type of the accelerator there is: CUDA's before others; TP_DEVICE_NONE without one */
 
 /* ---- Numbers and lists from Python objects (arguments.c) ---- */
 int tpy_fit_scalar(PyObject *o, tp_scalar *out); /* Python's and NumPy's numbers, one-element tensors without gradient */
@@ -129,6 +131,7 @@ tp_tensor *tpy_over_array(PyObject *array, bool warn);             /* array.c: o
 bool tpy_is_ndarray(PyObject *o);
 tp_dtype tpy_array_dtype(PyObject *array);                         /* of its elements; TP_NO_DTYPE with an exception */
 tp_dtype tpy_numpy_scalar_dtype(PyObject *o);                      /* TP_NO_DTYPE for anything else */
+tp_tensor *tpy_pinned(tp_tensor *t);                               /* gpu.c: in pinned memory; takes t over; NULL with an exception */
 int tpy_warn_copy_construct(void);                                 /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
 tp_storage *tpy_storage_in(PyObject *o);                           /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
 PyObject *tpy_wrap_storage(tp_storage *s);                         /* an UntypedStorage; takes s over; the same object for the same storage */
@@ -160,6 +163,8 @@ int tpy_init_amp(PyObject *module);      /* amp.c: autocast's settings, unscalin
 int tpy_init_graph(PyObject *module);    /* graph.c: calls that are captured and run again */
 int tpy_init_data(PyObject *module);     /* data.c: datasets that the library reads */
 int tpy_init_dist(PyObject *module);     /* dist.c: process groups */
+int tpy_init_gpu(PyObject *module);      /* gpu.c: accelerators and their memory */
+int tpy_init_streams(PyObject *module);  /* streams.c: their streams, events and graphs */
 int tpy_init_settings(PyObject *module); /* settings.c: threads, default dtype, printing, versions */
 
 /* Generators */

@@ -134,7 +134,8 @@ static int device_from(PyObject *o, tp_device *out, bool *indexed) {
             if (!PyErr_Occurred()) PyErr_Format(PyExc_RuntimeError, "Device index must not be negative, got %ld", index);
             return -1;
         }
-        *out = (tp_device){TP_CUDA, (int16_t)index};
+        tp_device_type accelerator = tpy_accelerator();
+        *out = (tp_device){(int16_t)(accelerator ? accelerator : TP_CUDA), (int16_t)index};
         *indexed = true;
         return 1;
     }
@@ -142,7 +143,9 @@ static int device_from(PyObject *o, tp_device *out, bool *indexed) {
 }
 int tpy_fit_device(PyObject *o, tp_device *out) {
     bool indexed;
-    return device_from(o, out, &indexed);
+    int fits = device_from(o, out, &indexed);
+    if (fits > 0 && !indexed && (out->type == TP_CUDA || out->type == TP_XPU)) out->index = (int16_t)tp_gpu_current((tp_device_type)out->type);
+    return fits;
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {

@@ -24,7 +24,7 @@ _LATER = frozenset("""
     __config__ _dynamo _inductor accelerator amp backends compiler cpu cuda distributed distributions fft func functional futures fx hub io jit linalg mps
     multiprocessing nn optim profiler random return_types serialization signal special testing utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
-_FROM = {"compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_vmap", **dict.fromkeys("""
+_FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_vmap", **dict.fromkeys("""
     autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype
     set_autocast_gpu_dtype""".split(), "amp.autocast_mode")}
 
@@ -36,6 +36,8 @@ def __getattr__(name):
     if name in _FROM:
         value = globals()[name] = getattr(import_module("taper." + _FROM[name]), name)
         return value
+    if name in ("has_cuda", "has_xpu"):
+        return _C._gpu_count(name[4:]) > 0
     if name.startswith("_foreach_"):
         try:
             found = globals()[name] = import_module("taper._foreach").make(name[9:])

@@ -76,6 +76,26 @@ def _optional(package):
         return "not installed"
 
 
+_KINDS = "cuda", "xpu"
+
+
+def _accelerators(kind):
+    """The devices of a type, its driver and the libraries that serve it, or what is missing."""
+    count = _C._gpu_count(kind)
+    if not count:
+        yield kind, f"none: {_C._gpu_missing(kind)}"
+        return
+    backend = _C._gpu_backend(kind)
+    for i in range(count):
+        about = _C._gpu_describe(kind, i)
+        yield f"{kind}:{i}", f"{about['name']} ({about['arch']}), {about['units']} units, {about['memory'] / 2**30:.1f} GiB"
+    yield f"{backend}", _C._gpu_version(kind)
+    for whose, name, serves, instead, version, file in _C._gpu_libraries():
+        if whose == backend:
+            found = f"{version} in {file}".strip() if version else f"in {file}"
+            yield f"  {name}", f"{found} for {serves}" if file else f"not found; {instead} for {serves}"
+
+
 def _rows():
     import taper
     yield "Taper", f"{version()} in {os.path.dirname(os.path.abspath(taper.__file__))}, library {_loaded('libtaper')}"
@@ -84,9 +104,11 @@ def _rows():
     yield "threads", str(taper.get_num_threads())
     if _rank() is not None:
         yield "rank", _rank()
-    yield "devices", "cpu"
+    yield "devices", ", ".join(["cpu", *(f"{kind}:{i}" for kind in _KINDS for i in range(_C._gpu_count(kind)))])
     for name, what, file in _C._libraries():
         yield name, f"{what} in {file}" if what else "not found"
+    for kind in _KINDS:
+        yield from _accelerators(kind)
     yield "Python", f"{sys.version.split()[0]} in {sys.executable}"
     yield "NumPy", _optional("numpy")
 

@@ -5,7 +5,7 @@ from taper import _C, storage as _storage
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
 from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_tensor_v2
-from taper.storage import TypedStorage, _named
+from taper.storage import TypedStorage, _named, _on_storage
 
 Tensor.__module__ = "torch"
 _rebuild_from_type_v2.__module__ = __name__  # where PyTorch has it, and files name it
@@ -150,7 +150,7 @@ def _share(self):
     memory = _storage._share(self.untyped_storage())
     if memory is self.untyped_storage():
         return memory
-    self.data = _C._functions["empty"]((0,), dtype=self.dtype).set_(memory, self.storage_offset(), tuple(self.shape), self.stride())
+    self.data = _on_storage(self.dtype, memory, self.storage_offset(), tuple(self.shape), self.stride())
     return memory
 
 
@@ -168,13 +168,30 @@ def is_shared(self):
 
 
 @_method
-def pin_memory(self, device=None):
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+def record_stream(self, stream):
+    """The tensor's memory is used on the stream too: it is not handed out again before that is done."""
+    from taper._gpu.streams import Stream
+    if not isinstance(stream, Stream):
+        raise RuntimeError("unknown parameter type")
+    _C._record_stream(self, stream.stream_id)
 
 
-@_method
-def is_pinned(self, device=None):
-    return False
+def _cuda_array_interface(self):
+    """The memory as Numba, CuPy and others read it; version 2 of the protocol."""
+    if not self.is_cuda:
+        raise AttributeError(f"Can't get __cuda_array_interface__ on non-CUDA tensor type: {self.type()} If CUDA data is required use tensor.cuda() to copy tensor to "
+                             "device memory.")
+    if self.requires_grad:
+        raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use var.detach() to get Variable that "
+                           "doesn't require grad.")
+    kind = "b" if self.dtype == _C.bool else "c" if self.dtype.is_complex else "f" if self.dtype.is_floating_point else "i" if self.dtype.is_signed else "u"
+    typestr = f"<{kind}{self.itemsize}" if self.dtype != _C.bfloat16 else "<V2"
+    strides = None if self.is_contiguous() else tuple(s * self.itemsize for s in self.stride())
+    return {"shape": tuple(self.shape), "typestr": typestr if self.itemsize > 1 else f"|{typestr[1:]}", "strides": strides,
+            "data": (self.data_ptr() if self.numel() else 0, False), "version": 2}
+
+
+Tensor.__cuda_array_interface__ = property(_cuda_array_interface)
 
 
 # ---- Python functions over elements ----
@@ -219,7 +236,7 @@ def __deepcopy__(self, memo):
         return memo[id(self)]
     from copy import deepcopy
     memory = self.untyped_storage().__deepcopy__(memo)
-    copied = _C._functions["empty"]((0,), dtype=self.dtype).set_(memory, self.storage_offset(), tuple(self.shape), self.stride())
+    copied = _on_storage(self.dtype, memory, self.storage_offset(), tuple(self.shape), self.stride())
     if type(self) is not Tensor:
         copied = Tensor._make_subclass(type(self), copied)
     copied.requires_grad = self.requires_grad
@@ -282,7 +299,7 @@ def _shared(obj, dtype, copy):
             raise ValueError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
         return _C.tensor(obj)
     if isinstance(obj, (TypedStorage, _C.UntypedStorage)):
-        return _C._functions["empty"]((0,), dtype=dtype or getattr(obj, "dtype", _C.uint8)).set_(obj)
+        return _on_storage(dtype or getattr(obj, "dtype", _C.uint8), obj)
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     try:

@@ -10,7 +10,7 @@ from taper.autograd.grad_mode import no_grad as _no_grad
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 legacy_contiguous_format = _C.contiguous_format
 has_lapack = has_openmp = has_spectral = True
-has_mkl = has_cuda = has_mps = False
+has_mkl = has_mps = False
 
 
 def is_tensor(obj):
@@ -73,13 +73,16 @@ def typename(obj):
 
 # ---- Random numbers ----
 def manual_seed(seed):
-    """Sets the seed of the default generator and returns that."""
-    return _C.default_generator.manual_seed(int(seed))
+    """Sets the seed of the default generators of the CPU and of all devices; returns the CPU's."""
+    _C._manual_seed(int(seed))
+    return _C.default_generator
 
 
 def seed():
-    """Sets the default generator's seed to a random number and returns it."""
-    return _C.default_generator.seed()
+    """Sets the default generators' seed to a random number and returns it."""
+    number = _C.default_generator.seed()
+    _C._manual_seed(number)
+    return number
 
 
 def initial_seed():
@@ -95,18 +98,27 @@ def set_rng_state(new_state):
 
 
 class _ForkRng:
-    """with torch.random.fork_rng(): the generator's state is as before when the block ends."""
+    """with torch.random.fork_rng(): the states of the CPU's generator and of devices' (all, unless given) are as before when the block ends."""
 
-    def __init__(self, devices=None, enabled=True, **unused):
-        self.enabled = enabled
+    def __init__(self, devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
+        self.enabled, self.kind = enabled, device_type
+        self.devices = devices
+
+    def _generators(self):
+        if self.kind not in ("cuda", "xpu"):
+            return []
+        from taper._gpu.devices import index_of
+        devices = _count(_C._gpu_count(self.kind)) if self.devices is None else [index_of(self.kind, device) for device in self.devices]
+        return [_C._default_generator_of(self.kind, index) for index in devices]
 
     def __enter__(self):
         if self.enabled:
-            self.state = get_rng_state()
+            self.states = [(generator, generator.get_state()) for generator in (_C.default_generator, *self._generators())]
 
     def __exit__(self, *error):
         if self.enabled:
-            set_rng_state(self.state)
+            for generator, state in self.states:
+                generator.set_state(state)
 
 
 fork_rng = _ForkRng
@@ -143,20 +155,22 @@ def get_float32_matmul_precision():
 
 
 def set_float32_matmul_precision(precision):
-    """How exact float32 products must be: 'highest', 'high' or 'medium'. The CPU's are always 'highest'."""
+    """How exact float32 products must be: 'highest', 'high' or 'medium'. The CPU's are always 'highest'; GPUs may use TF32 for the others."""
     global _float32_precision
     if precision not in ("highest", "high", "medium"):
         import warnings
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no effect.", stacklevel=2)
         return
     _float32_precision = precision
+    _C._gpu_turn("matmul_tf32", precision != "highest")
 
 
 def get_device_module(device=None):
     """The module of a device's type: torch.cpu, torch.cuda, ... Without one: that of the accelerator, or the CPU's."""
     from importlib import import_module
     if device is None:
-        name = "cpu"
+        from taper.accelerator import current_accelerator
+        name = getattr(current_accelerator(), "type", "cpu")
     elif isinstance(device, (str, _C.device)):
         name = _C.device(device).type if isinstance(device, str) and device not in ("mps", "meta") else str(getattr(device, "type", device))
     else:
@@ -497,8 +511,9 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
 
 def from_file(filename, shared=None, size=0, *, dtype=None, layout=None, device=None, pin_memory=False):
     """The first `size` elements of a file as a tensor, mapped into memory; shared: what is written to it reaches the file."""
+    from taper.storage import _on_storage
     dtype = dtype or _C.get_default_dtype()
-    return _op["empty"]((0,), dtype=dtype).set_(_C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize), 0, (size,))
+    return _on_storage(dtype, _C.UntypedStorage.from_file(filename, bool(shared), size * dtype.itemsize), 0, (size,))
 
 
 def _assert(condition, message):

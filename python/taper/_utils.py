@@ -1,10 +1,11 @@
 """What pickled tensors and parameters are rebuilt by, and what the reader of checkpoints (python/ext/files.c) makes objects with."""
 from taper import _C
+from taper.storage import _on_storage
 
 
 def _rebuild_tensor(storage, storage_offset, size, stride):
     dtype = getattr(storage, "dtype", _C.uint8)
-    return _C._functions["empty"]((0,), dtype=dtype).set_(storage, storage_offset, tuple(size), tuple(stride))
+    return _on_storage(dtype, storage, storage_offset, tuple(size), tuple(stride))
 
 
 def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
@@ -55,7 +56,7 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
-    tensor = _C._functions["empty"]((0,), dtype=dtype).set_(storage.untyped(), storage_offset, tuple(size), tuple(stride))
+    tensor = _on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride))
     tensor.requires_grad = requires_grad
     return tensor
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import taper
 from taper import _C, _hook
-from taper.storage import TypedStorage, UntypedStorage, _named
+from taper.storage import TypedStorage, UntypedStorage, _named, _on_storage
 
 DEFAULT_PROTOCOL = 2
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -188,17 +188,26 @@ def default_restore_location(storage, location):
         return storage
     kind = location.partition(":")[0]
     if kind in ("cuda", "xpu"):
-        validate_cuda_device(location)
-        bytes_of = _C._functions["empty"]((0,), dtype=_C.uint8).set_(storage.untyped())
-        return bytes_of.to(_C.device(location)).untyped_storage()
+        return storage.untyped().to(device=_C.device(kind, _validate_device(location, kind)))
     raise RuntimeError(f"don't know how to restore data location of {type(storage).__name__} (tagged with {location})")
 
 
-def validate_cuda_device(location):
-    if not taper.cuda.is_available():
-        raise RuntimeError("Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running on a CPU-only "
+def _validate_device(location, kind):
+    """The index of a location on an accelerator, which must be there."""
+    word, count = kind.upper(), _C._gpu_count(kind)
+    if not count:
+        raise RuntimeError(f"Attempting to deserialize object on a {word} device but torch.{kind}.is_available() is False. If you are running on a CPU-only "
                            "machine, please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU.")
-    return _C.device(location).index or 0
+    index = _C.device(location).index
+    index = _C._gpu_current(kind) if index is None else index
+    if index >= count:
+        raise RuntimeError(f"Attempting to deserialize object on {word} device {index} but torch.{kind}.device_count() is {count}. Please use torch.load with "
+                           "map_location to map your storages to an existing device.")
+    return index
+
+
+def validate_cuda_device(location):
+    return _validate_device(location, "cuda")
 
 
 def _restore_by(map_location):
@@ -353,7 +362,7 @@ def _legacy_pieces(data, storages, protocol):
     yield pickle.dumps([str(i) for i in range(len(storages.found))], protocol)
     for storage, dtype in storages.found:
         yield (storage.nbytes() // dtype.itemsize).to_bytes(8, "little")
-        yield memoryview(_C._functions["empty"]((0,), dtype=_C.uint8).set_(storage.cpu()))
+        yield memoryview(_on_storage(_C.uint8, storage.cpu()))
 
 
 # ---- Loading ----
@@ -501,7 +510,7 @@ def _load_legacy(f, restore, pickle_module, arguments):
         if len(data) != read.nbytes():
             raise RuntimeError(f"storage '{key}' ends too early")
         if data:
-            into = _C._functions["empty"]((0,), dtype=_C.uint8).set_(read)
+            into = _on_storage(_C.uint8, read)
             into.copy_(_C.frombuffer(bytearray(data), dtype=_C.uint8))
             if typed.untyped() is not read:
                 typed.untyped().copy_(read)

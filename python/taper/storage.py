@@ -3,13 +3,18 @@ from taper import _C
 from taper._C import UntypedStorage
 
 
+def _on_storage(dtype, storage, *place):
+    """A tensor over a storage, on its device: all of it, or what an offset, sizes and strides tell."""
+    return _C._functions["empty"]((0,), dtype=dtype, device=storage.device).set_(storage, *place)
+
+
 def _bytes_as_tensor(storage):
-    return _C._functions["empty"]((0,), dtype=_C.uint8).set_(storage)
+    return _on_storage(_C.uint8, storage)
 
 
-def _load(data):
+def _load(data, device="cpu"):
     """A storage from its bytes, for pickle."""
-    storage = UntypedStorage(len(data))
+    storage = UntypedStorage(len(data), device=device)
     if data:
         _bytes_as_tensor(storage).copy_(_C.frombuffer(data, dtype=_C.uint8))
     return storage
@@ -38,7 +43,7 @@ def __repr__(self):
 
 @_untyped
 def __reduce__(self):
-    return _load, (bytes(memoryview(_bytes_as_tensor(self))),)
+    return _load, (bytes(memoryview(_bytes_as_tensor(self.cpu()))), *(() if self.device.type == "cpu" else (self.device,)))
 
 
 @_untyped
@@ -59,9 +64,39 @@ def __iter__(self):
     return iter(self.tolist())
 
 
+def _at(storage, device, non_blocking=False):
+    """The storage's bytes on a device: itself if it is there."""
+    device = _C.device(device)
+    if device == storage.device:
+        return storage
+    return _bytes_as_tensor(storage).to(device, non_blocking=non_blocking).untyped_storage()
+
+
 @_untyped
 def cpu(self):
-    return self
+    return _at(self, "cpu")
+
+
+@_untyped
+def cuda(self, device=None, non_blocking=False):
+    """The storage on a GPU."""
+    return _at(self, _accelerator("cuda", device), non_blocking)
+
+
+@_untyped
+def xpu(self, device=None, non_blocking=False):
+    """The storage on an Intel GPU."""
+    return _at(self, _accelerator("xpu", device), non_blocking)
+
+
+@_untyped
+def to(self, *, device, non_blocking=False):
+    return _at(self, device, non_blocking)
+
+
+def _accelerator(kind, device):
+    from taper._gpu.devices import index_of
+    return _C.device(kind, index_of(kind, device))
 
 
 @_untyped
@@ -77,7 +112,13 @@ def share_memory_(self):
 
 @_untyped
 def is_pinned(self, device="cuda"):
-    return False
+    return self.device.type == "cpu" and _bytes_as_tensor(self).is_pinned()
+
+
+@_untyped
+def pin_memory(self, device="cuda"):
+    """A copy in pinned memory; itself if it is there."""
+    return self if self.is_pinned() else _bytes_as_tensor(self).pin_memory().untyped_storage()
 
 
 class TypedStorage:
@@ -96,15 +137,15 @@ class TypedStorage:
                 raise TypeError(f"{type(self).__name__}() takes at most one positional argument, got {len(args)}")
             given = args[0] if args else 0
             if isinstance(given, int):
-                wrap_storage = UntypedStorage(given * self.dtype.itemsize)
+                wrap_storage = UntypedStorage(given * self.dtype.itemsize, device=device or "cpu")
             elif isinstance(given, (TypedStorage, UntypedStorage)):
                 wrap_storage = given.untyped()
             else:
-                wrap_storage = _C.tensor(given, dtype=self.dtype).untyped_storage()
+                wrap_storage = _C.tensor(given, dtype=self.dtype, device=device or "cpu").untyped_storage()
         self._untyped_storage = wrap_storage
 
     def _tensor(self):
-        return _C._functions["empty"]((0,), dtype=self.dtype).set_(self._untyped_storage)
+        return _on_storage(self.dtype, self._untyped_storage)
 
     def __len__(self):
         return len(self._untyped_storage) // self.dtype.itemsize
@@ -173,7 +214,19 @@ class TypedStorage:
         return TypedStorage(wrap_storage=self._untyped_storage.clone(), dtype=self.dtype)
 
     def cpu(self):
-        return self
+        return self._moved(self._untyped_storage.cpu())
+
+    def cuda(self, device=None, non_blocking=False):
+        return self._moved(self._untyped_storage.cuda(device, non_blocking))
+
+    def xpu(self, device=None, non_blocking=False):
+        return self._moved(self._untyped_storage.xpu(device, non_blocking))
+
+    def to(self, *, device, non_blocking=False):
+        return self._moved(self._untyped_storage.to(device=device, non_blocking=non_blocking))
+
+    def _moved(self, memory):
+        return self if memory is self._untyped_storage else TypedStorage(wrap_storage=memory, dtype=self.dtype)
 
     def copy_(self, source, non_blocking=None):
         self._tensor().copy_(source._tensor())
@@ -190,7 +243,7 @@ class TypedStorage:
     def type(self, dtype=None):
         name = f"{_words[self.dtype]}Storage"
         if dtype is None:
-            return f"torch.{name}"
+            return f"torch.{name}" if self.device.type == "cpu" else f"torch.{self.device.type}.{name}"
         wanted = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", "")
         return self._to(next(d for d, word in _words.items() if wanted.split(".")[-1] == f"{word}Storage"))
 
@@ -201,7 +254,10 @@ class TypedStorage:
         return self._untyped_storage.is_shared()
 
     def is_pinned(self, device="cuda"):
-        return False
+        return self._untyped_storage.is_pinned()
+
+    def pin_memory(self, device="cuda"):
+        return self._moved(self._untyped_storage.pin_memory())
 
     def share_memory_(self):
         self._untyped_storage = self._untyped_storage.share_memory_()

@@ -1,4 +1,7 @@
 """Rooms of devices that are not there, switches of libraries, and memory formats."""
+import os
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what a machine without a GPU answers
 import pytest
 
 import taper as torch
@@ -22,8 +25,8 @@ def test_what_needs_no_gpu_works():
     torch.cuda.manual_seed_all(1), torch.cuda.empty_cache(), torch.cuda.reset_peak_memory_stats(), torch.cuda.set_device(-1)
     with torch.cuda.device(None), torch.cuda.stream(None), torch.cuda.device_of(torch.ones(1)):
         pass
-    with pytest.raises(RuntimeError, match="NVTX functions not installed"):
-        torch.cuda.nvtx.range_push("a")
+    with torch.cuda.nvtx.range("step {}", 3):  # marks nothing where no profiler listens
+        torch.cuda.nvtx.mark("here"), torch.cuda.nvtx.range_push("a"), torch.cuda.nvtx.range_pop()
     assert not torch.xpu.is_available() and not torch.mps.is_available() and torch.mps.device_count() == 0
     with pytest.raises(AssertionError, match="Torch not compiled with XPU enabled"):
         torch.xpu.current_device()

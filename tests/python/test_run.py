@@ -116,12 +116,12 @@ def test_what_is_not_there_says_so_at_first_use():
         error(lambda: make_fx(1))
         error(base)
         error(subclass)
-        error(lambda: intel_extension_for_pytorch.optimize(1))
+        error(lambda: intel_extension_for_pytorch.quantization(1))
         error(lambda: onnx.register_custom_op_symbolic(1))
         error(lambda: export(1))
     """) == "".join(f"{name} is not in Taper yet\n" for name in (
         "torch.ao.quantization.quantize_dynamic", "torch.fx.experimental.proxy_tensor.make_fx", "torch.fx.experimental.proxy_tensor.make_fx",
-        "torch.distributed.rpc.RRef", "intel_extension_for_pytorch.optimize", "torch.onnx.register_custom_op_symbolic", "torch.onnx.export"))
+        "torch.distributed.rpc.RRef", "intel_extension_for_pytorch.quantization", "torch.onnx.register_custom_op_symbolic", "torch.onnx.export"))
 
 
 def test_what_pytorch_has_not_either_is_an_ordinary_error():

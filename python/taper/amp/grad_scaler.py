@@ -30,12 +30,30 @@ def _scaled(outputs, scale):
 
 
 def _multiply(grads, factor):
-    """Multiplies gradients in place, those of a device in one call. {device: 1 where one of them was not finite}"""
-    from taper import tensor
+    """Multiplies gradients in place by a number (or a tensor of one), those of a device together. {device: 1 where one of them was not finite}"""
+    from taper import no_grad, tensor
     by_device = {}
     for g in grads:
         by_device.setdefault(g.device, []).append(g)
-    return {device: tensor(float(_C._unscale_gradients(those, factor)), device=device) for device, those in by_device.items()}
+    found = {}
+    with no_grad():
+        for device, those in by_device.items():
+            if device.type == "cpu":
+                number = factor.item() if isinstance(factor, Tensor) else factor
+                found[device] = tensor(float(_C._unscale_gradients(those, number)), device=device)
+            else:
+                found[device] = _multiply_there(those, factor, device)
+    return found
+
+
+def _multiply_there(grads, factor, device):
+    """On a device, without waiting for it."""
+    from taper import isfinite, stack
+    there = factor.to(device) if isinstance(factor, Tensor) else factor
+    fine = [isfinite(g).all() for g in grads]
+    for g in grads:
+        g.mul_(there)
+    return 1.0 - stack(fine).all().float()
 
 
 def _no_cuda():
@@ -116,7 +134,7 @@ class GradScaler:
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(g.dtype == _C.float16 for g in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
-        return _multiply(grads, 1.0 / self._scale.item())
+        return _multiply(grads, 1.0 / self._scale.item() if self._scale.is_cpu else self._scale.reciprocal())
 
     @_unless_off(lambda self, optimizer: None)
     def unscale_(self, optimizer):

@@ -1,6 +1,8 @@
-"""torch.backends: switches of the libraries underneath. They are kept as set; results on the CPU do not depend on them."""
+"""torch.backends: switches of the libraries underneath. GPUs obey those of cuda and cudnn; results on the CPU depend on none."""
 import sys
 import types
+
+from taper import _C
 
 
 def _no(*args, **kwargs):
@@ -33,13 +35,28 @@ class _Scope:
 
 
 class _Room(types.ModuleType):
-    """A module with functions and, behind `switches`, what scripts set."""
+    """A module with functions and, behind `switches`, what scripts set. Those in `wired` are the library's own: name -> its name there."""
 
-    def __init__(self, name, switches=None, **functions):
+    def __init__(self, name, switches=None, wired=None, **functions):
         super().__init__(f"{__name__}.{name}", f"torch.backends.{name}")
         self.__dict__.update(switches or {}, **functions)
-        self.__dict__["_switches"] = dict(switches or {})
+        self.__dict__["_wired"] = wired or {}
+        self.__dict__["_switches"] = list(switches or {})
+        for switch in self._wired:
+            del self.__dict__[switch]
         sys.modules[self.__name__] = self
+
+    def __getattr__(self, name):
+        wired = self.__dict__.get("_wired", {})
+        if name in wired:
+            return _C._gpu_is_on(wired[name])
+        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+
+    def __setattr__(self, name, value):
+        if name in self._wired:
+            _C._gpu_turn(self._wired[name], bool(value))
+        else:
+            super().__setattr__(name, value)
 
     def flags(self, *args, **values):
         """The switches as given within a `with`; those left out have the values that PyTorch's flags() gives them."""
@@ -61,26 +78,58 @@ class _Room(types.ModuleType):
 
 
 class _Products:
-    """torch.backends.cuda.matmul: allow_tf32 is another face of torch.set_float32_matmul_precision."""
+    """torch.backends.cuda.matmul: allow_tf32 and fp32_precision are other faces of torch.set_float32_matmul_precision."""
 
-    _known = {"allow_fp16_reduced_precision_reduction": True, "allow_bf16_reduced_precision_reduction": True, "allow_fp16_accumulation": False, "fp32_precision": "none"}
+    _wired = {"allow_fp16_reduced_precision_reduction": "reduced_f16", "allow_bf16_reduced_precision_reduction": "reduced_bf16"}
+    _known = {"allow_fp16_accumulation": False}
 
     def __getattr__(self, name):
         if name == "allow_tf32":
             from taper import get_float32_matmul_precision
             return get_float32_matmul_precision() != "highest"
+        if name == "fp32_precision":
+            return "tf32" if self.allow_tf32 else self.__dict__.get("_precision", "none")
+        if name in self._wired:
+            return _C._gpu_is_on(self._wired[name])
         if name in self._known:
             return self._known[name]
         raise AttributeError("Unknown attribute " + name)
 
     def __setattr__(self, name, value):
+        if name == "fp32_precision":
+            _check_precision(value)
+            self.__dict__["_precision"] = value
+            name, value = "allow_tf32", value == "tf32"
         if name == "allow_tf32":
             from taper import set_float32_matmul_precision
             set_float32_matmul_precision("high" if value else "highest")
+        elif name in self._wired:
+            _C._gpu_turn(self._wired[name], bool(value[0] if isinstance(value, (tuple, list)) else value))
         elif name in self._known:
             self.__dict__[name] = value
         else:
             raise AttributeError("Unknown attribute " + name)
+
+
+def _check_precision(value):
+    if value not in ("none", "ieee", "tf32", "bf16"):
+        raise RuntimeError(f"Unknown precision: {value}")
+
+
+class _Precision:
+    """torch.backends.cudnn.conv and rnn: how exact float32 is; another face of cudnn.allow_tf32."""
+
+    _without = "none"  # what was set in place of tf32
+
+    @property
+    def fp32_precision(self):
+        return "tf32" if _C._gpu_is_on("conv_tf32") else self._without
+
+    @fp32_precision.setter
+    def fp32_precision(self, value):
+        _check_precision(value)
+        self._without = "none" if value == "tf32" else value
+        _C._gpu_turn("conv_tf32", value == "tf32")
 
 
 class _PlanCache:
@@ -135,12 +184,34 @@ def _capability():
 
 def _has_library(name):
     """Did the library find this one when it was loaded?"""
-    from taper import _C
     return any(part.lower().startswith(name) and version for part, version, _ in _C._libraries())
 
 
 def _mkldnn_available():
     return _has_library("onednn")
+
+
+def _has_cuda():
+    return _C._gpu_count("cuda") > 0
+
+
+def _cudnn_version():
+    """cuDNN's version as a number, 91900 for 9.19.0; None where it is not found."""
+    if not _has_cuda():
+        return None
+    found = next((version for _, name, _, _, version, _ in _C._gpu_libraries() if name == "cuDNN"), "")
+    if not found:
+        return None
+    major, minor, patch = map(int, found.split("."))
+    return major * 10000 + minor * 100 + patch
+
+
+def _cudnn_available():
+    return _cudnn_version() is not None
+
+
+def _cudnn_acceptable(tensor):
+    return tensor.is_cuda and _cudnn_available() and tensor.dtype in (_C.float16, _C.bfloat16, _C.float32, _C.float64)
 
 
 class verbose:
@@ -161,9 +232,10 @@ fp32_precision = "none"
 
 cpu = _Room("cpu", get_cpu_capability=_capability)
 cudnn = _Room("cudnn", {"enabled": True, "benchmark": False, "benchmark_limit": 10, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"},
-              is_available=_no, version=_nothing, is_acceptable=_no, _flag_defaults={
+              {"enabled": "conv_library", "benchmark": "conv_benchmark", "deterministic": "conv_deterministic", "allow_tf32": "conv_tf32"},
+              is_available=_cudnn_available, version=_cudnn_version, is_acceptable=_cudnn_acceptable, conv=_Precision(), rnn=_Precision(), _flag_defaults={
                   "enabled": False, "benchmark": False, "benchmark_limit": 10, "deterministic": False, "allow_tf32": True, "fp32_precision": "none"})
-cuda = _Room("cuda", is_built=_no, matmul=_Products(), cufft_plan_cache=_PlanCache(), sdp_kernel=_attention.kernel, is_flash_attention_available=_no,
+cuda = _Room("cuda", is_built=_has_cuda, matmul=_Products(), cufft_plan_cache=_PlanCache(), sdp_kernel=_attention.kernel, is_flash_attention_available=_has_cuda,
              can_use_flash_attention=_no, can_use_efficient_attention=_no, can_use_cudnn_attention=_no, preferred_linalg_library=lambda backend=None: "default",
              preferred_blas_library=lambda backend=None: "default", fp16_bf16_reduction_math_sdp_allowed=_no, allow_fp16_bf16_reduction_math_sdp=_nothing,
              **_attention.functions())

@@ -1,8 +1,20 @@
-"""torch.cuda.nccl: collectives between GPUs."""
+"""torch.cuda.nccl: NCCL between the GPUs of one process is not used; between processes torch.distributed is."""
 from taper._absent import refusals
 
-globals().update(refusals("cuda.nccl", "CUDA", "version unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter"))
+globals().update(refusals("cuda.nccl", "CUDA", "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter"))
 
 
 def is_available(tensors):
     return False
+
+
+def version():
+    """NCCL's version (major, minor, patch), where its library is found."""
+    import ctypes
+    number = ctypes.c_int()
+    try:
+        library = ctypes.CDLL("libnccl.so.2")
+    except OSError:
+        raise RuntimeError("NCCL (libnccl.so.2) was not found") from None
+    library.ncclGetVersion(ctypes.byref(number))
+    return number.value // 10000, number.value // 100 % 100, number.value % 100

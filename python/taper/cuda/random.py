@@ -1,3 +1,4 @@
 """torch.cuda.random: the random numbers of GPUs."""
-from taper.cuda import (get_rng_state, get_rng_state_all, initial_seed, manual_seed, manual_seed_all, seed, seed_all, set_rng_state,
-                        set_rng_state_all)  # noqa: F401
+from taper._gpu.random import Random
+
+globals().update(Random("cuda", "CUDA").functions())

@@ -11,7 +11,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from taper import _C, storage as _storage
 from taper._C import Tensor, UntypedStorage
-from taper.storage import TypedStorage
+from taper.storage import TypedStorage, _on_storage
 
 _PATIENCE = 5.0  # seconds that a process which ends waits for what it has sent to be taken
 
@@ -167,7 +167,7 @@ def reduce_typed_storage(storage):
 # ---- Tensors ----
 def rebuild_tensor(cls, storage, metadata):
     dtype, offset, shape, strides, requires_grad = metadata
-    tensor = _C._functions["empty"]((0,), dtype=dtype).set_(storage, offset, shape, strides)
+    tensor = _on_storage(dtype, storage, offset, shape, strides)
     if cls is not None:
         return Tensor._make_subclass(cls, tensor, requires_grad)
     tensor.requires_grad = requires_grad

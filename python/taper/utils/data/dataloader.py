@@ -231,6 +231,11 @@ def _check_order(kind, batch_size, shuffle, sampler, batch_sampler, drop_last):
         raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
 
 
+def _has_accelerator():
+    from taper.accelerator import is_available
+    return is_available()
+
+
 class _BaseDataLoaderIter:
     """One epoch of a loader. At its beginning a seed is drawn from the loader's generator, as PyTorch does, with workers or without."""
 
@@ -238,11 +243,11 @@ class _BaseDataLoaderIter:
         self._dataset, self._dataset_kind = loader.dataset, loader._dataset_kind
         self._auto_collation, self._drop_last, self._collate_fn = loader._auto_collation, loader.drop_last, loader.collate_fn
         self._index_sampler, self._num_workers, self._timeout = loader._index_sampler, loader.num_workers, loader.timeout
-        self._pin_memory, self._persistent_workers = False, loader.persistent_workers
+        self._pin_memory, self._persistent_workers = loader.pin_memory and _has_accelerator(), loader.persistent_workers
         if loader.pin_memory and loader.pin_memory_device:
             warnings.warn("pin_memory_device is deprecated, the current accelerator will be used as the device,ignore "
                           f"pin_memory_device='{loader.pin_memory_device}'.", stacklevel=4)
-        if loader.pin_memory:
+        if loader.pin_memory and not self._pin_memory:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
                           stacklevel=4)
         self._base_seed = None
@@ -283,6 +288,8 @@ class _BaseDataLoaderIter:
         except Exception:
             self._position.batches += 1  # it will not come again
             raise
+        if self._pin_memory:
+            data = _utils.pin_memory.pin_memory(data)
         self._num_yielded += 1
         self._position.batches += 1
         if self._dataset_kind == _DatasetKind.Iterable and self._len_called is not None and self._num_yielded > self._len_called:

@@ -10,6 +10,7 @@ import struct
 import threading
 
 from taper import _C
+from taper.storage import _on_storage
 from taper._C import Tensor, UntypedStorage
 from taper.utils.data._utils.collate import INLINE_BYTES
 from taper.utils.data._utils.worker import pool
@@ -32,7 +33,7 @@ def _is_dense(tensor):
 
 def _tensor(region, offset, dtype, shape, strides, requires_grad):
     """Unpickles a tensor: it looks at where its data arrived."""
-    made = _C._functions["empty"]((0,), dtype=dtype).set_(_arriving.regions[region], offset // dtype.itemsize, shape, strides)
+    made = _on_storage(dtype, _arriving.regions[region], offset // dtype.itemsize, shape, strides)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -73,7 +74,7 @@ class _Parcel:
     def packed_into(self, storage):
         for at, what in self.packed:
             if isinstance(what, Tensor):
-                _C._functions["empty"]((0,), dtype=what.dtype).set_(storage, at // what.itemsize, tuple(what.shape), what.stride()).copy_(what)
+                _on_storage(what.dtype, storage, at // what.itemsize, tuple(what.shape), what.stride()).copy_(what)
             else:
                 _bytes_of(storage, at, what.nbytes)[:] = what
         return storage
@@ -99,7 +100,7 @@ def _memory(n):
 
 def _bytes_of(storage, at, n):
     """Some of a storage's bytes as a memoryview."""
-    return memoryview(_C._functions["empty"]((0,), dtype=_C.uint8).set_(storage, at, (n,), (1,)))
+    return memoryview(_on_storage(_C.uint8, storage, at, (n,), (1,)))
 
 
 class Channel:

@@ -5,6 +5,7 @@ from copy import copy
 
 from taper import _C
 from taper._C import Tensor
+from taper.storage import _on_storage
 
 INLINE_BYTES = 1 << 15  # what workers send through their socket; larger data goes through shared memory
 default_collate_err_msg_format = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -92,7 +93,7 @@ def _shared_batch(batch):
     memory = worker.pool.get(size)
     if memory is None:  # there is no room: it goes another way
         return None
-    whole = _C._functions["empty"]((0,), dtype=first.dtype).set_(memory, 0, (size // first.itemsize,), (1,))
+    whole = _on_storage(first.dtype, memory, 0, (size // first.itemsize,), (1,))
     return whole.reshape(len(batch), *first.shape)
 
 
