@@ -6,7 +6,7 @@ WERROR ?= ON
 NINJA = cmake --build $(BUILD)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure python demo test test-all install bench docs clean help
+.PHONY: all setup setup-test setup-long configure python demo test test-all kernels install bench docs clean help
 
 all: configure
 	@$(NINJA)
@@ -41,6 +41,11 @@ test: python
 test-all: setup-long test
 	@$(CTEST) -L long
 
+# GPU programs compiled ahead, where NVRTC is found; the library finds the archive beside itself.
+kernels: configure
+	@$(NINJA) --target kernels
+
+# The archive goes along if `make kernels` made it.
 install: configure
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -65,6 +70,7 @@ help:
 	@echo 'make demo         train a small network on handwritten digits'
 	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
 	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
+	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'

@@ -153,6 +153,7 @@ typedef struct tpi_gpu_driver {
 extern const tpi_gpu_driver tpi_cuda_driver, tpi_hip_driver, tpi_opencl_driver;
 /* The driver behind a device type, opened; NULL and an error that says what is missing. cuda: NVIDIA's, or AMD's where that is found. */
 const tpi_gpu_driver *tpi_gpu_driver_of(tp_device_type type);
+void tpi_gpu_put_driver(const tpi_gpu_driver *driver); /* takes its type's place before a device is first used: for tools that compile ahead */
 const tpi_gpu_caps *tpi_gpu_caps_of(tp_device device); /* described once; NULL and an error */
 
 /* ---- gpu/stream.c: the thread's device and streams ---- */

@@ -23,6 +23,8 @@ const tpi_gpu_driver *tpi_gpu_driver_of(tp_device_type type) {
     return tpi_fail(TP_ERR_MISSING, "devices of type %d are not GPUs", (int)type);
 }
 
+void tpi_gpu_put_driver(const tpi_gpu_driver *driver) { opened[driver->type] = driver; }
+
 /* ---- Descriptions ------------------------------------------------------------------------------------------------------- */
 static struct {
     pthread_mutex_t lock;

@@ -2,7 +2,7 @@
  *
  * Functions that were asked for before are found without a lock in a table that only ever grows; everything else happens under one, so that
  * no two threads compile the same text. */
-#include "device/gpu/program.h"
+#include "device/gpu/archive.h"
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -95,12 +95,11 @@ tpi_gpu_hash tpi_gpu_hash_of(const char *source, size_t bytes) {
 
 /* ---- From source to a module ------------------------------------------------------------------------------------------------ */
 
-/* What the source compiles to, by the quickest way; tpi_malloc'd. */
-static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source, const char *name, size_t *bytes) {
+/* What the source compiles to, from the cache or the compiler; tpi_malloc'd. */
+static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source, tpi_gpu_hash of_source, const char *name, size_t *bytes) {
     const char *compiler = driver->compiler();
     if (!compiler)
         return tpi_fail(TP_ERR_MISSING, "%s has no compiler here, and '%s' is not among the kernels compiled ahead for %s", driver->name, name, caps->arch);
-    tpi_gpu_hash of_source = tpi_gpu_hash_of(source->s, source->n);
     char which[256], file[64];
     int n = snprintf(which, sizeof which, "%016" PRIx64 "%016" PRIx64 " %s %s", of_source.a, of_source.b, caps->arch, compiler);
     tpi_gpu_hash all = tpi_gpu_hash_of(which, n < (int)sizeof which ? (size_t)n : sizeof which - 1);
@@ -112,6 +111,18 @@ static void *compiled(const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, co
     return binary;
 }
 
+/* From the archive. A driver older than the compiler that made it may not take its code: then as if it were not there. */
+static tpi_gpu_module *ready_module(tp_device device, const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, tpi_gpu_hash source) {
+    size_t bytes = 0;
+    bool fine = tp_ok();
+    tpi_gpu_module *module = NULL;
+    void *binary = tpi_gpu_archive_read(driver->dialect, caps->arch, source, &bytes);
+    if (binary && !driver->load(device.index, binary, bytes, &module)) module = NULL;
+    tpi_mfree(binary);
+    if (!module && fine) tp_error_clear();
+    return module;
+}
+
 static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_source make, const void *context) {
     const tpi_gpu_driver *driver = tpi_gpu_driver_of(device.type);
     const tpi_gpu_caps *caps = driver ? tpi_gpu_caps_of(device) : NULL;
@@ -120,7 +131,9 @@ static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_s
     tpi_gpu_module *module = NULL;
     size_t bytes = 0;
     if (tpi_gpu_compose(&source, &(tpi_gpu_target){caps->f64, caps->warp}, make, context)) {
-        void *binary = compiled(driver, caps, &source, name, &bytes);
+        tpi_gpu_hash of_source = tpi_gpu_hash_of(source.s, source.n);
+        module = ready_module(device, driver, caps, of_source);
+        void *binary = module ? NULL : compiled(driver, caps, &source, of_source, name, &bytes);
         if (binary && !driver->load(device.index, binary, bytes, &module)) module = NULL;
         tpi_mfree(binary);
     }

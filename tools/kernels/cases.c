@@ -1,0 +1,169 @@
+/* The work whose programs are compiled ahead: every operator of the tables on contiguous tensors in the usual dtypes, reductions along the
+ * usual dims, conversions, and training steps of small networks of the usual kinds. What a call computes means nothing here, and a call that
+ * fails for that (an index that is not in range, a branch that values decide) is passed over. */
+#include <taper/taper.h>
+#include "kernels.h"
+
+static const tp_device cuda = {TP_CUDA, 0};
+static const tp_dtype floats[] = {TP_FLOAT32, TP_BFLOAT16, TP_FLOAT16};
+
+static tp_tensor *block(tp_ints shape, tp_dtype dtype) { return tpi_empty(shape, dtype, cuda); }
+static void drop(tp_tensor *t) {
+    if (t) tpi_release(t);
+    tp_error_clear();
+}
+
+/* ---- Operators of the tables ------------------------------------------------------------------------------------------------ */
+enum { CONTIGUOUS, WITH_A_NUMBER, WITH_A_ROW, WAYS };
+
+static tp_dtype operand_dtype(const tpi_map_op *op, int i, tp_dtype dtype) {
+    switch (op->in_type[i]) {
+    case TPI_B8: return TP_BOOL;
+    case TPI_I32: return TP_INT32;
+    case TPI_I64: return TP_INT64;
+    case TPI_F32: return TP_FLOAT32;
+    case TPI_F64: return TP_FLOAT64;
+    default: return dtype;
+    }
+}
+
+static void run_map(const tpi_map_op *op, tp_dtype dtype, int way) {
+    tp_operand in[8];
+    tp_tensor *made[8] = {NULL};
+    tp_scalar params[8];
+    if (way != CONTIGUOUS && op->nin != 2) return;
+    for (int i = 0; i < 8; i++) params[i] = tp_float(1);
+    for (int i = 0; i < op->nin; i++) {
+        if (i == 1 && way == WITH_A_NUMBER) {
+            in[i] = tp_operand_double(2);
+            continue;
+        }
+        made[i] = block(i == 1 && way == WITH_A_ROW ? TP_INTS(64) : TP_INTS(32, 64), operand_dtype(op, i, dtype));
+        in[i] = tp_operand_tensor(made[i]);
+    }
+    drop(tpi_run_map(op, NULL, in, params));
+    for (int i = 0; i < op->nin; i++) drop(made[i]);
+}
+
+static void run_fold(const tpi_fold_op *op, tp_dtype dtype, size_t ndims) {
+    static const struct {
+        int64_t dim[3];
+        int n;
+    } dims[] = {{{0, 1, 2}, 3}, {{2}, 1}, {{0}, 1}, {{1}, 1}, {{0, 2}, 2}}; /* the usual ones first */
+    tp_scalar params[4] = {tp_float(1), tp_float(1), tp_float(1), tp_float(1)};
+    for (size_t d = 0; d < ndims; d++) {
+        tp_tensor *x = block(TP_INTS(48, 40, 1000), dtype), *outs[4] = {NULL};
+        if (tpi_run_fold(op, outs, x, tp_ints_view(dims[d].dim, dims[d].n), false, TP_NO_DTYPE, params))
+            for (int i = 0; i < op->nout; i++) drop(outs[i]);
+        drop(x);
+    }
+}
+
+static void run_scan(const tpi_scan_op *op, tp_dtype dtype) {
+    tp_scalar params[4] = {tp_float(1), tp_float(1), tp_float(1), tp_float(1)};
+    static const int64_t shapes[][2] = {{64, 5000}, {1, 1 << 22}};
+    for (int64_t s = 0; s < 2; s++)
+        for (int64_t dim = 0; dim < 2; dim++) {
+            tp_tensor *x = block(tp_ints_view(shapes[s], 2), dtype), *outs[4] = {NULL};
+            if (tpi_run_scan(op, outs, x, dim, TP_NO_DTYPE, params))
+                for (int i = 0; i < op->nout; i++) drop(outs[i]);
+            drop(x);
+        }
+}
+
+static void run_tables(void) {
+    for (const tpi_family *f = tpi_families; f->maps; f++) {
+        for (const tpi_map_op *const *op = f->maps; *op; op++) {
+            for (int d = 0; d < 3; d++)
+                for (int way = 0; way < WAYS - d; way++) run_map(*op, floats[d], way);
+            if ((*op)->types & TPI_CAT_INT && (*op)->rule == TPI_RULE_PROMOTE)
+                for (int way = 0; way < 2; way++) run_map(*op, TP_INT64, way);
+            if ((*op)->has_b8) run_map(*op, TP_BOOL, CONTIGUOUS);
+        }
+        for (const tpi_fold_op *const *op = f->folds; *op; op++) {
+            for (int d = 0; d < 3; d++) run_fold(*op, floats[d], d ? 3 : 5);
+            run_fold(*op, TP_INT64, 2), run_fold(*op, TP_BOOL, 2);
+        }
+        for (const tpi_scan_op *const *op = f->scans; *op; op++) {
+            for (int d = 0; d < 3; d++) run_scan(*op, floats[d]);
+            run_scan(*op, TP_INT64);
+        }
+    }
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------------------------------------- */
+static void run_copies(void) {
+    static const tp_dtype all[] = {TP_FLOAT32, TP_BFLOAT16, TP_FLOAT16, TP_FLOAT64, TP_INT64, TP_INT32, TP_BOOL, TP_UINT8};
+    for (int from = 0; from < 8; from++) {
+        tp_tensor *x = block(TP_INTS(64, 64), all[from]);
+        for (int to = 0; to < 8; to++) {
+            tp_tensor *y = block(TP_INTS(64, 64), all[to]);
+            if (x && y) tpi_copy_data(y, x);
+            drop(y);
+        }
+        if (x) tpi_fill_data(x, tp_float(1));
+        for (int dims = 2; dims <= 4; dims++) { /* transposed, the last two dims swapped, and channels to the end */
+            const int64_t strides[3][4] = {{1, 64}, {4096, 1, 64}, {262144, 1, 4096, 64}}, shape[4] = {64, 64, 64, 64};
+            tp_tensor *wide = dims > 2 ? block(tp_ints_view(shape, dims), all[from]) : NULL, *y = block(tp_ints_view(shape, dims), all[from]);
+            tp_tensor *of = wide ? wide : x;
+            tp_tensor *view = of && y ? tpi_alias(of, dims, shape, strides[dims - 2], 0) : NULL;
+            if (view) tpi_copy_data(y, view);
+            drop(view), drop(y), drop(wide);
+        }
+        drop(x);
+    }
+}
+
+/* ---- Training steps --------------------------------------------------------------------------------------------------------------- */
+static tp_optimiser *optimiser_of(int which, tp_tensors params) {
+    switch (which) {
+    case 0: return tp_adamw(params, .lr = 1e-3);
+    case 1: return tp_sgd(params, .lr = 1e-3, .momentum = 0.9, .weight_decay = 1e-4);
+    case 2: return tp_sgd(params, .lr = 1e-3);
+    case 3: return tp_adam(params, .lr = 1e-3);
+    default: return tp_rmsprop(params, .lr = 1e-3);
+    }
+}
+
+static void train(tp_module *net, tp_dtype dtype, tp_tensor *x, int classes) {
+    if (!net || !tp_module_to(net, dtype)) return tp_error_clear();
+    tp_state all = tp_module_parameters(net);
+    for (int which = 0; which < 5; which++) TP_SCOPE {
+        tp_optimiser *optimiser = optimiser_of(which, tp_list(all.n, all.tensors));
+        tp_tensor *y = tp_forward(net, x), *labels = y ? tp_zeros(tp_ints_view(tpi_shape(y).v, y->ndim - 1), .dtype = TP_INT64) : NULL;
+        if (optimiser) tp_optimiser_zero_grad(optimiser);
+        if (labels && y->shape[y->ndim - 1] == classes && tp_backward(tp_cross_entropy(tp_reshape(y, TP_INTS(-1, classes)), tp_reshape(labels, TP_INTS(-1)))) && optimiser) {
+            tp_clip_grad_norm(all.n, all.tensors, 1.0);
+            tp_step(optimiser);
+        }
+        tp_optimiser_free(optimiser);
+        tp_error_clear();
+    }
+    tp_state_free(all);
+}
+
+static void run_networks(tp_dtype dtype) {
+    TP_SCOPE {
+        tp_module *mlp = tp_nn_sequential(tp_nn_linear(64, 64), tp_nn_relu(), tp_nn_linear(64, 64), tp_nn_gelu(), tp_nn_linear(64, 64), tp_nn_tanh(), tp_nn_dropout(), tp_nn_linear(64, 16));
+        train(mlp, dtype, tp_zeros(TP_INTS(32, 64), .dtype = dtype), 16);
+        tp_module *cnn = tp_nn_sequential(tp_nn_conv2d(3, 16, TP_INTS(3), .padding = TP_INTS(1)), tp_nn_batch_norm2d(16), tp_nn_relu(), tp_nn_max_pool2d(TP_INTS(2)),
+                                          tp_nn_conv2d(16, 32, TP_INTS(3)), tp_nn_relu(), tp_nn_avg_pool2d(TP_INTS(2)), tp_nn_flatten(), tp_nn_linear(32 * 7 * 7, 16));
+        train(cnn, dtype, tp_zeros(TP_INTS(8, 3, 32, 32), .dtype = dtype), 16);
+        tp_module *encoder = tp_nn_sequential(tp_nn_transformer_encoder_layer(64, 4, .batch_first = true), tp_nn_layer_norm(TP_INTS(64)), tp_nn_linear(64, 16));
+        train(encoder, dtype, tp_zeros(TP_INTS(4, 32, 64), .dtype = dtype), 16);
+        tp_module *words = tp_nn_sequential(tp_nn_embedding(100, 64), tp_nn_rms_norm(TP_INTS(64)), tp_nn_silu(), tp_nn_linear(64, 100));
+        train(words, dtype, tp_zeros(TP_INTS(4, 32), .dtype = TP_INT64), 100);
+    }
+    tp_error_clear();
+}
+
+void run_cases(void) {
+    if (!tp_set_default_device(cuda)) return;
+    run_tables();
+    run_copies();
+    for (int served = 1; served >= 0; served--) {
+        serve_libraries(served);
+        for (int d = 0; d < 3; d++) run_networks(floats[d]);
+    }
+    tp_error_clear();
+}
