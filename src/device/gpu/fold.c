@@ -1,0 +1,79 @@
+/* Reductions on GPUs. Where elements of a column lie together, a group of threads takes a column; where columns lie side by side, neighbouring threads take
+ * neighbouring columns. Where that makes too few threads to keep the device busy, columns are cut into pieces, whose states a second kernel merges.
+ * How a call is cut follows from shapes and the device alone, and everything merges in a fixed order: the same bits every time. */
+#include "base/threads.h"
+#include "device/gpu/axes.h"
+#include <stdlib.h>
+
+enum { ROWS, COLUMNS, MERGE }; /* kernels of kernels/fold.h */
+
+static bool launch(tpi_gpu_axes_call *c, int kernel, int64_t blocks, int64_t down) {
+    static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "FOLD_MERGE"};
+    c->form.kernel = (uint8_t)kernel, c->form.define = names[kernel], c->form.text = "fold.h";
+    return tpi_gpu_axes_launch(c, kernel != MERGE, true, blocks, down);
+}
+
+/* Columns side by side: a block takes 2^group times vec of them. */
+static bool fold_columns(tpi_gpu_axes_call *c) {
+    int block = c->form.block, vec = tpi_gpu_vector(c->x, &c->kept, &c->reduced, true);
+    c->form.vec = (uint8_t)vec;
+    c->group = tpi_gpu_exponent(c->kept.total / vec);
+    if (c->group > TPI_GPU_BESIDE) c->group = TPI_GPU_BESIDE;
+    int64_t blocks = tpi_ceil_div(c->kept.total, (int64_t)vec << c->group);
+    tpi_gpu_axes_cut(c, blocks, (int64_t)(block >> c->group) * TPI_GPU_READS);
+    c->form.split = c->pieces > 1;
+    return (!c->form.split || tpi_gpu_axes_states(c)) && launch(c, COLUMNS, blocks, c->pieces);
+}
+
+/* A column at a time, or a piece of one: 2^group threads for each. */
+static bool fold_rows(tpi_gpu_axes_call *c) {
+    int vec = c->reduced.ndim <= 1 ? tpi_gpu_vector(c->x, &c->reduced, &c->kept, false) : 1, widest = tpi_gpu_exponent(c->form.block);
+    c->form.vec = (uint8_t)vec;
+    c->group = tpi_gpu_exponent(tpi_ceil_div(c->reduced.total, vec * TPI_GPU_READS));
+    if (c->group > widest) c->group = widest;
+    int64_t per_block = c->form.block >> c->group;
+    tpi_gpu_axes_cut(c, tpi_ceil_div(c->kept.total, per_block), ((int64_t)vec << c->group) * TPI_GPU_READS);
+    c->form.split = c->pieces > 1;
+    return (!c->form.split || tpi_gpu_axes_states(c)) && launch(c, ROWS, tpi_ceil_div(c->kept.total * c->pieces, per_block), 1);
+}
+
+static bool merge(tpi_gpu_axes_call *c) {
+    int widest = tpi_gpu_exponent(c->form.block);
+    c->form.vec = 1, c->form.split = false;
+    c->group = tpi_gpu_exponent(tpi_ceil_div(c->pieces, TPI_GPU_READS));
+    if (c->group > widest) c->group = widest;
+    return launch(c, MERGE, tpi_ceil_div(c->kept.total, c->form.block >> c->group), 1);
+}
+
+/* x laid out anew, with the reduced dims innermost: they merge to one, and so do the others. For shapes of more dims than a kernel takes. Owned. */
+static tp_tensor *regular(tp_tensor *x, const bool *reduced) {
+    int64_t strides[TP_MAX_DIMS], step = 1;
+    for (int pass = 1; pass >= 0; pass--)
+        for (int d = x->ndim - 1; d >= 0; d--)
+            if (reduced[d] == pass) strides[d] = step, step *= x->shape[d];
+    tp_tensor *y = tpi_empty_strided(tpi_shape(x), (tp_ints){strides, x->ndim}, (tp_dtype)x->dtype, tpi_device(x));
+    if (!y || tpi_copy_data(y, x)) return y;
+    tpi_release(y);
+    return NULL;
+}
+
+bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params) {
+    tpi_gpu_axes_call c = {.op = op, .device = tpi_device(x), .x = x, .outs = outs, .params = params, .nstate = op->nstate};
+    const char *source = op->source ? op->source[compute] : NULL;
+    if (!source) return tpi_refuse(TP_ERR_MISSING, "%s has no kernel for %s on this device", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
+    tpi_axes_take(&c.kept, x, op->nout, outs, reduced, false, false);
+    tpi_axes_take(&c.reduced, x, 0, outs, reduced, true, op->uses_index);
+    if (c.kept.total == 0) return true;
+    if (c.kept.ndim > TPI_GPU_DIMS || c.reduced.ndim > TPI_GPU_DIMS) {
+        tp_tensor *y = regular(x, reduced);
+        bool ok = y && tpi_gpu_fold(op, outs, y, reduced, compute, params);
+        if (y) tpi_release(y);
+        return ok;
+    }
+    if (!tpi_gpu_axes_begin(&c, compute, op->nout, op->out_type, op->nparam, source)) return false;
+    c.form.block = (uint16_t)tpi_gpu_block_size(c.caps);
+    bool beside = c.kept.ndim && c.reduced.ndim && llabs(c.kept.x[0]) < llabs(c.reduced.x[0]);
+    bool ok = (beside ? fold_columns(&c) : fold_rows(&c)) && (c.pieces == 1 || merge(&c));
+    tpi_gpu_axes_end(&c);
+    return ok;
+}

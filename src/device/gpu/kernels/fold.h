@@ -1,0 +1,140 @@
+/* Reductions. Three kernels over the operator's functions, each in a fixed order, so that results are the same bits every time:
+ *   FOLD_ROWS     a group of threads per piece of a column, neighbours read neighbouring elements of it
+ *   FOLD_COLUMNS  a group of threads side by side, each of which reads VEC neighbouring columns; the block's other threads take other rows
+ *   FOLD_MERGE    a group of threads per column, over the states that its pieces left
+ * With SPLIT a column has several pieces, whose states go to memory as [piece][column]; without, results are written at once. A block has
+ * BLOCK_SIZE threads. */
+
+#include "axes.h"
+
+#if !SPLIT
+#define DECLARE_RESULT(k) out##k##_t r##k;
+#define WRITE_RESULT(k) *(GLOBAL so##k##_t *)(out##k + column_out(g, column, k)) = WRITE##k(r##k);
+INLINE void write_results(const axes_t *g, const params_t param, const state_t a, const int64_t column, OUT_POINTERS) {
+    EACH_OUT(DECLARE_RESULT)
+    op_finish(a, g->total, param, OUT_RESULTS);
+    EACH_OUT(WRITE_RESULT)
+}
+#endif
+
+/* VEC elements of one column, one after the other. */
+INLINE state_t step_pack(state_t a, const pack_t p, const int64_t i, const params_t param) {
+    UNROLL for (int v = 0; v < VEC; v++) a = op_step(a, READ(p.e[v]), i + v, param);
+    return a;
+}
+
+#if defined(FOLD_ROWS)
+KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+    SHARED state_t room[BLOCK_SIZE];
+    const int group = 1 << g.group, lane = THREAD & (group - 1);
+    const int64_t unit = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
+#if SPLIT
+    const int64_t column = unit / g.pieces, piece = unit - column * g.pieces, from = piece * g.piece;
+    const int64_t to = from + g.piece < g.total ? from + g.piece : g.total;
+#else
+    const int64_t column = unit, from = 0, to = g.total;
+#endif
+    state_t a = op_start(param);
+    if (column < g.kept) {
+        GLOBAL const char *row = AT(const char, x) + column_x(&g, column);
+#if VEC > 1
+        int64_t i = from + lane * VEC;
+        for (; i + (3 * group + 1) * VEC <= to; i += 4 * group * VEC) { /* four reads on their way at a time */
+            pack_t p0 = read_pack(row + i * sizeof(sx_t)), p1 = read_pack(row + (i + group * VEC) * sizeof(sx_t));
+            pack_t p2 = read_pack(row + (i + 2 * group * VEC) * sizeof(sx_t)), p3 = read_pack(row + (i + 3 * group * VEC) * sizeof(sx_t));
+            a = step_pack(a, p0, i, param);
+            a = step_pack(a, p1, i + group * VEC, param);
+            a = step_pack(a, p2, i + 2 * group * VEC, param);
+            a = step_pack(a, p3, i + 3 * group * VEC, param);
+        }
+        for (; i + VEC <= to; i += group * VEC) a = step_pack(a, read_pack(row + i * sizeof(sx_t)), i, param);
+        for (i = to - (to - from) % VEC + lane; i < to; i += group) a = op_step(a, read_x(row + i * sizeof(sx_t)), i, param);
+#else
+        int64_t i = from + lane;
+        for (; i + 3 * group < to; i += 4 * group) {
+            x_t x0 = read_x(row + element_x(&g, i)), x1 = read_x(row + element_x(&g, i + group));
+            x_t x2 = read_x(row + element_x(&g, i + 2 * group)), x3 = read_x(row + element_x(&g, i + 3 * group));
+            a = op_step(a, x0, i, param);
+            a = op_step(a, x1, i + group, param);
+            a = op_step(a, x2, i + 2 * group, param);
+            a = op_step(a, x3, i + 3 * group, param);
+        }
+        for (; i < to; i += group) a = op_step(a, read_x(row + element_x(&g, i)), i, param);
+#endif
+    }
+    room[THREAD] = a;
+    for (int s = group / 2; s > 0; s /= 2) {
+        BARRIER();
+        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);
+    }
+    if (lane || column >= g.kept) return;
+#if SPLIT
+    AT(state_t, states)[piece * g.kept + column] = a;
+#else
+    write_results(&g, param, a, column, OUT_VALUES);
+#endif
+}
+#endif
+
+#if defined(FOLD_COLUMNS)
+KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+    SHARED state_t room[BLOCK_SIZE];
+    const int wide = 1 << g.group, tall = BLOCK_SIZE >> g.group, down = THREAD >> g.group;
+    const int64_t first = ((int64_t)BLOCK * wide + (THREAD & (wide - 1))) * VEC, from = BLOCK_Y * g.piece;
+    const int64_t to = from + g.piece < g.total ? from + g.piece : g.total;
+    const bool inside = first < g.kept;
+    state_t a[VEC];
+    UNROLL for (int v = 0; v < VEC; v++) a[v] = op_start(param);
+    if (inside) {
+        GLOBAL const char *top = AT(const char, x) + column_x(&g, first);
+        int64_t i = from + down;
+        for (; i + 3 * tall < to; i += 4 * tall) {
+            pack_t p0 = read_pack(top + element_x(&g, i)), p1 = read_pack(top + element_x(&g, i + tall));
+            pack_t p2 = read_pack(top + element_x(&g, i + 2 * tall)), p3 = read_pack(top + element_x(&g, i + 3 * tall));
+            UNROLL for (int v = 0; v < VEC; v++) {
+                a[v] = op_step(a[v], READ(p0.e[v]), i, param);
+                a[v] = op_step(a[v], READ(p1.e[v]), i + tall, param);
+                a[v] = op_step(a[v], READ(p2.e[v]), i + 2 * tall, param);
+                a[v] = op_step(a[v], READ(p3.e[v]), i + 3 * tall, param);
+            }
+        }
+        for (; i < to; i += tall) {
+            pack_t p = read_pack(top + element_x(&g, i));
+            UNROLL for (int v = 0; v < VEC; v++) a[v] = op_step(a[v], READ(p.e[v]), i, param);
+        }
+    }
+    UNROLL for (int v = 0; v < VEC; v++) {
+        BARRIER();
+        room[THREAD] = a[v];
+        for (int s = tall / 2; s > 0; s /= 2) {
+            BARRIER();
+            if (down < s) room[THREAD] = a[v] = op_merge(a[v], room[THREAD + s * wide], param);
+        }
+    }
+    if (down || !inside) return;
+    UNROLL for (int v = 0; v < VEC; v++) {
+#if SPLIT
+        AT(state_t, states)[BLOCK_Y * g.kept + first + v] = a[v];
+#else
+        write_results(&g, param, a[v], first + v, OUT_VALUES);
+#endif
+    }
+}
+#endif
+
+#if defined(FOLD_MERGE)
+KERNEL(kernel)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+    SHARED state_t room[BLOCK_SIZE];
+    const int group = 1 << g.group, lane = THREAD & (group - 1);
+    const int64_t column = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
+    state_t a = op_start(param);
+    if (column < g.kept)
+        for (int64_t p = lane; p < g.pieces; p += group) a = op_merge(a, AT(const state_t, states)[p * g.kept + column], param);
+    room[THREAD] = a;
+    for (int s = group / 2; s > 0; s /= 2) {
+        BARRIER();
+        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);
+    }
+    if (lane == 0 && column < g.kept) write_results(&g, param, a, column, OUT_VALUES);
+}
+#endif
