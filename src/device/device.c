@@ -1,20 +1,28 @@
-/* The registry of devices: the CPU is always there, others register their table when their plug-in is opened. */
+/* The registry of devices: the CPU is always there, GPUs are looked for when one is first asked for, others register their table. */
 #include "device/cpu/cpu.h"
+#include "device/gpu/gpu.h"
 #include <stdio.h>
 #include <taper/device.h>
+#include <taper/gpu.h>
 
 const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops};
 
 /* The table of a kind of device, or NULL (no error) if there is none here. */
-static const tpi_device_ops *find(int type) { return tpi_devices[type]; }
+static const tpi_device_ops *find(int type) {
+    if (!tpi_devices[type] && (type == TP_CUDA || type == TP_XPU)) tpi_devices[type] = tpi_gpu_open((tp_device_type)type);
+    return tpi_devices[type];
+}
 
 const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
     const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? find(type) : NULL;
-    if (ops) return ops;
+    if (ops && (type == TP_CPU || !ops->count || device.index < ops->count())) return ops;
+    char name[32];
+    tp_device_text(device, name, sizeof name);
+    if (ops) return tpi_fail(TP_ERR_VALUE, "device '%s' is not available here: expected an index from 0 to %d", name, ops->count() - 1);
     static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test"};
-    const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
-    return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s:%d' is not available here", word, tp_device_type_name((tp_device_type)type), device.index);
+    const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this", *why = tp_gpu_missing((tp_device_type)type);
+    return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s' is not available here%s%s", word, name, why ? ": " : "", why ? why : "");
 }
 
 bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {

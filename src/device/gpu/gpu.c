@@ -1,6 +1,7 @@
 /* GPUs as devices: the tables (device.h) of `cuda` and `xpu`, made of the driver that was found and of what gpu/ builds on it. */
 #include "device/gpu/gpu.h"
 #include <pthread.h>
+#include <taper/gpu.h>
 
 static const tpi_gpu_driver *driver_at(tp_device device) { return tpi_gpu_driver_of((tp_device_type)device.type); }
 
@@ -42,7 +43,7 @@ static const tpi_device_ops common = {
 const tpi_device_ops *tpi_gpu_open(tp_device_type type) {
     static tpi_device_ops cuda, xpu;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    const tpi_gpu_driver *driver = tpi_gpu_driver_of(type);
+    const tpi_gpu_driver *driver = tp_gpu_count(type) > 0 ? tpi_gpu_driver_of(type) : NULL;
     if (!driver) return NULL;
     tpi_device_ops *ops = type == TP_CUDA ? &cuda : &xpu;
     pthread_mutex_lock(&lock);

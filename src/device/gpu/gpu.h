@@ -3,7 +3,7 @@
 #define TPI_GPU_H
 #include "device/gpu/driver.h"
 
-/* The table behind TP_CUDA or TP_XPU; NULL and an error that says what is missing: no library, or no device. */
+/* The table behind TP_CUDA or TP_XPU; NULL, and no error, where there is no such device (tp_gpu_missing says why). */
 const tpi_device_ops *tpi_gpu_open(tp_device_type type);
 
 bool tpi_gpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params);  /* map.c */
