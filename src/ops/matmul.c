@@ -1,8 +1,9 @@
-/* Matrix products of tensors: mm, bmm, mv, dot, addmm, addmv, baddbmm and linear on the CPU.
+/* Matrix products of tensors: mm, bmm, mv, dot, addmm, addmv, baddbmm and linear, on the CPU and on GPUs.
  *
  * Operands with a transposed or sliced layout go to the BLAS as they are; only layouts it cannot read are copied. 16-bit floats
- * are multiplied in float32 and rounded once, small integers in int32; integers wrap. */
+ * are multiplied in float32 and rounded once, small integers in int32; integers wrap. On GPUs ops/gpu/matmul.c does the same. */
 #include "ops/blas.h"
+#include "ops/gpu/matmul.h"
 #include "ops/native.h"
 
 /* How a tensor is read as a (batch of) matrix. */
@@ -119,11 +120,26 @@ static tp_tensor *multiply(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64
     return compute == dtype ? out : tpi_after(out, tpi_as_dtype_data(out, dtype));
 }
 
+/* The same on a GPU: both sides are of the result's dtype, and what the product is added to is bias or laid down first. */
+static tp_tensor *multiply_there(tp_ints shape, tp_dtype dtype, tp_tensor *like, int64_t batches, const side *a, const side *b, extra x) {
+    tp_tensor *out = tpi_empty(shape, dtype, tpi_device(like)), *row = NULL;
+    if (!out) return NULL;
+    int64_t m = a->rows, n = b->cols;
+    tpi_product p = {.dtype = dtype, .batches = batches, .m = m, .n = n, .k = a->cols, .a = a->m, .b = b->m,
+                     .c_batch = m * n, .c_row = n > 1 ? n : 1, .alpha = x.alpha, .beta = tp_int(0)};
+    bool ok = lay_start(out, &x, &p, &row) && tpi_gpu_multiply(out, &p, row);
+    tpi_release(row);
+    return ok ? out : tpi_after(out, NULL);
+}
+
 static tp_tensor *product_of(tp_ints shape, int64_t batches, tp_tensor *a, reading how_a, tp_tensor *b, reading how_b, extra x) {
     side left = {0}, right = {0};
-    tp_dtype compute = compute_dtype(a);
+    tp_dtype compute = compute_dtype(a), dtype = (tp_dtype)a->dtype;
+    bool here = tpi_device(a).type == TP_CPU;
+    if (compute && !here) compute = dtype; /* kernels convert */
     tp_tensor *out = NULL;
-    if (compute && take(&left, a, compute, how_a) && take(&right, b, compute, how_b)) out = multiply(shape, (tp_dtype)a->dtype, a, batches, &left, &right, x);
+    if (compute && take(&left, a, compute, how_a) && take(&right, b, compute, how_b))
+        out = (here ? multiply : multiply_there)(shape, dtype, a, batches, &left, &right, x);
     tpi_release(left.held);
     tpi_release(right.held);
     return out;
