@@ -10,7 +10,7 @@ enum { BLOCKS_PER_UNIT = 16 }; /* that keep a multiprocessor busy, with some to 
 /* ---- The text ----------------------------------------------------------------------------------------------------------------- */
 static uint64_t word_of(const tpi_gpu_axes_form *f) {
     uint64_t word = f->kernel | (uint64_t)f->compute << 3 | (uint64_t)f->x << 6 | (uint64_t)f->vec << 11 | (uint64_t)f->kdims << 16 | (uint64_t)f->rdims << 20 |
-                    (uint64_t)f->wide << 24 | (uint64_t)f->split << 25 | (uint64_t)(f->block / 32) << 26;
+                    (uint64_t)f->wide << 24 | (uint64_t)f->split << 25 | (uint64_t)f->sharing << 26 | (uint64_t)(f->block / 16) << 27;
     for (int k = 0; k < f->nout; k++) word |= (uint64_t)f->out[k] << (36 + 5 * k);
     return word;
 }
@@ -38,9 +38,9 @@ static bool put_results(tpi_text *t, const tpi_gpu_axes_form *f) {
 bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     const tpi_gpu_axes_form *f = form;
     const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_ctype_suffix(tpi_gpu_ctype((tp_dtype)f->x));
-    return tpi_text_put(t, "#define PARAMS %d\n#include \"dialect.h\"\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
-           tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n#define BLOCK_SIZE %d\n#define SPLIT %d\n", f->kdims, f->rdims, f->nout,
-                        f->vec, f->block, f->split) &&
+    return tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
+           tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n#define BLOCK_SIZE %d\n#define SPLIT %d\n#define SHARING %d\n", f->kdims,
+                        f->rdims, f->nout, f->vec, f->block, f->split, f->sharing) &&
            tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n", f->wide ? "int64_t" : "uint32_t", x,
                         tpi_gpu_ctype_suffix((tpi_ctype)f->compute), own, x) &&
            put_results(t, f) && tpi_text_put(t, "#include \"%s\"\n", f->text);
@@ -54,7 +54,10 @@ bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const
     f->kdims = c->kept.ndim ? (uint8_t)c->kept.ndim : 1, f->rdims = c->reduced.ndim ? (uint8_t)c->reduced.ndim : 1;
     for (int k = 0; k < nout; k++) f->out[k] = c->outs[k]->dtype, f->out_type[k] = out_type[k];
     c->piece = c->reduced.total, c->pieces = 1;
-    return (c->caps = tpi_gpu_caps_of(c->device)) != NULL;
+    if (!(c->caps = tpi_gpu_caps_of(c->device))) return false;
+    f->sharing = tpi_gpu_sharing(c->caps);
+    f->block = (uint16_t)tpi_gpu_block_size(c->caps);
+    return true;
 }
 
 void tpi_gpu_axes_cut(tpi_gpu_axes_call *c, int64_t blocks, int64_t step) {
@@ -124,8 +127,11 @@ int tpi_gpu_vector(const tp_tensor *x, const tpi_axes *along, const tpi_axes *ot
     return (int)fit;
 }
 
+bool tpi_gpu_sharing_there;
+bool tpi_gpu_sharing(const tpi_gpu_caps *caps) { return !caps->host_memory || tpi_gpu_sharing_there; }
+
 int tpi_gpu_block_size(const tpi_gpu_caps *caps) {
-    int wanted = caps->host_memory ? 64 : 256; /* a CPU runs a block's threads one after the other */
+    int wanted = !caps->host_memory ? 256 : tpi_gpu_sharing_there ? 32 : 16;
     while (wanted > caps->max_threads && wanted > 32) wanted /= 2;
     return wanted;
 }

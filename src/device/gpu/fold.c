@@ -19,6 +19,7 @@ static bool fold_columns(tpi_gpu_axes_call *c) {
     c->form.vec = (uint8_t)vec;
     c->group = tpi_gpu_exponent(c->kept.total / vec);
     if (c->group > TPI_GPU_BESIDE) c->group = TPI_GPU_BESIDE;
+    if (!c->form.sharing) c->group = tpi_gpu_exponent(block);
     int64_t blocks = tpi_ceil_div(c->kept.total, (int64_t)vec << c->group);
     tpi_gpu_axes_cut(c, blocks, (int64_t)(block >> c->group) * TPI_GPU_READS);
     c->form.split = c->pieces > 1;
@@ -27,7 +28,7 @@ static bool fold_columns(tpi_gpu_axes_call *c) {
 
 /* A column at a time, or a piece of one: 2^group threads for each. */
 static bool fold_rows(tpi_gpu_axes_call *c) {
-    int vec = c->reduced.ndim <= 1 ? tpi_gpu_vector(c->x, &c->reduced, &c->kept, false) : 1, widest = tpi_gpu_exponent(c->form.block);
+    int vec = c->reduced.ndim <= 1 ? tpi_gpu_vector(c->x, &c->reduced, &c->kept, false) : 1, widest = c->form.sharing ? tpi_gpu_exponent(c->form.block) : 0;
     c->form.vec = (uint8_t)vec;
     c->group = tpi_gpu_exponent(tpi_ceil_div(c->reduced.total, vec * TPI_GPU_READS));
     if (c->group > widest) c->group = widest;
@@ -38,7 +39,7 @@ static bool fold_rows(tpi_gpu_axes_call *c) {
 }
 
 static bool merge(tpi_gpu_axes_call *c) {
-    int widest = tpi_gpu_exponent(c->form.block);
+    int widest = c->form.sharing ? tpi_gpu_exponent(c->form.block) : 0;
     c->form.vec = 1, c->form.split = false;
     c->group = tpi_gpu_exponent(tpi_ceil_div(c->pieces, TPI_GPU_READS));
     if (c->group > widest) c->group = widest;
@@ -71,7 +72,6 @@ bool tpi_gpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, c
         return ok;
     }
     if (!tpi_gpu_axes_begin(&c, compute, op->nout, op->out_type, op->nparam, source)) return false;
-    c.form.block = (uint16_t)tpi_gpu_block_size(c.caps);
     bool beside = c.kept.ndim && c.reduced.ndim && llabs(c.kept.x[0]) < llabs(c.reduced.x[0]);
     bool ok = (beside ? fold_columns(&c) : fold_rows(&c)) && (c.pieces == 1 || merge(&c));
     tpi_gpu_axes_end(&c);

@@ -20,7 +20,7 @@ static bool launch(tpi_gpu_axes_call *c, int kernel, int vec, int block, int64_t
 }
 
 static int fitting(int64_t threads, int most) { /* a power of two from 32 to `most` that is no less, if there is one */
-    int block = 32;
+    int block = most < 32 ? most : 32;
     while (block < threads && block < most) block *= 2;
     return block;
 }
@@ -80,7 +80,8 @@ bool tpi_gpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, i
     for (int k = 0; k < op->nout; k++) c.rout[k] = x->ndim ? outs[k]->strides[dim] * (int64_t)tpi_itemsize(outs[k]) : 0;
     if (!tpi_gpu_axes_begin(&c, compute, op->nout, op->out_type, op->nparam, source)) return false;
     bool merges = op->fn[TPI_ISA_BASE][compute].merge, beside = c.kept.ndim && llabs(c.kept.x[0]) < llabs(c.reduced.x[0]);
-    bool ok = beside || !merges || (length <= SHORT_COLUMN && c.kept.total > 1) ? scan_columns(&c, beside && merges) : scan_rows(&c);
+    bool alone = beside || !merges || !c.form.sharing || (length <= SHORT_COLUMN && c.kept.total > 1);
+    bool ok = alone ? scan_columns(&c, beside && merges && c.form.sharing) : scan_rows(&c);
     tpi_gpu_axes_end(&c);
     return ok;
 }

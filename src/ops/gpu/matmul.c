@@ -1,7 +1,7 @@
 /* Matrix products on GPUs; see matmul.h. The library sees matrices in column order: a row-major C (m, n) is its C (n, m), the product of B and A. Kernels
  * take any strides and dtypes, compute in the dtype's compute type and round once; integers wrap. */
 #include "ops/gpu/matmul.h"
-#include "device/gpu/driver.h"
+#include "device/gpu/axes.h"
 #include "device/gpu/map.h"
 #include <taper/gpu.h>
 
@@ -33,7 +33,7 @@ static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, c
 /* ---- By kernels ------------------------------------------------------------------------------------------------------------ */
 typedef struct form {
     tp_dtype dtype;
-    bool tiled, a_down, b_down, has_c, has_bias;
+    bool tiled, sharing, a_down, b_down, has_c, has_bias;
     int side; /* threads of a block: side * side */
 } form;
 
@@ -49,16 +49,17 @@ static bool put_source(tpi_text *t, const void *context) {
     tpi_ctype c = tpi_gpu_ctype(f->dtype);
     const char *name = tp_dtype_name(f->dtype), *type = tpi_gpu_ctype_text(c);
     const char *sums = c == TPI_I32 ? "uint32_t" : c == TPI_I64 ? "uint64_t" : type;
-    return tpi_text_put(t, "#include \"dialect.h\"\ntypedef s_%s s_t;\ntypedef %s c_t;\ntypedef %s a_t;\n", name, type, sums) &&
+    return tpi_text_put(t, "typedef s_%s s_t;\ntypedef %s c_t;\ntypedef %s a_t;\n", name, type, sums) &&
            tpi_text_put(t, "#define GET(s) get_%s(s)\n#define SET(v) set_%s((c_t)(v))\n#define NUMBER(p) ((p).%s)\n", name, name, tpi_gpu_ctype_suffix(c)) &&
-           tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n#define TILED %d\n#define A_DOWN %d\n#define B_DOWN %d\n#define SIDE %d\n",
-                        tp_dtype_is_complex(f->dtype), f->has_c, f->has_bias, f->tiled, f->a_down, f->b_down, f->side) &&
+           tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n#define TILED %d\n#define SHARING %d\n#define A_DOWN %d\n#define B_DOWN %d\n"
+                           "#define SIDE %d\n",
+                        tp_dtype_is_complex(f->dtype), f->has_c, f->has_bias, f->tiled, f->sharing, f->a_down, f->b_down, f->side) &&
            tpi_text_put(t, "#include \"matmul.h\"\n");
 }
 
 static uint64_t word_of(const form *f) {
     return (uint64_t)f->dtype | (uint64_t)f->tiled << 8 | (uint64_t)f->a_down << 9 | (uint64_t)f->b_down << 10 | (uint64_t)f->has_c << 11 | (uint64_t)f->has_bias << 12 |
-           (uint64_t)f->side << 16;
+           (uint64_t)f->sharing << 13 | (uint64_t)f->side << 16;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -69,20 +70,22 @@ static bool along_k(const tpi_product *p) {
 }
 
 static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bias) {
-    enum { MOST_BATCHES = 65535, PER_THREAD = 4, READS = 8 };
+    enum { MOST_BATCHES = 65535, PER_THREAD = 4, READS = 8, WIDTH = 16 };
     static const char what; /* its address names these kernels */
     tp_device device = tpi_device(out);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     if (!caps) return false;
     tpi_ctype c = tpi_gpu_ctype(p->dtype);
-    form f = {.dtype = p->dtype, .tiled = !along_k(p), .a_down = p->a.col != 1 && p->a.row == 1, .b_down = p->b.col != 1 && p->b.row == 1,
-              .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL, .side = caps->host_memory || caps->max_threads < 256 ? 8 : 16};
+    bool sharing = tpi_gpu_sharing(caps);
+    form f = {.dtype = p->dtype, .tiled = sharing && !along_k(p), .sharing = sharing, .a_down = p->a.col != 1 && p->a.row == 1, .b_down = p->b.col != 1 && p->b.row == 1,
+              .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL, .side = !sharing ? 2 : tpi_gpu_block_size(caps) < 256 ? 4 : 16};
     product_t args = {p->m, p->n, p->k, p->batches, p->a.batch, p->a.row, p->a.col, p->b.batch, p->b.row, p->b.col, p->c_batch, p->c_row, 0,
                       tpi_param_of(p->alpha, c), tpi_param_of(p->beta, c)};
-    while (!f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k) args.group++;
+    while (sharing && !f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k) args.group++;
     int64_t tile = PER_THREAD * f.side, batches = p->batches < MOST_BATCHES ? p->batches : MOST_BATCHES;
     unsigned tiles[3] = {(unsigned)ceil_div(p->m, tile), (unsigned)ceil_div(p->n, tile), (unsigned)batches};
-    unsigned groups[3] = {(unsigned)ceil_div(p->batches * p->m * p->n, (f.side * f.side) >> args.group), 1, 1}, block[3] = {(unsigned)(f.side * f.side), 1, 1};
+    int64_t units = p->batches * p->m * (sharing ? p->n : ceil_div(p->n, WIDTH));
+    unsigned groups[3] = {(unsigned)ceil_div(units, (f.side * f.side) >> args.group), 1, 1}, block[3] = {(unsigned)(f.side * f.side), 1, 1};
     tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, word_of(&f), put_source, &f);
     tpi_gpu_arg list[] = {TPI_GPU_PTR(p->a.data), TPI_GPU_PTR(p->b.data), TPI_GPU_PTR(out->data), TPI_GPU_PTR(bias ? bias->data : NULL), TPI_GPU_VAL(args)};
     return kernel && tpi_gpu_launch3(device, kernel, f.tiled ? tiles : groups, block, 0, 5, list);

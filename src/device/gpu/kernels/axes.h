@@ -4,7 +4,7 @@
  *   NOUT, EACH_OUT(X), OUT_ARGUMENTS, OUT_POINTERS, OUT_VALUES, OUT_RESULTS    the results, as the kernel's and functions' arguments
  *   index_t         uint32_t where all positions fit, else int64_t
  *   VEC             elements that are read at once: 16 bytes, or 1
- *   BLOCK_SIZE      threads of a block
+ *   BLOCK_SIZE      threads of a block;  SHARING  whether they work together
  *   sx_t, READ(s)   storage type of x, and an element of it as x_t;  so0_t, WRITE0(v), ... the same for results
  *   x_t, state_t, op_start(), op_step(), ... of the operator */
 #ifndef AXES_H

@@ -2,8 +2,8 @@
  *   FOLD_ROWS     a group of threads per piece of a column, neighbours read neighbouring elements of it
  *   FOLD_COLUMNS  a group of threads side by side, each of which reads VEC neighbouring columns; the block's other threads take other rows
  *   FOLD_MERGE    a group of threads per column, over the states that its pieces left
- * With SPLIT a column has several pieces, whose states go to memory as [piece][column]; without, results are written at once. A block has
- * BLOCK_SIZE threads. */
+ * With SPLIT a column has several pieces, whose states go to memory as [piece][column]; without, results are written at once. Without SHARING
+ * threads do not work together: a group is one thread, or in FOLD_COLUMNS all of the block's. */
 
 #include "axes.h"
 
@@ -24,8 +24,10 @@ INLINE state_t step_pack(state_t a, const pack_t p, const int64_t i, const param
 }
 
 #if defined(FOLD_ROWS)
-KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+#if SHARING
     SHARED state_t room[BLOCK_SIZE];
+#endif
     const int group = 1 << g.group, lane = THREAD & (group - 1);
     const int64_t unit = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
 #if SPLIT
@@ -62,11 +64,13 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
         for (; i < to; i += group) a = op_step(a, read_x(row + element_x(&g, i)), i, param);
 #endif
     }
+#if SHARING
     room[THREAD] = a;
     for (int s = group / 2; s > 0; s /= 2) {
         BARRIER();
         if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);
     }
+#endif
     if (lane || column >= g.kept) return;
 #if SPLIT
     AT(state_t, states)[piece * g.kept + column] = a;
@@ -77,8 +81,10 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
 #endif
 
 #if defined(FOLD_COLUMNS)
-KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+#if SHARING
     SHARED state_t room[BLOCK_SIZE];
+#endif
     const int wide = 1 << g.group, tall = BLOCK_SIZE >> g.group, down = THREAD >> g.group;
     const int64_t first = ((int64_t)BLOCK * wide + (THREAD & (wide - 1))) * VEC, from = BLOCK_Y * g.piece;
     const int64_t to = from + g.piece < g.total ? from + g.piece : g.total;
@@ -103,6 +109,7 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
             UNROLL for (int v = 0; v < VEC; v++) a[v] = op_step(a[v], READ(p.e[v]), i, param);
         }
     }
+#if SHARING
     UNROLL for (int v = 0; v < VEC; v++) {
         BARRIER();
         room[THREAD] = a[v];
@@ -111,6 +118,7 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
             if (down < s) room[THREAD] = a[v] = op_merge(a[v], room[THREAD + s * wide], param);
         }
     }
+#endif
     if (down || !inside) return;
     UNROLL for (int v = 0; v < VEC; v++) {
 #if SPLIT
@@ -123,18 +131,22 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
 #endif
 
 #if defined(FOLD_MERGE)
-KERNEL(kernel)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+#if SHARING
     SHARED state_t room[BLOCK_SIZE];
+#endif
     const int group = 1 << g.group, lane = THREAD & (group - 1);
     const int64_t column = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
     state_t a = op_start(param);
     if (column < g.kept)
         for (int64_t p = lane; p < g.pieces; p += group) a = op_merge(a, AT(const state_t, states)[p * g.kept + column], param);
+#if SHARING
     room[THREAD] = a;
     for (int s = group / 2; s > 0; s /= 2) {
         BARRIER();
         if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);
     }
+#endif
     if (lane == 0 && column < g.kept) write_results(&g, param, a, column, OUT_VALUES);
 }
 #endif

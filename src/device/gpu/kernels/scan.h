@@ -3,7 +3,7 @@
  *   SCAN_ROWS     a block per piece of a column
  *   SCAN_COLUMNS  a thread per piece of a column: columns that lie side by side, and short ones
  *   SCAN_CARRY    a block per column: the states of its pieces (kernels/fold.h made them) become those before each piece
- * States of pieces lie as [piece][column]. All in a fixed order. */
+ * States of pieces lie as [piece][column]. All in a fixed order. Without SHARING only SCAN_COLUMNS is used. */
 #include "axes.h"
 
 #if VEC > 1
@@ -48,7 +48,7 @@ EACH_OUT(OUT_PACK)
 #define DECLARE_TARGET(k) GLOBAL char *to##k = AT(char, out##k) + column_out(&g, column, k);
 #define WRITE_RESULT(k) *(GLOBAL so##k##_t *)(to##k + (i + q * VEC + v) * g.rout[k]) = WRITE##k(r##k);
 
-KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
     SHARED state_t room[2 * BLOCK_SIZE];
 #if SPLIT
     const int64_t column = (int64_t)BLOCK / g.pieces, piece = (int64_t)BLOCK - column * g.pieces, from = piece * g.piece;
@@ -103,7 +103,7 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
 #define DECLARE_TARGET(k) GLOBAL char *to##k = AT(char, out##k) + column_out(&g, column, k);
 #define WRITE_RESULT(k) *(GLOBAL so##k##_t *)(to##k + i * g.rout[k]) = WRITE##k(r##k);
 
-KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
     const int64_t column = (int64_t)BLOCK * BLOCK_SIZE + THREAD, from = BLOCK_Y * g.piece;
     const int64_t to = from + g.piece < g.total ? from + g.piece : g.total;
     if (column >= g.kept) return;
@@ -136,7 +136,7 @@ KERNEL(kernel)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_
 #endif
 
 #if defined(SCAN_CARRY)
-KERNEL(kernel)(PTR(states), const axes_t g, const params_t param) {
+KERNEL(entry)(PTR(states), const axes_t g, const params_t param) {
     SHARED state_t room[2 * BLOCK_SIZE];
     state_t carry = op_start(param);
     for (int64_t base = 0; base < g.pieces; base += BLOCK_SIZE) {
