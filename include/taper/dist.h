@@ -71,6 +71,7 @@ static inline bool tp_dist_init(tp_dist_init_options options = tp_dist_init_opti
 }
 #endif
 TP_API void tp_dist_end(void);            /* says goodbye to the others; groups are gone */
+TP_API void tp_dist_leave(void);          /* the same at a process's end: waits for nothing that is still under way */
 TP_API tp_group *tp_dist_world(void);     /* the group of all ranks, borrowed; NULL (no error) before tp_dist_init */
 TP_API tp_store *tp_dist_store(void);      /* the job's, borrowed; NULL before tp_dist_init */
 TP_API bool tp_dist_available(const char *backend); /* can it be opened here? */
@@ -113,9 +114,17 @@ TP_API const char *tp_work_error(tp_work *work); /* of one that failed; NULL oth
 TP_API int tp_work_source(tp_work *work);      /* of a receive that is done: whose message it was */
 TP_API void tp_work_release(tp_work *work);    /* waits for what is under way; NULL is fine */
 
-/* ---- For other languages ------------------------------------------------------------------------------------------------------------------- */
+/* ---- When something goes wrong ------------------------------------------------------------------------------------------------------------- */
+/* What a watcher has to say: that a collective stalls and who has not come, that a rank has died, that the job must end. The library prints nothing
+ * and ends nothing by itself: `report` gets each text, and `end` is called when a rank has died and this one has not left within `grace` seconds
+ * (a process that waits in a dead collective cannot go on by itself). Both run on the watcher's thread. */
+TP_API void tp_dist_set_watcher(void (*report)(const char *text), void (*end)(const char *text), double grace);
 TP_API void tp_dist_set_place(const char *text);          /* where in the program the calls that follow on this thread stand, for reports */
 TP_API void tp_dist_set_interrupt(bool (*check)(void));   /* asked while something waits: true ends the wait with an error */
+TP_API void tp_dist_tell_failure(const char *reason);     /* to all ranks: this one ends because of it; NULL: it ends in order */
+
+/* SIGTERM and SIGUSR1, by which schedulers announce the end, set a flag from the first call on: a training loop asks, saves, and leaves. */
+TP_API bool tp_preempted(void);
 
 TP_END
 #endif

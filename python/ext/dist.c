@@ -2,6 +2,7 @@
 #include "tpy.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -531,6 +532,46 @@ static PyObject *dist_available(PyObject *unused, PyObject *backend) {
     return name ? PyBool_FromLong(tp_dist_available(name)) : NULL;
 }
 
+/* ---- What the watcher says goes to standard error, whole lines at once, without the interpreter ---- */
+static void write_lines(const char *text) {
+    static const char start[] = "taper: ";
+    size_t n = strlen(text);
+    char *all = malloc(n + sizeof start + 1);
+    if (!all) return;
+    memcpy(all, start, sizeof start - 1);
+    memcpy(all + sizeof start - 1, text, n);
+    all[n + sizeof start - 1] = '\n';
+    ssize_t ignored = write(STDERR_FILENO, all, n + sizeof start);
+    (void)ignored;
+    free(all);
+}
+
+static void end_process(const char *text) { /* it has had time to leave by itself */
+    char line[1024];
+    snprintf(line, sizeof line, "this process ends now, because %s", text);
+    write_lines(line);
+    _exit(1);
+}
+
+static PyObject *dist_tell(PyObject *unused, PyObject *reason) {
+    (void)unused;
+    const char *text = PyUnicode_AsUTF8(reason);
+    if (!text) return NULL;
+    UNLOCKED(tp_dist_tell_failure(text));
+    Py_RETURN_NONE;
+}
+
+static PyObject *dist_leave(PyObject *unused, PyObject *unused2) {
+    (void)unused, (void)unused2;
+    UNLOCKED(tp_dist_leave());
+    Py_RETURN_NONE;
+}
+
+static PyObject *preempted(PyObject *unused, PyObject *unused2) {
+    (void)unused, (void)unused2;
+    return PyBool_FromLong(tp_preempted());
+}
+
 static int add_types(PyObject *module) {
     static PyMethodDef store_methods[] = {
         {"set", store_set, METH_VARARGS, NULL}, {"append", store_append, METH_VARARGS, NULL}, {"get", store_get, METH_O, NULL},
@@ -577,10 +618,15 @@ int tpy_init_dist(PyObject *module) {
         {"_dist_end", dist_end, METH_NOARGS, NULL}, {"_dist_group", dist_group, METH_VARARGS, "_dist_group(ranks, timeout, name)"},
         {"_dist_place", dist_place, METH_NOARGS, "What the launcher says: (launcher, rank, world_size, local_rank, local_size)."},
         {"_dist_engine", dist_engine, METH_NOARGS, "What carries the data."}, {"_dist_store", dist_store, METH_NOARGS, NULL},
+        {"_dist_tell", dist_tell, METH_O, "Tells the other ranks why this one ends."}, {"_dist_leave", dist_leave, METH_NOARGS, "At the process's end."},
+        {"preempted", preempted, METH_NOARGS,
+         "Has the scheduler sent SIGTERM or SIGUSR1 since the first call of this function? A training loop asks, saves, and leaves."},
         {"_dist_available", dist_available, METH_O, "Can a backend be opened here?"}, {0}};
     PyObject *base;
     main_thread = pthread_self();
+    const char *grace = getenv("TAPER_GRACE");
     tp_dist_set_interrupt(interrupted);
+    tp_dist_set_watcher(write_lines, end_process, grace ? atof(grace) : 0);
     if (add_types(module) < 0 || add_error(module, "_DistError", "torch.distributed.DistError", PyExc_RuntimeError, &base) < 0) return -1;
     if (add_error(module, "_DistBackendError", "torch.distributed.DistBackendError", base, &backend_error) < 0
         || add_error(module, "_DistNetworkError", "torch.distributed.DistNetworkError", base, &network_error) < 0

@@ -4,7 +4,7 @@
  *
  * Every engine sends and receives. What else it can do by itself and faster it says by filling in a function; where one is NULL, or answers
  * TPI_ENGINE_PASS, the library's own algorithm (collective.c) does it by sending and receiving. An engine is opened once per process; groups
- * share it, each with slots of its own. Functions may be called from several threads at once, unless `one_thread` says otherwise. */
+ * share it, each with slots of its own. Functions may be called from several threads at once. */
 #ifndef TPI_DIST_ENGINE_H
 #define TPI_DIST_ENGINE_H
 #include <taper/base.h>
@@ -22,6 +22,7 @@ typedef struct tpi_engine_host {
     void *context;
     bool (*set)(void *context, const char *key, const char *text);
     bool (*get)(void *context, const char *key, char *text, int64_t room);
+    bool (*failed)(void *context);                 /* the job has failed in the meantime: give up */
     void (*fail)(void *context, const char *text); /* says why something failed, before the function returns so */
 } tpi_engine_host;
 
@@ -33,19 +34,20 @@ typedef struct tpi_message { /* one that was sent or received, when it is done *
 
 typedef struct tpi_engine {
     int32_t version;
-    bool one_thread;
     const char *name;
     void *(*open)(const tpi_engine_host *host);
+    void (*place)(void *self, int *rank, int *size); /* optional: an engine that knows them by itself, and opens without the store */
     void (*close)(void *self, bool in_order); /* not in order: a rank is dead, nobody may be waited for */
     void (*stop)(void *self);                 /* from any thread: whatever waits fails, now and later */
 
-    /* Messages of one slot arrive in the order in which they were sent. The memory stays in use until `finish` says that it is done. NULL: failed. */
-    void *(*send)(void *self, int to, uint64_t slot, uint64_t label, const void *data, int64_t bytes);
-    void *(*recv)(void *self, int from, uint64_t slot, void *data, int64_t bytes); /* a message that is longer is cut; `bytes` of tpi_message tells */
+    /* `members` is what `group` returned for a group (NULL: all ranks); ranks are those of the job. A slot has the group's id in its upper 32 bits, and
+     * less than 2^22 in the lower. Messages of one slot arrive in the order in which they were sent. The memory stays in use until `finish` says that it is done. NULL: failed. */
+    void *(*send)(void *self, void *members, int to, uint64_t slot, uint64_t label, const void *data, int64_t bytes);
+    void *(*recv)(void *self, void *members, int from, uint64_t slot, void *data, int64_t bytes); /* a message that is longer is cut; `bytes` of tpi_message tells */
     /* Waits up to `seconds`: DONE or FAILED, and the request is gone; or PASS: not yet. message may be NULL. */
     tpi_engine_result (*finish)(void *self, void *request, double seconds, tpi_message *message);
 
-    /* Optional. `members` is what `group` returned for a group (NULL: all ranks). dtypes and operations are tp_dtype and tp_reduce_op. */
+    /* Optional. Roots are ranks within the group. dtypes and operations are tp_dtype and tp_reduce_op. */
     void *(*group)(void *self, int n, const int *ranks, int id);
     void (*group_free)(void *self, void *members);
     tpi_engine_result (*all_reduce)(void *self, void *members, void *data, int64_t count, int dtype, int op);

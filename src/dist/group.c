@@ -37,6 +37,7 @@ void tpi_work_begin(tp_work *w) {
     if (w->number) {
         g->entered = w->number;
         memcpy(g->last, about, sizeof g->last);
+        memcpy(g->place, w->place, sizeof g->place);
     }
     pthread_mutex_unlock(&g->lock);
 }

@@ -4,6 +4,7 @@
 #define TPI_DIST_GROUP_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 #include <taper/dist.h>
 #include "dist/engine.h"
 
@@ -22,8 +23,9 @@ typedef struct tpi_job {
     tpi_engine_host host;
     tp_store *store;
     int rank, size;
+    pid_t pid;                   /* a forked child is in no job */
     double timeout, stall;
-    struct tpi_watch *watch;
+    struct tpi_watch *watch;     /* NULL: there is one rank only */
     uint32_t made[TPI_MOST_GROUPS]; /* what the ids of its groups came from; with the lock */
     int nmade;
     tp_group *all;               /* list of groups that are open, for the watcher; with the lock */
@@ -55,7 +57,7 @@ struct tp_group {
     int64_t number;         /* of collectives asked for */
     tp_work *waiting;       /* list of works that have begun and are not done, for the watcher; with the lock */
     int64_t entered, left;  /* numbers of the collectives that this rank came to and left last; with the lock */
-    char last[TPI_ABOUT_BYTES]; /* what the last one was */
+    char last[TPI_ABOUT_BYTES], place[TPI_PLACE_BYTES]; /* what the last one was, and where in the program */
     double left_at;
 };
 

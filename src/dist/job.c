@@ -10,7 +10,9 @@
 #include "dist/group.h"
 #include "dist/net.h"
 #include "dist/place.h"
+#include "dist/plugin.h"
 #include "dist/store.h"
+#include "dist/watch.h"
 
 tpi_job *tpi_job_now;
 static tp_group *world;
@@ -20,7 +22,7 @@ tp_group *tp_dist_world(void) { return world; }
 tp_store *tp_dist_store(void) { return tpi_job_now ? tpi_job_now->store : NULL; }
 const char *tp_dist_engine(void) { return tpi_job_now ? tpi_job_now->engine->name : NULL; }
 
-uint64_t tpi_slot(const tp_group *g, int channel, int64_t tag) { return (uint64_t)g->id << 32 | (uint64_t)channel << 28 | (uint64_t)tag; }
+uint64_t tpi_slot(const tp_group *g, int channel, int64_t tag) { return (uint64_t)g->id << 32 | (uint64_t)channel << 20 | (uint64_t)tag; }
 
 /* ---- Failing ---- */
 bool tpi_job_fail(tpi_job *job, const char *reason) {
@@ -49,8 +51,14 @@ bool tpi_refuse_engine(tpi_job *job) {
 static bool host_set(void *context, const char *key, const char *text) { return tpi_store_set_text(((tpi_job *)context)->store, key, text); }
 static bool host_get(void *context, const char *key, char *text, int64_t room) {
     tpi_job *job = context;
-    return tpi_store_get_text(job->store, key, text, (size_t)room, tpi_now() + job->host.timeout);
+    double deadline = tpi_now() + job->host.timeout, slice;
+    do { /* a death in the meantime ends the wait */
+        slice = tpi_now() + 0.5;
+        if (tpi_store_wait_until(job->store, key, slice < deadline ? slice : deadline)) return tpi_store_get_text(job->store, key, text, (size_t)room, deadline);
+    } while (tp_ok() && slice < deadline && tpi_job_ok(job));
+    return tp_ok() ? tpi_refuse(TP_ERR_IO, "nobody has set the key '%s' within %.0f seconds", key, job->host.timeout) : false;
 }
+static bool host_failed(void *context) { return ((tpi_job *)context)->failed; }
 static void host_fail(void *context, const char *text) {
     tpi_job *job = context;
     pthread_mutex_lock(&job->lock);
@@ -76,14 +84,32 @@ const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room) {
 }
 
 /* ---- Beginning ---- */
-static tp_store *meet(int rank, int size, double timeout) {
+/* The store's address goes from rank 0 to all by MPI. */
+static tp_store *meet_by_mpi(const tpi_engine *engine, void *self, int rank, double timeout) {
+    char address[TPI_ADDRESS_BYTES] = "";
+    tp_store *store = NULL;
+    if (rank == 0 && (store = tp_store_tcp("localhost", 0, true, timeout)) && !tpi_net_address(store->port, NULL, address)) address[0] = 0;
+    if (engine->broadcast(self, NULL, address, sizeof address, 0) != TPI_ENGINE_DONE || !*address) {
+        tp_store_release(store);
+        return tpi_fail(TP_ERR_RUNTIME, "rank 0 could not tell the others where to meet");
+    }
+    if (rank == 0) store->address[0] = 0; /* "localhost" is of no use to others */
+    return rank == 0 ? store : tpi_store_tcp_at(address, timeout);
+}
+
+static tp_store *meet(tpi_job *job, double timeout) {
     char host[256];
     int port;
-    if (size == 1) return tp_store_hash();
-    if (!tpi_meeting_point(host, sizeof host, &port))
-        return tpi_fail(TP_ERR_VALUE, "%d ranks have nowhere to meet: set MASTER_ADDR and MASTER_PORT, or give a store", size);
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
-    return tp_store_tcp(host, port, rank == 0 && !(agent && strcmp(agent, "True") == 0), timeout);
+    if (job->size == 1) return tp_store_hash();
+    if (job->engine->place && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
+    bool said = tpi_meeting_point(host, sizeof host, &port);
+    if (said) return tp_store_tcp(host, port, job->rank == 0 && !(agent && strcmp(agent, "True") == 0), timeout);
+    const tpi_engine *launching = tpi_launching_engine();
+    void *self = launching ? launching->open(&job->host) : NULL;
+    if (!self)
+        return tpi_fail(TP_ERR_VALUE, "%d ranks have nowhere to meet: set MASTER_ADDR and MASTER_PORT, or give a store", job->size);
+    return meet_by_mpi(launching, self, job->rank, timeout); /* it stays open: MPI ends with the process */
 }
 
 static bool settle(tp_dist_init_options *o) { /* rank and size, by the caller or the launcher */
@@ -99,30 +125,37 @@ static bool settle(tp_dist_init_options *o) { /* rank and size, by the caller or
 }
 
 static void job_free(tpi_job *job, bool in_order) {
+    tpi_watch_close(job);
     if (job->self) job->engine->close(job->self, in_order);
     tp_store_release(job->store);
     pthread_mutex_destroy(&job->lock);
     tpi_mfree(job);
 }
 
-static bool open_engine(tpi_job *job, const char *backend) {
-    (void)backend;
-    job->engine = &tpi_tcp_engine;
+static bool open_engine(tpi_job *job) {
     job->self = job->engine->open(&job->host);
+    if (job->self && job->engine->place) job->engine->place(job->self, &job->rank, &job->size);
     if (job->self) return true;
     return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "the engine '%s' cannot be opened: %s", job->engine->name, job->engine_error) : false;
 }
 
-static bool begin(tpi_job *job, const tp_dist_init_options *o) {
+static bool open_store(tpi_job *job, tp_store *given) {
     char prefix[48];
     snprintf(prefix, sizeof prefix, "taper/%d", jobs);
-    tp_store *bare = o->store ? tp_store_retain(o->store) : meet(job->rank, job->size, job->timeout < 300 ? job->timeout : 300);
+    tp_store *bare = given ? tp_store_retain(given) : meet(job, job->host.timeout);
     job->store = bare ? tp_store_prefix(prefix, bare) : NULL;
     tp_store_release(bare);
-    if (!job->store) return false;
+    if (job->store) job->host.address = job->store->address;
+    return job->store;
+}
+
+/* Engines that know their ranks by themselves are opened first, and tell everybody where the store is; others need the store. */
+static bool begin(tpi_job *job, const tp_dist_init_options *o) {
+    job->engine = tpi_engine_for(o->backend);
     job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION, .rank = job->rank, .size = job->size, .timeout = job->timeout < 300 ? job->timeout : 300,
-                                  .address = job->store->address, .context = job, .set = host_set, .get = host_get, .fail = host_fail};
-    return tell_name(job) && open_engine(job, o->backend);
+                                  .address = "", .context = job, .set = host_set, .get = host_get, .failed = host_failed, .fail = host_fail};
+    if (!job->engine || (job->engine->place && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job)) return false;
+    return (job->size == 1 || tpi_watch_open(job)) && (job->self || open_engine(job));
 }
 
 bool tp_dist_init_with(const tp_dist_init_options *options) {
@@ -134,7 +167,7 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
     tpi_job *job = tpi_malloc(sizeof *job);
     if (!job) return false;
     const char *stall = getenv("TAPER_STALL");
-    *job = (tpi_job){.rank = o.rank, .size = o.world_size, .timeout = o.timeout > 0 ? o.timeout : 1800};
+    *job = (tpi_job){.rank = o.rank, .size = o.world_size, .pid = getpid(), .timeout = o.timeout > 0 ? o.timeout : 1800};
     job->stall = o.stall > 0 ? o.stall : stall && atof(stall) > 0 ? atof(stall) : 30;
     pthread_mutex_init(&job->lock, NULL);
     int *all = begin(job, &o) ? tpi_malloc(sizeof *all * (size_t)job->size) : NULL;
@@ -147,13 +180,31 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
         return false;
     }
     tpi_job_now = job;
-    return true;
+    bool met = tp_dist_wait(tp_dist_barrier(world)); /* nobody leaves with the store before all have found each other */
+    world->number = 0;
+    if (!met) tp_dist_end();
+    return met;
+}
+
+/* At a process's end: all of it, unless something is still under way, which nobody will wait for. */
+void tp_dist_leave(void) {
+    tpi_job *job = tpi_job_now;
+    bool busy = !job || job->pid != getpid() || job->failed;
+    if (!busy) pthread_mutex_lock(&job->lock);
+    for (const tp_group *g = busy ? NULL : job->all; g; g = g->next) busy = busy || g->waiting || g->first;
+    if (job && job->pid == getpid() && !job->failed) pthread_mutex_unlock(&job->lock);
+    if (busy) tp_dist_tell_failure(NULL);
+    else tp_dist_end();
 }
 
 void tp_dist_end(void) {
     tpi_job *job = tpi_job_now;
     if (!job) return;
     bool in_order = !job->failed;
+    if (job->pid != getpid()) { /* threads and connections are the parent's */
+        tpi_job_now = NULL, world = NULL;
+        return;
+    }
     for (tp_group *g = job->all; g; g = g->next) tpi_group_abandon(g);
     while (job->all) tp_group_free(job->all);
     world = NULL;

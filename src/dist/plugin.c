@@ -1,5 +1,110 @@
-/* Which engines are there, and opening them. */
+/* Finding engines: the library's own, and plug-ins, which lie in the library's folder (or in the one that TAPER_PLUGINS names).
+ *
+ * Of MPI the library itself comes first: the one that is loaded already (by mpi4py, or a program linked with it), the one that TAPER_MPI names, or the
+ * one of the launcher's kind that the loader finds. What it is decides which plug-in speaks to it. */
+#define _GNU_SOURCE /* dladdr */
+#include "dist/plugin.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include "dist/group.h"
+#include <taper/dist.h>
+#include "base/error.h"
 
-bool tp_dist_available(const char *backend) { return backend && (strcmp(backend, "gloo") == 0 || strcmp(backend, "tcp") == 0); }
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *open_plugin(const char *name) {
+    char path[1024];
+    const char *folder = getenv("TAPER_PLUGINS");
+    Dl_info about;
+    if (folder && *folder) snprintf(path, sizeof path, "%s/libtaper-%s.so", folder, name);
+    else if (dladdr((void *)tpi_engine_for, &about) && about.dli_fname && strrchr(about.dli_fname, '/'))
+        snprintf(path, sizeof path, "%.*s/libtaper-%s.so", (int)(strrchr(about.dli_fname, '/') - about.dli_fname), about.dli_fname, name);
+    else snprintf(path, sizeof path, "libtaper-%s.so", name);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static const tpi_engine *engine_in(const char *plugin) {
+    void *file = open_plugin(plugin);
+    tpi_engine_entry entry = NULL;
+    if (file) *(void **)&entry = dlsym(file, "tpi_engine_here");
+    const tpi_engine *engine = entry ? entry() : NULL;
+    return engine && engine->version == TPI_ENGINE_VERSION ? engine : NULL;
+}
+
+/* ---- MPI ---- */
+static const char *const openmpi_files[] = {"libmpi.so.40", "libmpi.so.20", "libmpi.so.12.20"};
+static const char *const mpich_files[] = {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_91.so.12"};
+enum { OPENMPI_FILES = sizeof openmpi_files / sizeof *openmpi_files, MPICH_FILES = sizeof mpich_files / sizeof *mpich_files };
+
+static void *first_of(const char *const *files, int n, int flags) {
+    void *found = NULL;
+    for (int i = 0; i < n && !found; i++) found = dlopen(files[i], flags);
+    return found;
+}
+
+static bool launched_by(const char *names) { /* one of these launchers */
+    tp_dist_place place = {.size = sizeof place};
+    return tp_dist_query(&place) && place.launcher && strstr(names, place.launcher);
+}
+
+static void *open_libmpi(void) {
+    int loaded = RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD, fresh = RTLD_NOW | RTLD_GLOBAL;
+    const char *wish = getenv("TAPER_MPI");
+    bool wants_mpich = wish && strcmp(wish, "mpich") == 0, wants_openmpi = wish && strcmp(wish, "openmpi") == 0;
+    if (wish && strchr(wish, '/')) return dlopen(wish, fresh);
+    void *found = wish ? NULL : first_of(openmpi_files, OPENMPI_FILES, loaded);
+    if (!found && !wish) found = first_of(mpich_files, MPICH_FILES, loaded);
+    bool mpich_first = wants_mpich || (!wants_openmpi && (launched_by("mpich pals mvapich") || getenv("PMI_RANK") || getenv("PALS_RANKID")));
+    if (!found && mpich_first) found = first_of(mpich_files, MPICH_FILES, fresh);
+    if (!found && !wants_mpich) found = first_of(openmpi_files, OPENMPI_FILES, fresh);
+    if (!found && !wants_openmpi) found = first_of(mpich_files, MPICH_FILES, fresh);
+    return found;
+}
+
+static const tpi_engine *mpi_engine(void) {
+    static bool tried;
+    static const tpi_engine *engine;
+    pthread_mutex_lock(&lock);
+    if (!tried) {
+        tried = true;
+        void *library = open_libmpi();
+        if (library) engine = engine_in(dlsym(library, "ompi_mpi_comm_world") ? "mpi-openmpi" : "mpi-mpich");
+    }
+    pthread_mutex_unlock(&lock);
+    return engine;
+}
+
+const tpi_engine *tpi_launching_engine(void) {
+    bool by_mpi = launched_by("openmpi mpich pals mvapich pmix") || (launched_by("slurm") && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
+    return by_mpi || getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") || getenv("PALS_RANKID") ? mpi_engine() : NULL;
+}
+
+/* ---- gloo, or our own in its place ---- */
+static const tpi_engine *gloo_engine(void) {
+    static bool tried;
+    static const tpi_engine *engine;
+    pthread_mutex_lock(&lock);
+    if (!tried) tried = true, engine = engine_in("gloo");
+    pthread_mutex_unlock(&lock);
+    return engine ? engine : &tpi_tcp_engine;
+}
+
+static bool is(const char *backend, const char *name) { return strcmp(backend, name) == 0; }
+
+const tpi_engine *tpi_engine_for(const char *backend) {
+    const tpi_engine *launching = backend && !is(backend, "ccl") && !is(backend, "xccl") ? NULL : tpi_launching_engine();
+    if (launching && (backend || !getenv("MASTER_ADDR"))) return launching;
+    if (!backend || is(backend, "gloo") || is(backend, "nccl") || is(backend, "ccl") || is(backend, "xccl")) return gloo_engine();
+    if (is(backend, "tcp")) return &tpi_tcp_engine;
+    if (!is(backend, "mpi")) return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected gloo, mpi, nccl, ccl or tcp, got '%s'", backend);
+    const tpi_engine *mpi = mpi_engine();
+    return mpi ? mpi : tpi_fail(TP_ERR_RUNTIME, "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, libtaper-mpi-mpich.so) speaks to");
+}
+
+bool tp_dist_available(const char *backend) {
+    if (!backend) return false;
+    if (is(backend, "mpi")) return mpi_engine();
+    return is(backend, "gloo") || is(backend, "tcp");
+}

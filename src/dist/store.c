@@ -132,6 +132,15 @@ void tp_store_set_timeout(tp_store *s, double seconds) {
 int tp_store_port(const tp_store *s) { return s ? s->port : 0; }
 const char *tp_store_host(const tp_store *s) { return s && s->host ? s->host : ""; }
 
+bool tpi_store_wait_until(tp_store *s, const char *key, double deadline) {
+    for (double left; (left = deadline - tpi_now()) > 0;) {
+        enum tpi_store_answer a = s->kind->ask(s, TPI_STORE_CHECK, key, strlen(key), NULL, 0, left < 0.25 ? left : 0.25, NULL);
+        if (a == TPI_STORE_DONE) return true;
+        if (a == TPI_STORE_FAILED || tpi_interrupted()) return false;
+    }
+    return false;
+}
+
 bool tpi_store_set_text(tp_store *s, const char *key, const char *text) { return tp_store_set(s, key, text, strlen(text)); }
 
 bool tpi_store_get_text(tp_store *s, const char *key, char *text, size_t room, double deadline) {

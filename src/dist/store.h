@@ -21,9 +21,11 @@ struct tp_store { /* the first member of each kind's own struct */
 };
 
 tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout); /* cleared but for these */
+tp_store *tpi_store_tcp_at(const char *address, double timeout); /* served at what tpi_net_address wrote */
 /* Text values, for the room itself. get waits until the deadline; "" and an error when it is past. */
 bool tpi_store_set_text(tp_store *store, const char *key, const char *text);
 bool tpi_store_get_text(tp_store *store, const char *key, char *text, size_t room, double deadline);
+bool tpi_store_wait_until(tp_store *store, const char *key, double deadline); /* false without an error when it is past */
 
 /* True, with an error, if the program has asked to stop waiting (Ctrl-C in Python): for loops that wait. */
 bool tpi_interrupted(void);

@@ -244,22 +244,37 @@ static void tcp_free(tp_store *s) {
     if (woken == 1) pthread_join(t->server->thread, NULL), server_free(t->server);
 }
 
-tp_store *tp_store_tcp(const char *host, int port, bool serve_it, double timeout) {
+static tcp_store *client_new(const char *host, int port, double timeout) {
     static const tpi_store_kind kind = {tcp_ask, tcp_free};
-    if (!host || port < 0 || port > 65535 || (!port && !serve_it))
-        return tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got %d", host ? "port" : "host", host ? "1 to 65535" : "a name", port);
     size_t n = strlen(host) + 1;
     tcp_store *t = (tcp_store *)tpi_store_new(sizeof *t + n, &kind, timeout);
     if (!t) return NULL;
     memcpy(t->host, host, n);
     t->store.host = t->host, t->store.port = port, t->fd = -1, t->pid = getpid();
     pthread_mutex_init(&t->lock, NULL);
+    return t;
+}
+
+static tp_store *connected(tcp_store *t) {
+    if (t->fd < 0) return tp_store_release(&t->store), NULL;
+    if (!*t->store.address && !tpi_net_own_address(t->fd, t->store.address, sizeof t->store.address)) t->store.address[0] = 0;
+    return &t->store;
+}
+
+tp_store *tp_store_tcp(const char *host, int port, bool serve_it, double timeout) {
+    if (!host || port < 0 || port > 65535 || (!port && !serve_it))
+        return tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got %d", host ? "port" : "host", host ? "1 to 65535" : "a name", port);
+    tcp_store *t = client_new(host, port, timeout);
+    if (!t) return NULL;
     bool ok = !serve_it || (t->server = server_new(port, &t->store.port));
     if (ok) t->fd = tpi_net_connect(serve_it ? "localhost" : host, t->store.port, tpi_now() + t->store.timeout);
-    if (t->fd < 0) return tp_store_release(&t->store), NULL;
-    if (serve_it && strcmp(host, "localhost") != 0) { /* others reach this machine by the name it is given */
-        snprintf(t->store.address, sizeof t->store.address, "%.63s", host);
-    } else if (!tpi_net_own_address(t->fd, t->store.address, sizeof t->store.address))
-        t->store.address[0] = 0;
-    return &t->store;
+    if (serve_it && strcmp(host, "localhost") != 0) snprintf(t->store.address, sizeof t->store.address, "%.63s", host); /* others reach it by that */
+    return connected(t);
+}
+
+tp_store *tpi_store_tcp_at(const char *address, double timeout) {
+    tcp_store *t = client_new("rank 0", 0, timeout);
+    if (!t) return NULL;
+    t->fd = tpi_net_connect_to(address, tpi_now() + t->store.timeout);
+    return connected(t);
 }

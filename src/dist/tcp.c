@@ -237,7 +237,8 @@ static void *fail(engine *e, const char *format, int rank) {
     return NULL;
 }
 
-static void *tcp_send(void *self, int to, uint64_t slot, uint64_t label, const void *data, int64_t bytes) {
+static void *tcp_send(void *self, void *members, int to, uint64_t slot, uint64_t label, const void *data, int64_t bytes) {
+    (void)members; /* the slot tells groups apart */
     engine *e = self;
     post *p = tpi_malloc(sizeof *p);
     if (!p) return NULL;
@@ -264,7 +265,8 @@ static void *tcp_send(void *self, int to, uint64_t slot, uint64_t label, const v
     return fail(e, "the connection to rank %d is closed", to);
 }
 
-static void *tcp_recv(void *self, int from, uint64_t slot, void *data, int64_t bytes) {
+static void *tcp_recv(void *self, void *members, int from, uint64_t slot, void *data, int64_t bytes) {
+    (void)members; /* the slot tells groups apart */
     engine *e = self;
     post *p = tpi_malloc(sizeof *p);
     if (!p) return NULL;
@@ -368,7 +370,7 @@ static bool be_called(engine *e, int listener, uint64_t number, double deadline)
         struct pollfd p = {.fd = listener, .events = POLLIN};
         poll(&p, 1, 250);
         int fd = tpi_net_accept(listener);
-        if (fd < 0 && tpi_now() < deadline) continue;
+        if (fd < 0 && tpi_now() < deadline && !e->host.failed(e->host.context)) continue;
         if (fd < 0) return fail(e, "%d ranks did not connect in time", missing);
         hello h = {0};
         bool known = tpi_net_recv(fd, &h, sizeof h, tpi_now() + 5) && h.number == number && h.rank > e->rank && h.rank < e->size && e->peers[h.rank].fd < 0;

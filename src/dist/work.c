@@ -284,7 +284,7 @@ static tp_work *start(tp_work *w, int peer, int64_t tag) {
     uint64_t slot = tpi_slot(g, TPI_CHANNEL_MESSAGE, tag);
     int whom = peer < 0 ? TPI_ANY_RANK : g->ranks[peer];
     tpi_work_begin(w);
-    w->request = w->kind == TPI_SEND ? engine->send(g->job->self, whom, slot, t->dtype, t->data, bytes) : engine->recv(g->job->self, whom, slot, t->data, bytes);
+    w->request = w->kind == TPI_SEND ? engine->send(g->job->self, g->members, whom, slot, t->dtype, t->data, bytes) : engine->recv(g->job->self, g->members, whom, slot, t->data, bytes);
     if (w->request) return w;
     tpi_refuse_engine(g->job);
     tpi_work_end(w); /* the error goes with the work */

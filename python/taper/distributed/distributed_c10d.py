@@ -324,6 +324,35 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     _store = store if store is not None else _Wrapped(_C._dist_store())
     _set_default(ProcessGroup(handle, range(handle.size), name, "default_pg"))
     _groups.append(_default)
+    _at_exit()
+
+
+_exit_is_set = False
+
+
+def _at_exit():
+    """A process that ends says so to the others, and why if it failed."""
+    global _exit_is_set
+    if _exit_is_set:
+        return
+    _exit_is_set = True
+    import atexit
+    atexit.register(_leave)
+    told = sys.excepthook
+
+    def excepthook(kind, value, trace):
+        text = str(value).partition("\n")[0]
+        _C._dist_tell(f"{kind.__name__}: {text}" if text else kind.__name__)
+        told(kind, value, trace)
+
+    sys.excepthook = excepthook
+    if "multiprocessing" in sys.modules:  # whose children end without atexit
+        from multiprocessing import util
+        util.Finalize(None, _leave, exitpriority=0)
+
+
+def _leave():
+    _C._dist_leave()
 
 
 def destroy_process_group(group=None):

@@ -1,0 +1,95 @@
+/* Rank 0's list of where everybody stands, and what can be said from it. */
+#include <stdio.h>
+#include <string.h>
+#include "base/memory.h"
+#include "dist/net.h"
+#include "dist/watch.h"
+
+tpi_ranks *tpi_ranks_new(int n) {
+    tpi_ranks *list = tpi_malloc(sizeof *list + sizeof *list->ranks * (size_t)n);
+    if (!list) return NULL;
+    memset(list, 0, sizeof *list + sizeof *list->ranks * (size_t)n);
+    list->n = n;
+    return list;
+}
+
+void tpi_ranks_free(tpi_ranks *list) {
+    for (int i = 0; list && i < list->n; i++) tpi_mfree(list->ranks[i].standings);
+    tpi_mfree(list);
+}
+
+bool tpi_ranks_update(tpi_ranks *list, int rank, const tpi_standing *standings, int n) {
+    struct tpi_known *k = &list->ranks[rank];
+    k->heard = tpi_now();
+    if (n > k->nstandings) {
+        tpi_standing *more = tpi_realloc(k->standings, sizeof *more * (size_t)n);
+        if (!more) return false;
+        k->standings = more;
+    }
+    if (n) memcpy(k->standings, standings, sizeof *standings * (size_t)n);
+    k->nstandings = n;
+    return true;
+}
+
+void tpi_ranks_name(const tpi_ranks *list, int rank, char *text, size_t room) {
+    const struct tpi_known *k = &list->ranks[rank];
+    if (*k->who) snprintf(text, room, "rank %d (%s)", rank, k->who);
+    else snprintf(text, room, "rank %d", rank);
+}
+
+static const tpi_standing *standing_in(const tpi_ranks *list, int rank, int group) {
+    const struct tpi_known *k = &list->ranks[rank];
+    for (int i = 0; i < k->nstandings; i++)
+        if (k->standings[i].group == group) return &k->standings[i];
+    return NULL;
+}
+
+/* `at_least`: a number that it must have come to, as others have left it since. */
+static void stood_at(const tpi_standing *s, int64_t at_least, double ago, char *text, size_t room) {
+    if (at_least > 0 && (!s || s->entered < at_least)) snprintf(text, room, "it came to number %lld, and no further", (long long)at_least);
+    else if (!s || !s->entered) snprintf(text, room, "it has not come to any collective of the group");
+    else if (s->left < s->entered) snprintf(text, room, "it waits in number %lld, %s, at %s", (long long)s->entered, s->about, s->place);
+    else snprintf(text, room, "it left number %lld, %s, at %s, %.0f s ago", (long long)s->left, s->about, s->place, s->since + ago);
+}
+
+void tpi_ranks_last(const tpi_ranks *list, int rank, char *text, size_t room) {
+    const struct tpi_known *k = &list->ranks[rank];
+    const tpi_standing *last = NULL;
+    for (int i = 0; i < k->nstandings; i++)
+        if (k->standings[i].entered && (!last || k->standings[i].waits > last->waits || k->standings[i].since < last->since)) last = &k->standings[i];
+    if (last) stood_at(last, 0, tpi_now() - k->heard, text, room);
+    else snprintf(text, room, "it had not come to any collective");
+}
+
+static bool is_gone(const tpi_ranks *list, int rank) { return list->ranks[rank].presence == TPI_LEFT || list->ranks[rank].presence == TPI_DEAD; }
+
+static int missing_line(const tpi_ranks *list, int rank, const tpi_standing *s, int64_t number, char *text, size_t room) {
+    const struct tpi_known *k = &list->ranks[rank];
+    char name[200], stood[480], silent[80] = "";
+    double ago = tpi_now() - k->heard;
+    tpi_ranks_name(list, rank, name, sizeof name);
+    stood_at(s, number == INT64_MAX ? 0 : number - 1, ago, stood, sizeof stood);
+    if (is_gone(list, rank)) snprintf(silent, sizeof silent, " It has left the job.");
+    else if (k->presence == TPI_HERE && ago > 5) snprintf(silent, sizeof silent, " It has not been heard from for %.0f s: stopped, or its machine is.", ago);
+    return snprintf(text, room, "  %s: %s.%s", name, stood, silent);
+}
+
+int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, char *text, size_t room, bool *gone) {
+    enum { LINES = 16 };
+    int missing = 0;
+    size_t at = 0;
+    *gone = false;
+    text[0] = 0;
+    for (int pass = 0; pass < 2; pass++) /* those that are gone come first */
+        for (int i = 0; i < n; i++) {
+            const tpi_standing *s = standing_in(list, ranks[i], group);
+            if ((s && s->entered >= number) || is_gone(list, ranks[i]) != (pass == 0)) continue;
+            if (pass == 0) *gone = true;
+            if (++missing > LINES || at + 2 > room) continue;
+            if (at) text[at++] = '\n';
+            int put = missing_line(list, ranks[i], s, number, text + at, room - at);
+            at = at + (size_t)put < room ? at + (size_t)put : room - 1;
+        }
+    if (missing > LINES && at + 40 < room) snprintf(text + at, room - at, "\n  and %d more ranks", missing - LINES);
+    return missing;
+}

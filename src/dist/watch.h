@@ -1,0 +1,37 @@
+/* The watcher: a thread in each rank that knows when a rank dies, leaves or does not come. Those of the other ranks are connected to rank 0's, which
+ * keeps the list of where everybody stands (standing.c). */
+#ifndef TPI_DIST_WATCH_H
+#define TPI_DIST_WATCH_H
+#include "dist/group.h"
+
+typedef struct tpi_standing { /* where a rank stands in one group */
+    int32_t group, waits;
+    int64_t entered, left;     /* numbers of collectives */
+    double since;              /* seconds that it waits, or since it left the last one */
+    char about[TPI_ABOUT_BYTES], place[TPI_PLACE_BYTES];
+} tpi_standing;
+
+enum tpi_presence { TPI_NOT_YET, TPI_HERE, TPI_LEFT, TPI_DEAD };
+
+typedef struct tpi_ranks { /* rank 0's list */
+    int n;
+    struct tpi_known {
+        enum tpi_presence presence;
+        double heard;          /* when */
+        char who[160];         /* "host n1, pid 812" */
+        tpi_standing *standings;
+        int nstandings;
+    } ranks[];
+} tpi_ranks;
+
+tpi_ranks *tpi_ranks_new(int n);
+void tpi_ranks_free(tpi_ranks *list);
+bool tpi_ranks_update(tpi_ranks *list, int rank, const tpi_standing *standings, int n);
+void tpi_ranks_name(const tpi_ranks *list, int rank, char *text, size_t room); /* "rank 3 (host n1, pid 812)" */
+void tpi_ranks_last(const tpi_ranks *list, int rank, char *text, size_t room); /* what it was at when it was last heard of */
+/* A line for each of the ranks that has not come to that number of the group's collectives. How many; *gone: one of them never will. */
+int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, char *text, size_t room, bool *gone);
+
+bool tpi_watch_open(tpi_job *job);  /* false with an error */
+void tpi_watch_close(tpi_job *job); /* in order: says goodbye */
+#endif
