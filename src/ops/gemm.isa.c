@@ -3,46 +3,11 @@
  * A kernel keeps a few rows by two vectors of c in registers while k runs over a block; b comes in panels as wide as those two vectors, packed
  * unless few rows use them; a is read where it is when k is contiguous, else it is packed too. Edges go through the same arithmetic. */
 #include "ops/gemm.h"
-#include <string.h>
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
+#include "ops/float_vectors.h"
 
-#if defined(__AVX512F__)
-enum { LANES = 16, HEIGHT = 12 };
-#elif defined(__AVX2__)
-enum { LANES = 8, HEIGHT = 6 };
-#else
-enum { LANES = 4, HEIGHT = 6 };
-#endif
-enum { PANEL = 2 * LANES, FEW_ROWS = 2 * HEIGHT, ROW_STEP = TPI_GEMM_DEPTH + 16 /* rows a power of two apart would share cache sets */ };
+enum { FEW_ROWS = 2 * HEIGHT, ROW_STEP = TPI_GEMM_DEPTH + 16 /* rows a power of two apart would share cache sets */ };
 
-typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 typedef float four __attribute__((vector_size(4 * sizeof(float))));
-
-#define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
-
-INLINE vector load(const float *p) {
-    vector v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-/* x * y + z, in one step where the processor has one: the build's flags keep the compiler from joining them by itself. */
-INLINE vector multiply_add(vector x, vector y, vector z) {
-#if defined(__AVX512F__)
-    return _mm512_fmadd_ps(x, y, z);
-#elif defined(__AVX2__)
-    return _mm256_fmadd_ps(x, y, z);
-#else
-    return x * y + z;
-#endif
-}
-INLINE void store(float *p, vector v) { memcpy(p, &v, sizeof v); }
 
 /* ---- Packing ---- */
 /* Four runs of four floats, `step` apart, transposed to four runs `to_step` apart. */
@@ -124,7 +89,7 @@ INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
     for (int64_t p = 0; p < depth; p++, o.b += o.b_row, o.a += o.a_col) {
         vector left = load(o.b), right = load(o.b + LANES);
         UNROLL for (int i = 0; i < rows; i++) {
-            vector x = o.a[i * o.a_row] - (vector){0};
+            vector x = broadcast(o.a[i * o.a_row]);
             sum[i][0] = multiply_add(x, left, sum[i][0]), sum[i][1] = multiply_add(x, right, sum[i][1]);
         }
     }

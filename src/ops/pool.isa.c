@@ -22,6 +22,11 @@ static inline int64_t first_column(const tpi_conv *c, int64_t w) {
     return start;
 }
 
+static inline bool in_quarters(const tpi_conv *c) {
+    return c->x[0] == 1 && c->k[0] == 1 && c->k[1] == 2 && c->k[2] == 2 && c->stride[1] == 2 && c->stride[2] == 2 && !c->pad[0] && !c->pad[1] && !c->pad[2] &&
+           c->dilation[1] == 1 && c->dilation[2] == 1 && 2 * c->y[1] <= c->x[1] && 2 * c->y[2] <= c->x[2];
+}
+
 /* What the sum over the window of output (row, w) is divided by. Windows reach into the padding, never beyond it. */
 static inline int64_t divisor(const tpi_conv *c, tpi_average how, int64_t row, int64_t w) {
     if (how.divisor) return how.divisor;
