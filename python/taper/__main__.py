@@ -5,6 +5,7 @@ USAGE = """usage: taper COMMAND
 
   run script.py [arguments]   run a script that says `import torch`, unchanged; also -m module, -c command, - (standard input)
   launch --nproc N script.py  the same as N processes that work together, with torchrun's options; taper launch --help; also taper torchrun
+  profile script.py           the same, and where its time went: operators, bandwidth, FLOP/s, memory, threads; taper profile --help
   train EXAMPLE               train a shipped example: digits, shakespeare
   watch [RUN...]              draw the curves of TensorBoard logs in the terminal; taper watch --help
   names [pattern]             what is covered of PyTorch's names: taper names, taper names torch.linalg, taper names softmax
@@ -23,6 +24,9 @@ def main(arguments=None):
     if command in ("launch", "torchrun"):
         from taper._launch import launch
         return launch(arguments[1:], f"taper {command}", command == "torchrun")
+    if command == "profile":
+        from taper._profile import profile
+        return profile(arguments[1:])
     if command == "train":
         from taper._train import train
         return train(arguments[1:])
