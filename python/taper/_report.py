@@ -36,12 +36,11 @@ def _cores():
 
 def _rank():
     """Which process of a job this is, and the processors that its launcher or scheduler bound it to."""
-    rank, world = (next((os.environ[name] for name in names.split() if name in os.environ), None) for names in (
-        "RANK OMPI_COMM_WORLD_RANK PMIX_RANK PALS_RANKID PMI_RANK SLURM_PROCID", "WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_NTASKS"))
-    if rank is None:
+    launcher, rank, world, _, _ = _C._dist_place()
+    if launcher is None:
         return None
     import socket
-    return f"{rank} of {world or '?'} on {socket.gethostname()}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
+    return f"{rank} of {world} on {socket.gethostname()} by {launcher}, processors {_ranges(sorted(os.sched_getaffinity(0)))}"
 
 
 def _ranges(numbers):

@@ -9,6 +9,7 @@ import textwrap
 import time
 
 import pytest
+from ranks import free_port
 
 
 def launch(*arguments, command="launch", env=None, timeout=60):
@@ -90,7 +91,7 @@ def test_threads_and_processors_come_from_the_mask(script):
 def test_taper_info_shows_the_rank_and_its_processors():
     last = max(os.sched_getaffinity(0))
     _, out, err = launch("--nproc", 2, "--cpu-bind", f"list:{last}", "--no-python", sys.executable, "-m", "taper", "info")
-    assert all(f"{rank} of 2 on" in out for rank in (0, 1)) and f"processors {last}\n" in out, err
+    assert all(f"{rank} of 2 on" in out for rank in (0, 1)) and f"by torchrun, processors {last}\n" in out, err
 
 
 def test_a_failing_rank_ends_the_others_and_says_why(script, tmp_path):
@@ -211,3 +212,58 @@ def test_record_leaves_the_reason(tmp_path, script):
     """)
     _, _, err = launch("--no-python", "--nproc", 1, sys.executable, path)
     assert "ended with status 1: KeyError: 'column'" in err
+
+
+def nodes(count, script, *arguments, static):
+    """Launchers of several nodes, all on this machine."""
+    port = free_port()
+    where = ["--master-addr", "127.0.0.1", "--master-port", port] if static else ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "j"]
+    started = [subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", *(["--node-rank", str(i)] if static else []), *map(str, where), *map(str, arguments),
+                                 str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(count)]
+    try:
+        ended = [process.communicate(timeout=60) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [process.returncode for process in started], "".join(out for out, _ in ended), "".join(err for _, err in ended)
+
+
+MEET = """
+    import os, sys, torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 3 and FAILS:
+        sys.exit(5)
+    dist.barrier()
+    print("rank", dist.get_rank(), "node", os.environ["GROUP_RANK"], "sum", x.item(), "of", os.environ["GROUP_WORLD_SIZE"])
+"""
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_nodes_meet_and_start_again_together(script, static):
+    statuses, out, err = nodes(2, script(MEET.replace("FAILS", "False")), "--nnodes", "2", static=static)
+    assert statuses == [0, 0], err
+    assert sorted(out.splitlines()) == [f"rank {rank} node {rank // 2} sum 4.0 of 2" for rank in range(4)]
+    statuses, out, err = nodes(2, script(MEET.replace("FAILS", "True")), "--nnodes", "2", "--max-restarts", "1", static=static)
+    assert statuses == [0, 0] and len(out.splitlines()) == 4 and err.count("all ranks are started again") == 2, err
+
+
+def test_fewer_nodes_than_could_be(script):
+    statuses, out, err = nodes(2, script(MEET.replace("FAILS", "False")), "--nnodes", "1:3", "--rdzv-conf", "last_call_timeout=1", static=False)
+    assert statuses == [0, 0] and sorted(out.splitlines())[0] == "rank 0 node 0 sum 4.0 of 2", err
+
+
+def test_the_culprit_is_named_though_others_fail_of_it_first(script):
+    path = script("""
+        import os, sys, time, torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        dist.barrier()
+        if dist.get_rank() == 1:
+            dist.destroy_process_group()
+            time.sleep(0.5)
+            raise ValueError("the reason")
+        dist.barrier()
+    """)
+    status, _, err = launch("--nproc", 2, path)
+    assert status == 1 and "taper launch: rank 1 " in err and "ValueError: the reason; all ranks are ended" in err, err

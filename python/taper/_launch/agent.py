@@ -18,6 +18,7 @@ from taper._launch.meeting import Meeting
 from taper._launch.options import free_port
 from taper._launch.output import Console, streams_of
 
+_CULPRIT = 2.0  # seconds to wait for the rank that failed first, where others have lost it and said so sooner
 _AFTER_FAILURE = 5.0  # seconds that the others have to end when a rank has failed
 
 
@@ -53,6 +54,10 @@ class Rank:
         except (OSError, ValueError, KeyError, TypeError):
             return ""
         return message["message"] if isinstance(message, dict) else str(message)
+
+    def lost_peers(self):
+        """Did it fail of another rank's failure?"""
+        return self._error().startswith(("torch.distributed.DistBackendError", "torch.distributed.DistNetworkError"))
 
     def _last_words(self):
         lines = self.streams[1].tail.decode(errors="replace").rstrip().splitlines()
@@ -110,9 +115,8 @@ class Agent:
     def _attempts(self):
         for attempt in range(self.asked.max_restarts + 1):
             self._start(attempt)
-            reason, status = self._watch(attempt)
+            reason, status = self._watch()
             if reason is None:
-                self.meeting.leave()
                 return status
             left = self.asked.max_restarts - attempt
             again = f"; all ranks are started again ({left} {'time' if left == 1 else 'times'} left)" if left else "; all ranks are ended"
@@ -185,7 +189,7 @@ class Agent:
             "LOCAL_RANK": rank.local_rank, "RANK": rank.rank, "GROUP_RANK": place.node, "ROLE_RANK": rank.rank, "ROLE_NAME": asked.role,
             "LOCAL_WORLD_SIZE": asked.count, "WORLD_SIZE": place.world, "GROUP_WORLD_SIZE": place.nodes, "ROLE_WORLD_SIZE": place.world,
             "MASTER_ADDR": place.host, "MASTER_PORT": place.port, "TORCHELASTIC_RESTART_COUNT": attempt,
-            "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts, "TORCHELASTIC_RUN_ID": asked.rdzv_id, "TORCHELASTIC_USE_AGENT_STORE": False,
+            "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts, "TORCHELASTIC_RUN_ID": asked.rdzv_id, "TORCHELASTIC_USE_AGENT_STORE": place.shared,
             "TORCHELASTIC_ERROR_FILE": rank.error_file}
         environment = {**os.environ, **{name: str(value) for name, value in values.items()}}
         bound = self.bound[rank.local_rank]
@@ -201,7 +205,7 @@ class Agent:
         return environment
 
     # ---- Watching ----
-    def _watch(self, attempt):
+    def _watch(self):
         """Until all are done, one has failed or a signal came: why it failed (None where it did not), and the exit status."""
         while True:
             self.console.wait(self.asked.monitor_interval)
@@ -213,12 +217,12 @@ class Agent:
             if self.signal is not None:
                 return None, self._ended_by_signal()
             failed = [rank for rank, code in zip(self.ranks, codes) if code not in (None, 0)]
-            if failed:
+            if any(not rank.lost_peers() for rank in failed) or failed and now - min(rank.ended for rank in failed) > _CULPRIT:
                 return self._first(failed)
             if all(code == 0 for code in codes):
                 self._close_streams()
                 return None, 0
-            elsewhere = self.meeting.failure(attempt)
+            elsewhere = self.meeting.failure()
             if elsewhere:
                 return elsewhere, 1
 
@@ -227,7 +231,7 @@ class Agent:
         for rank in failed:
             if rank.streams[1].reader is not None:
                 rank.streams[1].read()  # its last words may still be in the pipe
-        first = min(failed, key=lambda rank: (rank.code() == -signal.SIGTERM, rank.ended, rank.rank))
+        first = min(failed, key=lambda rank: (rank.lost_peers(), rank.code() == -signal.SIGTERM, rank.ended, rank.rank))
         self.meeting.tell(first.reason())
         code = first.code()
         return first.reason(), code if code > 0 else 128 - code

@@ -314,10 +314,10 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
             raise ValueError("rank must be non-negative if using store")
     elif engine == "mpi":
         rank, world_size = (rank, world_size) if rank >= 0 and world_size > 0 else (-1, -1)
-    elif init_method is None or init_method == "env://":
+    elif (init_method is None or init_method == "env://") and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         rank, world_size = env_place(rank, world_size)
     else:
-        store, rank, world_size = find_store(init_method, rank, world_size, timeout or default_pg_timeout)
+        store, rank, world_size = find_store(init_method or "env://", rank, world_size, timeout or default_pg_timeout)
     handle = _C._dist_init(engine, rank, world_size, getattr(store, "_s", None), seconds)
     if name == "undefined":
         name = Backend("mpi" if _C._dist_engine() in ("openmpi", "mpich") else "gloo")

@@ -2,6 +2,7 @@
 import os
 
 import taper
+from taper import _C
 from taper import distributed as dist
 from taper.autograd.function import Function
 from taper.autograd.grad_mode import no_grad
@@ -51,7 +52,7 @@ def init(comm=None, process_sets=None):
     """Joins the world of the launcher's variables; a process by itself is a world of one."""
     global _own_group
     if not dist.is_initialized():
-        if "RANK" not in os.environ and not _launched():
+        if _C._dist_place()[0] is None:
             os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
             from taper._launch.options import free_port
             os.environ.setdefault("MASTER_PORT", str(free_port()))
@@ -59,10 +60,6 @@ def init(comm=None, process_sets=None):
         _own_group = True
     for process_set in process_sets or ():
         add_process_set(process_set)
-
-
-def _launched():
-    return any(name in os.environ for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "SLURM_PROCID", "HOROVOD_RANK"))
 
 
 def shutdown():
@@ -96,22 +93,23 @@ def _number(names, otherwise):
 def local_rank():
     """The number of this process on its node."""
     _checked()
-    return _number("LOCAL_RANK OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID SLURM_LOCALID HOROVOD_LOCAL_RANK", rank())
+    known = _C._dist_place()[3]
+    return known if known >= 0 else rank()
 
 
 def local_size():
     _checked()
-    known = _number("LOCAL_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE MPI_LOCALNRANKS PALS_LOCAL_SIZE HOROVOD_LOCAL_SIZE", None)
-    return known if known is not None else min(_number("SLURM_NTASKS_PER_NODE", size()), size())
+    known = _C._dist_place()[4]
+    return known if known > 0 else size()
 
 
 def cross_rank():
     """The number of this node."""
-    return _number("GROUP_RANK SLURM_NODEID HOROVOD_CROSS_RANK", rank() // local_size())
+    return _number("GROUP_RANK SLURM_NODEID", rank() // local_size())
 
 
 def cross_size():
-    return _number("GROUP_WORLD_SIZE SLURM_NNODES HOROVOD_CROSS_SIZE", -(-size() // local_size()))
+    return _number("GROUP_WORLD_SIZE SLURM_NNODES", -(-size() // local_size()))
 
 
 def is_homogeneous():
