@@ -18,9 +18,9 @@ int tpy_init_error(PyObject *module) {
 static PyObject *of_accelerator(tp_code code, const char *message) {
     if (code == TP_ERR_MISSING && strstr(message, "Torch not compiled with")) return PyExc_AssertionError; /* PyTorch's, for a device that is not there */
     if (code == TP_ERR_MEMORY && strstr(message, " out of memory. Tried to allocate")) return memory_error;
-    static const char *const drivers[] = {"CUDA error", "HIP error", "OpenCL error"};
+    static const char *const drivers[] = {"CUDA error:", "HIP error:", "XPU error:", "OpenCL error:"};
     for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
-        if (!strncmp(message, drivers[i], strlen(drivers[i]))) return accelerator_error;
+        if (strstr(message, drivers[i])) return accelerator_error;
     return NULL;
 }
 

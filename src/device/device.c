@@ -19,9 +19,10 @@ const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     if (ops && (type == TP_CPU || !ops->count || device.index < ops->count())) return ops;
     char name[32];
     tp_device_text(device, name, sizeof name);
-    if (ops) return tpi_fail(TP_ERR_VALUE, "device '%s' is not available here: expected an index from 0 to %d", name, ops->count() - 1);
     static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test"};
-    const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this", *why = tp_gpu_missing((tp_device_type)type);
+    const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
+    if (ops) return tpi_fail(TP_ERR_VALUE, "%s error: invalid device ordinal: device '%s' is not available here, expected an index from 0 to %d", word, name, ops->count() - 1);
+    const char *why = tp_gpu_missing((tp_device_type)type);
     return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s' is not available here%s%s", word, name, why ? ": " : "", why ? why : "");
 }
 

@@ -7,6 +7,7 @@
 #include "device/program.h"
 #include "tensor/recorder.h"
 #include <string.h>
+#include <taper/device.h>
 
 enum { MAX_IN = 8 };
 
@@ -108,10 +109,9 @@ static bool settle_device(map_call *c, const tp_operand *in, const tp_tensor *ou
         bool guest = t->ndim == 0 && tpi_device(t).type == TP_CPU;
         if (!decides || (decides != out && decides->ndim == 0 && tpi_device(decides).type == TP_CPU)) decides = t;
         else if (!guest) {
-            const tpi_device_ops *a = tpi_device_ops_of(tpi_device(decides)), *b = tpi_device_ops_of(tpi_device(t));
-            if (!a || !b) return false;
-            return tpi_refuse(TP_ERR_RUNTIME, "expected all tensors to be on the same device, got %s:%d and %s:%d", a->name,
-                              tpi_device(decides).index, b->name, tpi_device(t).index);
+            char a[32], b[32];
+            tp_device_text(tpi_device(decides), a, sizeof a), tp_device_text(tpi_device(t), b, sizeof b);
+            return tpi_refuse(TP_ERR_RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!", a, b);
         }
     }
     c->device = decides ? tpi_device(decides) : (tp_device){TP_CPU, 0};
