@@ -138,7 +138,7 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None,
         like = mean if isinstance(mean, Tensor) else std
         if isinstance(std, Tensor) and not std.is_complex() and std.numel() and bool((std < 0).any()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
-        noise = _op["empty"](shape, dtype=like.dtype).normal_(generator=generator)
+        noise = _op["empty"](shape, dtype=like.dtype, device=like.device).normal_(generator=generator)
         with _no_grad():
             result = noise.mul_(std).add_(mean)
     if requires_grad:
@@ -257,10 +257,10 @@ def result_type(tensor1, tensor2):
     """The dtype of arithmetic on the two; numbers and zero-dimensional tensors are weak."""
     a = tensor1 if isinstance(tensor1, Tensor) else None
     b = tensor2 if isinstance(tensor2, Tensor) else None
-    empty_a = _op["empty"]((0,) * a.dim() if a is not None and a.dim() else (), dtype=a.dtype) if a is not None else tensor1
-    empty_b = _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype) if b is not None else tensor2
+    empty_a = _op["empty"]((0,) * a.dim() if a is not None and a.dim() else (), dtype=a.dtype, device="cpu") if a is not None else tensor1
+    empty_b = _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype, device="cpu") if b is not None else tensor2
     if a is None and b is None:
-        empty_a, empty_b = _C.tensor(tensor1), _C.tensor(tensor2)
+        empty_a, empty_b = _C.tensor(tensor1, device="cpu"), _C.tensor(tensor2, device="cpu")
     both_bool = (a is not None and a.dtype == _C.bool or a is None and isinstance(tensor1, bool)) and (b is not None and b.dtype == _C.bool or b is None and isinstance(tensor2, bool))
     return _C.bool if both_bool else _op["mul"](empty_a, empty_b).dtype
 
@@ -439,7 +439,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     target = A if M is None else A - M
     wide = m < n
     target = target.mH if wide else target
-    basis = _op["linalg_qr"](target @ _op["randn"](*target.shape[:-2], target.shape[-1], q, dtype=A.dtype))[0]
+    basis = _op["linalg_qr"](target @ _op["randn"](*target.shape[:-2], target.shape[-1], q, dtype=A.dtype, device=A.device))[0]
     for _ in [None] * niter:
         basis = _op["linalg_qr"](target.mH @ basis)[0]
         basis = _op["linalg_qr"](target @ basis)[0]
@@ -500,7 +500,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     name, start = _SEGMENTS[reduce]
     rest = tuple(data.shape[axis + 1:])
     counts = lengths.flatten()
-    place = _op["repeat_interleave"](_op["arange"](counts.numel()), counts).view((-1,) + (1,) * len(rest)).expand((-1,) + rest)
+    place = _op["repeat_interleave"](_op["arange"](counts.numel(), device=counts.device), counts).view((-1,) + (1,) * len(rest)).expand((-1,) + rest)
     result = data.new_full((counts.numel(),) + rest, start if initial is None else initial)
     result = result.scatter_reduce(0, place, data.flatten(0, axis), name)
     if reduce == "mean":

@@ -248,7 +248,7 @@ def _fractional(dims):
             output_size = [int(input.shape[i - dims] * r) for i, r in enumerate(ratio)]
         if _random_samples is None:
             batch = 1 if input.dim() == dims + 1 else input.shape[0]
-            _random_samples = _op["rand"](batch, input.shape[-dims - 1], dims, dtype=input.dtype)
+            _random_samples = _op["rand"](batch, input.shape[-dims - 1], dims, dtype=input.dtype, device=input.device)
         kernel = [kernel_size] * dims if isinstance(kernel_size, int) else kernel_size
         return tuple(indexed(input, kernel, _sizes(output_size, dims, input), _random_samples, dims))
 
@@ -348,7 +348,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     k = k.reshape(k.shape[0], batch * num_heads, head).transpose(0, 1) if static_k is None else static_k
     v = v.reshape(v.shape[0], batch * num_heads, head).transpose(0, 1) if static_v is None else static_v
     if add_zero_attn:
-        zero = _op["zeros"](batch * num_heads, 1, head, dtype=k.dtype)
+        zero = _op["zeros"](batch * num_heads, 1, head, dtype=k.dtype, device=k.device)
         k, v = _op["cat"]([k, zero], dim=1), _op["cat"]([v, zero], dim=1)
         attn_mask = None if attn_mask is None else pad(attn_mask, (0, 1))
         key_padding_mask = None if key_padding_mask is None else pad(key_padding_mask, (0, 1))

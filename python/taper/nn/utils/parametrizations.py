@@ -17,7 +17,7 @@ def _tensor_of(module, name):
 
 def _is_orthogonal(q):
     from taper import finfo
-    return _op["allclose"](q.mH @ q, _op["eye"](q.shape[-1], dtype=q.dtype), atol=10.0 * q.shape[-2] * finfo(q.dtype).eps)
+    return _op["allclose"](q.mH @ q, _op["eye"](q.shape[-1], dtype=q.dtype, device=q.device), atol=10.0 * q.shape[-2] * finfo(q.dtype).eps)
 
 
 def _nearest_by_qr(a):
@@ -50,7 +50,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             q = _op["matrix_exp"](skew)
         else:
-            one = _op["eye"](n, dtype=skew.dtype)
+            one = _op["eye"](n, dtype=skew.dtype, device=skew.device)
             q = _op["linalg_solve"](one - 0.5 * skew, one + 0.5 * skew)
         return q if n == k else q[..., :k]
 
@@ -80,7 +80,7 @@ class _Orthogonal(Module):
             if n == k:
                 self.base = tall.clone() if _is_orthogonal(tall) else _nearest_by_qr(tall)
             else:
-                rest = _op["randn"](*tall.shape[:-2], n, n - k, dtype=tall.dtype)
+                rest = _op["randn"](*tall.shape[:-2], n, n - k, dtype=tall.dtype, device=tall.device)
                 self.base = _nearest_by_qr(_op["cat"]([tall, rest], -1))
             start = _op["zeros_like"](q)  # its triangle names minus one: base, as geqrf's signs have it
             start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)

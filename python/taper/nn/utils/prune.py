@@ -234,7 +234,7 @@ class RandomStructured(BasePruningMethod):
         count = _how_many(self.amount, channels)
         if not count:
             return default_mask
-        drawn = _op["rand"](channels)
+        drawn = _op["rand"](channels, device=t.device)
         return _keep(t, self.dim, drawn > _op["kthvalue"](drawn, count).values, default_mask)
 
     @classmethod

@@ -19,7 +19,8 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
 
     def to(self, *args, **kwargs):
         data = self.data.to(*args, **kwargs)
-        return self if data is self.data else type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        indices = (i if i is None else i.to(data.device) for i in (self.sorted_indices, self.unsorted_indices))
+        return self if data is self.data else type(self)(data, self.batch_sizes, *indices)
 
     def pin_memory(self):
         return type(self)(self.data.pin_memory(), *self[1:])
@@ -66,15 +67,16 @@ def invert_permutation(permutation):
     """Where each place went."""
     if permutation is None:
         return None
-    return _op["empty_like"](permutation).scatter_(0, permutation, _op["arange"](permutation.numel()))
+    return _op["empty_like"](permutation).scatter_(0, permutation, _op["arange"](permutation.numel(), device=permutation.device))
 
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Packs padded sequences (steps, batch, ...) of the given lengths."""
-    lengths = lengths.detach().cpu() if isinstance(lengths, Tensor) else _C.tensor(lengths, dtype=_C.int64)
+    lengths = lengths.detach().cpu() if isinstance(lengths, Tensor) else _C.tensor(lengths, dtype=_C.int64, device="cpu")
     sorted_indices = None
     if not enforce_sorted:
         lengths, sorted_indices = _op["sort"](lengths, descending=True)
+        sorted_indices = sorted_indices.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
     steps = lengths.tolist()
     if batch_first:
@@ -88,7 +90,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
                            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability.")
     counts = [sum(n > t for n in steps) for t in range(steps[0])]
     data = _op["cat"]([input[t, :count] for t, count in enumerate(counts)])
-    return PackedSequence(data, _C.tensor(counts, dtype=_C.int64), sorted_indices)
+    return PackedSequence(data, _C.tensor(counts, dtype=_C.int64, device="cpu"), sorted_indices)
 
 
 def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_length=None):
@@ -101,14 +103,14 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     rows = []
     for t, part in enumerate(sequence.data.split(counts)):
         missing = batch - counts[t]
-        rows.append(part if not missing else _op["cat"]([part, _op["full"]((missing,) + rest, padding_value, dtype=part.dtype)]))
+        rows.append(part if not missing else _op["cat"]([part, _op["full"]((missing,) + rest, padding_value, dtype=part.dtype, device=part.device)]))
     for _ in range(0 if total_length is None else total_length - longest):
-        rows.append(_op["full"]((batch,) + rest, padding_value, dtype=sequence.data.dtype))
+        rows.append(_op["full"]((batch,) + rest, padding_value, dtype=sequence.data.dtype, device=sequence.data.device))
     padded = _op["stack"](rows, 1 if batch_first else 0)
-    lengths = _C.tensor([sum(count > b for count in counts) for b in range(batch)], dtype=_C.int64)
+    lengths = _C.tensor([sum(count > b for count in counts) for b in range(batch)], dtype=_C.int64, device="cpu")
     if sequence.unsorted_indices is None:
         return padded, lengths
-    return padded.index_select(0 if batch_first else 1, sequence.unsorted_indices), lengths[sequence.unsorted_indices]
+    return padded.index_select(0 if batch_first else 1, sequence.unsorted_indices), lengths[sequence.unsorted_indices.cpu()]
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
@@ -121,7 +123,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     longest = max(s.shape[0] for s in sequences)
     padded = []
     for s in sequences:
-        filler = _op["full"]((longest - s.shape[0],) + tuple(s.shape[1:]), padding_value, dtype=s.dtype)
+        filler = _op["full"]((longest - s.shape[0],) + tuple(s.shape[1:]), padding_value, dtype=s.dtype, device=s.device)
         padded.append(_op["cat"]([s, filler] if padding_side == "right" else [filler, s]))
     return _op["stack"](padded, 0 if batch_first else 1)
 
