@@ -329,12 +329,18 @@ int tpy_warn_copy_construct(void) {
                         1);
 }
 
+/* The default device where none is named, even for what is on another one; the CPU as a default moves nothing. */
+static tp_device named_or_default(tp_device device) {
+    tp_device standard = tp_default_device();
+    return device.type == TP_DEVICE_NONE && standard.type != TP_CPU ? standard : device;
+}
+
 static PyObject *make_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     (void)module;
     tensor_arguments a = {0};
     if (!read_arguments("tensor", args, n, kwnames, true, &a)) return NULL;
     if (tpy_is_tensor(a.data) && tpy_warn_copy_construct() < 0) return NULL;
-    tp_tensor *t = tpy_tensor_of(a.data, a.dtype, a.device);
+    tp_tensor *t = tpy_tensor_of(a.data, a.dtype, a.pin_memory ? a.device : named_or_default(a.device));
     if (t && a.pin_memory) t = tpy_pinned(t);
     if (!t) return NULL;
     if (a.requires_grad && !tp_set_requires_grad(t, true)) {
@@ -348,6 +354,7 @@ static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n
     (void)module;
     tensor_arguments a = {0};
     if (!read_arguments("as_tensor", args, n, kwnames, false, &a)) return NULL;
+    a.device = named_or_default(a.device);
     tp_tensor *t;
     if (tpy_is_tensor(a.data)) {
         t = tp_retain(tpy_unwrap(a.data));

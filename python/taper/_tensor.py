@@ -273,7 +273,10 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         raise ValueError("can't alias arbitrary sequence into a tensor.")
     else:
         return _C.tensor(obj, dtype=dtype, device=device, requires_grad=bool(requires_grad))
-    wanted_dtype, wanted_device = dtype or tensor.dtype, tensor.device if device is None else _C.device(device)
+    default = _C.get_default_device()
+    wanted_dtype, wanted_device = dtype or tensor.dtype, _C.device(device) if device is not None else tensor.device if default.type == "cpu" else default
+    if wanted_device.type != "cpu" and wanted_device.index is None:
+        wanted_device = _C.device(wanted_device.type, _C._gpu_current(wanted_device.type))
     if copy is False and wanted_dtype != tensor.dtype:
         raise ValueError(f"can't alias tensor with dtype '{tensor.dtype}' into dtype '{wanted_dtype}'.")
     if copy is False and wanted_device != tensor.device:
