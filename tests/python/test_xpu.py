@@ -1,4 +1,5 @@
-"""torch.xpu and torch.accelerator on OpenCL's processors (PoCL), which stand in for GPUs: PyTorch's names, and that tensors go where they are sent."""
+"""torch.xpu and torch.accelerator on OpenCL's processors (PoCL), which stand in for GPUs: PyTorch's names, and that tensors go where they are sent.
+The build runs it with TAPER_XPU_DEVICES=cpu TAPER_XPU_TILES=2 CUDA_VISIBLE_DEVICES= in the environment."""
 import copy
 import io
 import os
@@ -10,9 +11,8 @@ import threading
 
 import pytest
 
-os.environ.update(TAPER_XPU_DEVICES="cpu", TAPER_XPU_TILES="2", CUDA_VISIBLE_DEVICES="")
-import taper as torch  # noqa: E402
-from taper import _C  # noqa: E402
+import taper as torch
+from taper import _C
 
 if not torch.xpu.is_available():
     print(f"no xpu device here: {_C._gpu_missing('xpu')}", file=sys.stderr)
