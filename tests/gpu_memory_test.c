@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <taper/gpu.h>
 #include <time.h>
@@ -16,6 +17,7 @@ static tp_device gpu;
 
 static int find_device(void **s) {
     (void)s;
+    setenv("TAPER_XPU_DEVICES", "all", 0);
     if (tp_gpu_count(TP_CUDA)) gpu = (tp_device){TP_CUDA, 0};
     else if (tp_gpu_count(TP_XPU)) gpu = (tp_device){TP_XPU, 0};
     assert_true(tp_ok()); /* a count is never an error */
