@@ -369,10 +369,11 @@ static double conv_tflops(int what) { /* a layer of ResNet-50, bf16, channels_la
 static void convolutions_are_right(void **s) {
     (void)s;
     need_cuda();
+    /* Winograd and Fourier transforms round more than plain sums do. */
     for (int what = TPI_CONV_FORWARD; what <= TPI_CONV_GRAD_WEIGHT; what++)
         for (int last = 0; last < 2; last++) {
-            check_conv(TP_FLOAT32, what, last, 1, 1e-5);
-            check_conv(TP_FLOAT32, what, last, 4, 1e-5);
+            check_conv(TP_FLOAT32, what, last, 1, 1e-4);
+            check_conv(TP_FLOAT32, what, last, 4, 1e-4);
             check_conv(TP_BFLOAT16, what, last, 1, 2e-2);
         }
     print_message("conv 256x128x28x28, 3x3, bf16: forward %.0f, input %.0f, weight %.0f TFLOP/s\n", conv_tflops(TPI_CONV_FORWARD), conv_tflops(TPI_CONV_GRAD_INPUT),

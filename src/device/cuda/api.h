@@ -110,7 +110,9 @@ void *tpi_hiprtc_compile(const char *source, const char *name, const char *arch,
 const char *tpi_nvrtc_compiler(void);
 const char *tpi_hiprtc_compiler(void);
 
-/* cublaslt.c, cudnn_conv.c, cudnn_attention.c */
+/* cublaslt.c, cudnn_conv.c, cudnn_attention.c; AMD's: rocblas.c, miopen.c */
+tpi_gpu_served tpi_rocblas_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
+tpi_gpu_served tpi_miopen_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
 tpi_gpu_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
 tpi_gpu_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
 tpi_gpu_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);

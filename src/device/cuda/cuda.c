@@ -183,4 +183,5 @@ const tpi_gpu_driver tpi_cuda_driver = {
     .gemm = tpi_cublaslt_gemm, .conv = tpi_cudnn_conv, .attention = tpi_cudnn_attention};
 
 const tpi_gpu_driver tpi_hip_driver = {
-    SHARED_MEMBERS, .name = "HIP", .dialect = "hip", .count = tpi_hip_count, .missing = tpi_hip_missing, .compile = tpi_hiprtc_compile, .compiler = tpi_hiprtc_compiler};
+    SHARED_MEMBERS, .name = "HIP", .dialect = "hip", .count = tpi_hip_count, .missing = tpi_hip_missing, .compile = tpi_hiprtc_compile, .compiler = tpi_hiprtc_compiler,
+    .gemm = tpi_rocblas_gemm, .conv = tpi_miopen_conv};
