@@ -1,5 +1,6 @@
-/* Copies and fills on GPUs: what is contiguous and of one dtype is the driver's copy of bytes; everything else is a pointwise kernel whose
- * result is its input, converted on the way (map.c). Copies within a dtype move bits, as words of the elements' size. */
+/* Copies and fills on GPUs: what is contiguous and of one dtype is the driver's copy of bytes, what runs along another dim goes by tiles
+ * (transpose.c); everything else is a pointwise kernel whose result is its input, converted on the way (map.c). Copies within a dtype
+ * move bits, as words of the elements' size. */
 #include "device/gpu/gpu.h"
 #include "device/gpu/map.h"
 #include <string.h>
@@ -30,7 +31,7 @@ bool tpi_gpu_copy(tp_device device, tpi_plan *p) {
         }
         p->dtype[0] = p->dtype[1] = (uint8_t)word_of((int)size);
     }
-    return run_identity(device, p);
+    return tpi_gpu_turns(p) ? tpi_gpu_transpose(device, p) : run_identity(device, p);
 }
 
 bool tpi_gpu_fill(tp_device device, tpi_plan *p, const tp_scalar *value) {

@@ -84,15 +84,20 @@ static void study(tpi_gpu_form *f, const tpi_plan *p) {
 
 /* ---- The launch ------------------------------------------------------------------------------------------------------------- */
 
-/* Sizes and strides as the kernel's layout_t has them; returns its bytes. Dimension 0 counts groups. */
-static uint32_t fill_layout(const tpi_gpu_form *f, const tpi_plan *p, void *layout) {
+static int layout_bytes(const tpi_gpu_form *f) {
+    int dims = f->ndim > 1 ? f->ndim - 1 : 1;
+    return f->wide ? 8 * (dims + f->nargs * f->ndim) : 4 * (3 * dims + f->nargs * f->ndim);
+}
+
+/* Sizes and strides as the kernel's layout_t has them. Dimension 0 counts groups. */
+static void fill_layout(const tpi_gpu_form *f, const tpi_plan *p, void *layout) {
     int dims = f->ndim > 1 ? f->ndim - 1 : 1, at = 0;
     if (f->wide) {
         int64_t *to = layout;
         for (int d = 0; d < dims; d++) to[at++] = p->shape[d] / (d ? 1 : f->vector);
         for (int k = 0; k < f->nargs; k++)
             for (int d = 0; d < f->ndim; d++) to[at++] = is_number(p, k) ? 0 : p->stride[k][d] * (d ? 1 : f->vector);
-        return (uint32_t)at * 8;
+        return;
     }
     uint32_t *to = layout;
     for (int d = 0; d < dims; d++) {
@@ -102,7 +107,6 @@ static uint32_t fill_layout(const tpi_gpu_form *f, const tpi_plan *p, void *layo
     at = 3 * dims;
     for (int k = 0; k < f->nargs; k++)
         for (int d = 0; d < f->ndim; d++) to[at++] = is_number(p, k) ? 0 : (uint32_t)(int32_t)(p->stride[k][d] * (d ? 1 : f->vector));
-    return (uint32_t)at * 4;
 }
 
 typedef struct make_context {
@@ -136,17 +140,82 @@ static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_pla
     }
     int64_t groups = p->numel / f->vector, n = f->packed ? p->numel : groups, tile = (int64_t)tpi_gpu_map_groups(f) * TPI_GPU_MAP_THREADS;
     args[nargs++] = TPI_GPU_VAL(n);
-    if (!f->packed) args[nargs++] = (tpi_gpu_arg){TPI_GPU_VALUE, fill_layout(f, p, layout), layout};
+    if (!f->packed) {
+        fill_layout(f, p, layout);
+        args[nargs++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)layout_bytes(f), layout};
+    }
     args[nargs++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((nparam ? nparam : 1) * (int)sizeof *params), params};
     int64_t blocks = (groups + tile - 1) / tile;
     return tpi_gpu_launch(device, kernel, blocks ? blocks : 1, TPI_GPU_MAP_THREADS, 0, nargs, args);
 }
 
-bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *p) {
+/* ---- Operands that are straightened first ----------------------------------------------------------------------------------- */
+
+/* Operand k's elements alone, into contiguous memory at `to` in the plan's order. */
+static tpi_plan straight_copy(const tpi_plan *p, int k, char *to) {
+    tpi_plan copy = {.ndim = p->ndim, .nout = 1, .nargs = 2, .numel = p->numel, .data = {to, p->data[k]}, .dtype = {p->dtype[k], p->dtype[k]}};
+    int64_t step = tpi_dtype_bytes[p->dtype[k]];
+    for (int d = 0; d < p->ndim; d++) {
+        copy.shape[d] = p->shape[d], copy.stride[0][d] = step, copy.stride[1][d] = p->stride[k][d];
+        step *= p->shape[d];
+    }
+    return copy;
+}
+
+/* Does reading the operand as it lies cost more than turning it over first? */
+static bool better_straight(const tpi_plan *p, int k) {
+    if (is_number(p, k) || p->ndim < 2 || p->numel < 1 << 16) return false;
+    tpi_plan copy = straight_copy(p, k, p->data[k]);
+    return tpi_gpu_turns(&copy);
+}
+
+static void free_blocks(tp_device device, const tpi_plan *p, void *const *blocks) {
+    for (int k = 0; k < p->nargs; k++)
+        if (blocks[k]) tpi_gpu_free(device, blocks[k], (size_t)(p->numel * tpi_dtype_bytes[p->dtype[k]]));
+}
+
+/* A contiguous copy in the operand's place, for the caller to free. */
+static bool straighten(tp_device device, tpi_plan *p, int k, void **block) {
+    *block = tpi_gpu_alloc(device, (size_t)(p->numel * tpi_dtype_bytes[p->dtype[k]]));
+    if (!*block) return false;
+    tpi_plan copy = straight_copy(p, k, *block);
+    memcpy(p->stride[k], copy.stride[0], (size_t)p->ndim * sizeof *p->stride[k]);
+    p->data[k] = *block;
+    return tpi_gpu_copy(device, &copy);
+}
+
+/* More dims than a kernel's arguments hold: everything goes through contiguous memory, as one dim. */
+static bool run_flat(tp_device device, tpi_gpu_map_call *call, tpi_plan *p, void **blocks) {
     tpi_gpu_form form;
+    tpi_plan flat = *p;
+    bool ok = (blocks[0] = tpi_gpu_alloc(device, (size_t)(p->numel * tpi_dtype_bytes[p->dtype[0]])));
+    for (int k = 1; k < p->nargs && ok; k++)
+        if (!is_number(p, k) && !blocks[k]) ok = straighten(device, &flat, k, &blocks[k]);
+    if (!ok) return false;
+    flat.ndim = 1, flat.shape[0] = p->numel, flat.data[0] = blocks[0];
+    for (int k = 0; k < p->nargs; k++) flat.stride[k][0] = is_number(p, k) ? 0 : tpi_dtype_bytes[p->dtype[k]];
+    study(&form, &flat);
+    call->text.form = &form;
+    if (!launch(device, call, &flat)) return false;
+    tpi_plan back = straight_copy(p, 0, blocks[0]); /* the other way round */
+    for (int d = 0; d < p->ndim; d++) back.stride[1][d] = back.stride[0][d], back.stride[0][d] = p->stride[0][d];
+    back.data[0] = p->data[0], back.data[1] = blocks[0];
+    return tpi_gpu_copy(device, &back);
+}
+
+bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *p) {
+    void *blocks[TPI_GPU_MAP_ARGS] = {NULL};
+    tpi_gpu_form form;
+    bool ok = true;
+    for (int k = 1; k < p->nargs && p->ndim > 1 && ok; k++)
+        if (better_straight(p, k)) ok = straighten(device, p, k, &blocks[k]);
+    if (!ok) return free_blocks(device, p, blocks), false;
     study(&form, p);
     call->text.form = &form;
-    return launch(device, call, p);
+    if (!form.packed && layout_bytes(&form) > MAX_LAYOUT) ok = run_flat(device, call, p, blocks);
+    else ok = launch(device, call, p);
+    if (p->ndim > 1) free_blocks(device, p, blocks);
+    return ok;
 }
 
 bool tpi_gpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {

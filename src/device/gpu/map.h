@@ -41,6 +41,10 @@ typedef struct tpi_gpu_map_call {
 } tpi_gpu_map_call;
 bool tpi_gpu_run_map(tp_device device, tpi_gpu_map_call *call, tpi_plan *plan);
 
+/* transpose.c: a copy (operand 0 from operand 1, converting) whose two sides run fastest along different dims. */
+bool tpi_gpu_turns(const tpi_plan *plan);
+bool tpi_gpu_transpose(tp_device device, const tpi_plan *plan);
+
 /* The compute type of a dtype's elements, TPI_B8 for bool, and what the dialect calls it: "float", "f32". */
 static inline tpi_ctype tpi_gpu_ctype(tp_dtype dtype) { return dtype == TP_BOOL ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[dtype]; }
 const char *tpi_gpu_ctype_text(tpi_ctype c);
