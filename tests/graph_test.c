@@ -1,4 +1,5 @@
 /* Graphs from C: captured once, run on other values; chains that run as one, gradients, parameters that change, and what cannot be captured. */
+#include <stdio.h>
 #include <taper/graph.h>
 #include "tape_fixture.h"
 #include "tensor/tensor.h"
@@ -147,10 +148,67 @@ static void random_numbers_are_drawn_anew(void **state) {
     }
 }
 
+static void a_saved_graph_runs_alone(void **state) {
+    (void)state;
+    TP_SCOPE {
+        const char *path = "graph_test.pt";
+        tp_tensor *w = tp_randn(TP_INTS(4, 3)), *x = tp_randn(TP_INTS(2, 3)), *got = NULL;
+        tp_capture *c = tp_capture_begin(TP_LIST(x));
+        tp_tensor *y = tp_softmax(chain(tp_linear(x, w), tp_t(tp_randn(TP_INTS(4, 2)))), -1);
+        tp_compiled *g = tp_capture_end(c, TP_LIST(y));
+        assert_non_null(g);
+        assert_true(tp_compiled_save(g, path, "a note"));
+        tp_compiled_release(g);
+        g = tp_compiled_load(path);
+        if (!g) fail_msg("%s", tp_error());
+        assert_string_equal(tp_compiled_note(g), "a note");
+        assert_int_equal(tp_compiled_inputs(g), 1);
+        tp_dtype dtype;
+        tp_ints shape;
+        assert_true(tp_compiled_input(g, 0, &dtype, &shape));
+        assert_true(dtype == TP_FLOAT32 && shape.n == 2 && shape.v[0] == 2 && shape.v[1] == 3);
+        tp_manual_seed(11);
+        assert_true(tp_compiled_run(g, TP_LIST(x), &got)); /* the randn of the capture is a step: it is drawn again */
+        tp_manual_seed(11);
+        assert_same(got, tp_softmax(chain(tp_linear(x, w), tp_t(tp_randn(TP_INTS(4, 2)))), -1));
+        tp_compiled_release(g);
+        assert_null(tp_compiled_load("no such file"));
+        tp_error_clear();
+        remove(path);
+    }
+}
+
+static void capture_and_run(void) {
+    TP_SCOPE {
+        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(2, 3)), true), *x = tp_ones(TP_INTS(4, 3)), *y = NULL, *got = NULL;
+        tp_capture *c = tp_capture_begin(TP_LIST(x));
+        if (!c) break;
+        y = tp_sum(chain(tp_linear(x, w), tp_linear(x, w)));
+        if (!y) {
+            tp_capture_cancel(c);
+            break;
+        }
+        tp_compiled *g = tp_capture_end(c, TP_LIST(y));
+        if (g && tp_compiled_run(g, TP_LIST(x), &got)) tp_backward(got);
+        tp_compiled_release(g);
+    }
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    fail_each_allocation(capture_and_run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_is_one_step_with_the_same_bits), cmocka_unit_test(broadcast_strided_and_mixed_operands_join_too),
-        cmocka_unit_test(gradients_flow_and_parameters_stay_live), cmocka_unit_test(no_graph_of_what_looks_at_values),
-        cmocka_unit_test(other_shapes_and_modes_do_not_fit), cmocka_unit_test(random_numbers_are_drawn_anew)};
+        CASE(a_chain_is_one_step_with_the_same_bits),
+        CASE(broadcast_strided_and_mixed_operands_join_too),
+        CASE(gradients_flow_and_parameters_stay_live),
+        CASE(no_graph_of_what_looks_at_values),
+        CASE(other_shapes_and_modes_do_not_fit),
+        CASE(random_numbers_are_drawn_anew),
+        CASE(a_saved_graph_runs_alone),
+        CASE(any_allocation_may_fail),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

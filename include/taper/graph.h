@@ -41,5 +41,13 @@ TP_API bool tp_compiled_fits(const tp_compiled *graph, tp_tensors inputs);
 /* Runs it; the outputs are the caller's or its scope's, like any operator's results. */
 TP_API bool tp_compiled_run(tp_compiled *graph, tp_tensors inputs, tp_tensor **outputs);
 
+/* Writes the graph, without its backward, with the tensors it uses, in PyTorch's format; and brings it back, to run with no program behind it.
+ * Loading executes nothing and refuses what does not fit together. The note is the caller's text, NULL if there is none. */
+TP_API bool tp_compiled_save(const tp_compiled *graph, const char *path, const char *note);
+TP_API tp_compiled *tp_compiled_load(const char *path);
+TP_API const char *tp_compiled_note(const tp_compiled *graph);
+/* What an input must look like: false and an error if there is none. */
+TP_API bool tp_compiled_input(const tp_compiled *graph, int64_t i, tp_dtype *dtype, tp_ints *shape);
+
 TP_END
 #endif

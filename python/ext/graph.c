@@ -195,6 +195,75 @@ static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
     return given;
 }
 
+/* ---- Graphs by themselves, in capsules: for export, files and traces ---- */
+#define CAPSULE "taper.graph"
+static void free_graph(PyObject *capsule) { tp_compiled_release(PyCapsule_GetPointer(capsule, CAPSULE)); }
+
+static PyObject *newest(PyObject *self, PyObject *unused) {
+    (void)unused;
+    entry *e = ((tpy_captured *)self)->entries;
+    if (!e) Py_RETURN_NONE;
+    return PyCapsule_New(tp_compiled_retain(e->graph), CAPSULE, free_graph);
+}
+
+/* (graph, tensors) -> list of tensors */
+static PyObject *run_graph(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *capsule, *list;
+    if (!PyArg_ParseTuple(args, "OO!:_graph_run", &capsule, &PyList_Type, &list)) return NULL;
+    tp_compiled *g = PyCapsule_GetPointer(capsule, CAPSULE);
+    int64_t n = PyList_GET_SIZE(list), m = g ? tp_compiled_outputs(g) : 0;
+    tp_tensor **all = g ? PyMem_Calloc((size_t)(n + m + 1), sizeof *all) : NULL;
+    if (!all) return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    bool ok = true;
+    for (int64_t i = 0; i < n && ok; i++) {
+        PyObject *o = PyList_GET_ITEM(list, i);
+        if ((ok = tpy_is_tensor(o))) all[i] = tpy_unwrap(o);
+    }
+    PyObject *results = ok ? NULL : PyErr_Format(PyExc_TypeError, "a graph takes tensors");
+    if (ok && !tp_compiled_run(g, (tp_tensors){all, n}, all + n)) tpy_raise();
+    else if (ok && (results = PyList_New(m)))
+        for (int64_t i = 0; i < m; i++) PyList_SET_ITEM(results, i, tpy_wrap(tpy_own(all[n + i])));
+    PyMem_Free(all);
+    return results;
+}
+
+static PyObject *save_graph(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *capsule;
+    const char *path, *note;
+    if (!PyArg_ParseTuple(args, "Oss:_graph_save", &capsule, &path, &note)) return NULL;
+    tp_compiled *g = PyCapsule_GetPointer(capsule, CAPSULE);
+    return g ? tpy_none_or_raise(tp_compiled_save(g, path, note)) : NULL;
+}
+
+/* path -> (graph, note) */
+static PyObject *load_graph(PyObject *module, PyObject *path) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(path);
+    tp_compiled *g = text ? tp_compiled_load(text) : NULL;
+    if (!g) return text ? tpy_raise() : NULL;
+    PyObject *capsule = PyCapsule_New(g, CAPSULE, free_graph);
+    if (!capsule) return tp_compiled_release(g), NULL;
+    return Py_BuildValue("(Nz)", capsule, tp_compiled_note(g));
+}
+
+/* graph -> ([(dtype, shape) of each input], steps) */
+static PyObject *describe_graph(PyObject *module, PyObject *capsule) {
+    (void)module;
+    tp_compiled *g = PyCapsule_GetPointer(capsule, CAPSULE);
+    PyObject *inputs = g ? PyList_New(0) : NULL;
+    for (int64_t i = 0; inputs && i < tp_compiled_inputs(g); i++) {
+        tp_dtype dtype;
+        tp_ints shape;
+        tp_compiled_input(g, i, &dtype, &shape);
+        PyObject *one = Py_BuildValue("(NN)", tpy_dtype_object(dtype), tpy_size_of(shape));
+        if (!one || PyList_Append(inputs, one) < 0) Py_CLEAR(inputs);
+        Py_XDECREF(one);
+    }
+    return inputs ? Py_BuildValue("(NL)", inputs, (long long)tp_compiled_steps(g)) : NULL;
+}
+
 /* ---- The type ---- */
 static void forget(tpy_captured *c) {
     entry *e = c->entries;
@@ -272,7 +341,7 @@ static PyObject *captured_get(PyObject *self, PyObject *instance, PyObject *owne
     return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
-static PyMethodDef captured_methods[] = {{"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL | METH_KEYWORDS, NULL}, {"reset", reset, METH_NOARGS, NULL}, {"counts", counts, METH_NOARGS, NULL}, {0}};
+static PyMethodDef captured_methods[] = {{"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL | METH_KEYWORDS, NULL}, {"reset", reset, METH_NOARGS, NULL}, {"counts", counts, METH_NOARGS, NULL}, {"newest", newest, METH_NOARGS, NULL}, {0}};
 static PyMemberDef captured_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_captured, vectorcall), READONLY, NULL}, {"__dictoffset__", T_PYSSIZET, offsetof(tpy_captured, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_captured, weakrefs), READONLY, NULL}, {"function", T_OBJECT, offsetof(tpy_captured, function), READONLY, NULL}, {"miss", T_OBJECT, offsetof(tpy_captured, miss), 0, NULL},
     {"count", T_LONGLONG, offsetof(tpy_captured, count), READONLY, NULL}, {0}};
@@ -296,7 +365,8 @@ static PyObject *enable(PyObject *module, PyObject *on) {
     enabled = PyObject_IsTrue(on) > 0;
     return PyBool_FromLong(before);
 }
-static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL},
+    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_O, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {0}};
 
 int tpy_init_graph(PyObject *module) {
     if (PyModule_AddFunctions(module, functions) < 0) return -1;

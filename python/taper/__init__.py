@@ -21,7 +21,7 @@ from taper import autograd, overrides  # noqa: E402,F401
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset("""
-    __config__ _dynamo _inductor accelerator amp backends compiler cpu cuda distributed distributions fft func functional futures fx hub io jit linalg mps
+    __config__ _dynamo _inductor accelerator amp backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit linalg mps
     multiprocessing nn optim profiler random return_types serialization signal special testing utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_vmap", **dict.fromkeys("""

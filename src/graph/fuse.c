@@ -36,11 +36,22 @@ static bool has_views(const tp_compiled *g, int32_t v) {
     return false;
 }
 
+/* A tensor that answers what a value looks like, and has no data. */
+static tp_tensor stand_in(const tpi_graph_value *v) {
+    return (tp_tensor){.dtype = v->dtype, .ndim = v->ndim, .flags = v->wrapped ? TPI_WRAPPED : 0, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim};
+}
+
+static bool is_contiguous(const tpi_graph_value *v) {
+    tp_tensor t = stand_in(v);
+    return tp_is_contiguous(&t);
+}
+
 static bool settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute) {
     tp_operand in[8] = {{0}};
+    tp_tensor like[8];
     for (int i = 0; i < s->nin; i++) {
-        if (s->in[i] < 0) in[i] = tp_operand_scalar(s->numbers[i]);
-        else in[i] = tp_operand_tensor(g->values[s->in[i]].tensor);
+        if (s->in[i] >= 0) like[i] = stand_in(&g->values[s->in[i]]);
+        in[i] = s->in[i] < 0 ? tp_operand_scalar(s->numbers[i]) : tp_operand_tensor(&like[i]);
     }
     return tpi_map_settle(s->op, in, dtype, compute);
 }
@@ -48,18 +59,17 @@ static bool settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dty
 /* A map that writes what a step made, all of it, and that no view looks at, may as well make a new value. */
 static bool may_make(const tp_compiled *g, const tpi_graph_step *s) {
     int32_t o = s->out[0];
-    const tp_tensor *t = g->values[o].tensor;
     tp_dtype dtype;
     tpi_ctype compute;
-    if (g->values[o].kind != TPI_VALUE_MADE || has_views(g, o) || !tp_is_contiguous(t)) return false;
+    if (g->values[o].kind != TPI_VALUE_MADE || has_views(g, o) || !is_contiguous(&g->values[o])) return false;
     for (int i = 0; i < s->nin; i++)
-        if (s->in[i] >= 0 && !tp_is_contiguous(g->values[s->in[i]].tensor)) return false;
+        if (s->in[i] >= 0 && !is_contiguous(&g->values[s->in[i]])) return false;
     bool reads_itself = false;
     for (int i = 0; i < s->nin; i++) reads_itself |= s->in[i] == o;
     const tpi_map_op *op = s->op;
     if (!reads_itself || !settles(g, s, &dtype, &compute)) return false;
     tp_dtype result = op->result == TPI_RESULT_SAME ? dtype : TP_NO_DTYPE;
-    return result == (tp_dtype)t->dtype;
+    return result == (tp_dtype)g->values[o].dtype;
 }
 
 static void rename_after(tp_compiled *g, int32_t step, int32_t from, int32_t to) {
@@ -175,7 +185,9 @@ static bool build(fuser *f, const group *of) {
     p->steps = tpi_room_take(&g->room, (size_t)of->n * sizeof *p->steps);
     p->values = tpi_room_take(&g->room, (size_t)total * sizeof *p->values);
     builder b = {.f = f, .of = of, .p = p, .ids = tpi_room_take(&g->room, (size_t)total * sizeof(int32_t)), .last = tpi_room_take(&g->room, (size_t)total * sizeof(int32_t))};
-    if (!p->steps || !p->values || !b.ids || !b.last) return false;
+    s->parts = tpi_room_take(&g->room, (size_t)of->n * sizeof *s->parts);
+    if (!p->steps || !p->values || !b.ids || !b.last || !s->parts) return false;
+    for (int i = 0; i < of->n; i++) s->parts[i] = f->old[of->members[i]];
     for (int i = 0, o = 0; i < of->n; i++) {
         int32_t v = f->old[of->members[i]].out[0];
         if (leaves(f, v)) s->out[o] = v;
@@ -186,7 +198,6 @@ static bool build(fuser *f, const group *of) {
         if (!fill_step(&b, i)) return false;
     place_blocks(&b);
     s->program = p;
-    g->fused += of->n;
     return true;
 }
 
@@ -235,7 +246,8 @@ static bool is_on_cpu(const tp_compiled *g, int32_t v) { return v < 0 || g->valu
 
 static bool fusable(const fuser *f, const tpi_graph_step *s) {
     if (s->kind != TPI_STEP_MAP || s->inplace || f->g->values[s->out[0]].kind != TPI_VALUE_MADE || s->nin > TPI_PROGRAM_IN) return false;
-    if (f->g->values[s->out[0]].wrapped || !tpi_is_dense(f->g->values[s->out[0]].tensor)) return false;
+    tp_tensor like = stand_in(&f->g->values[s->out[0]]);
+    if (f->g->values[s->out[0]].wrapped || !tpi_is_dense(&like)) return false;
     for (int i = 0; i < s->nin; i++)
         if (!is_on_cpu(f->g, s->in[i])) return false;
     return is_on_cpu(f->g, s->out[0]);

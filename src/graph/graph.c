@@ -51,6 +51,7 @@ void tp_compiled_release(tp_compiled *g) {
     for (int32_t i = 0; i < g->nvalues; i++) tp_release(g->values[i].tensor);
     tpi_mfree(g->values);
     tpi_mfree(g->steps);
+    tpi_mfree(g->note);
     tpi_room_empty(&g->room);
     tpi_delete(g, sizeof *g);
 }

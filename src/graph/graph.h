@@ -35,7 +35,8 @@ typedef struct tpi_graph_value {
 
 typedef enum tpi_step_kind { TPI_STEP_MAP, TPI_STEP_FOLD, TPI_STEP_SCAN, TPI_STEP_COPY, TPI_STEP_FILL, TPI_STEP_CALL, TPI_STEP_PROGRAM } tpi_step_kind;
 
-typedef struct tpi_graph_step {
+typedef struct tpi_graph_step tpi_graph_step;
+struct tpi_graph_step {
     uint8_t kind;
     bool inplace;       /* MAP, CALL: writes out[0], which was there before. COPY and FILL write out[0] in any case */
     int16_t nin, nout;
@@ -49,9 +50,10 @@ typedef struct tpi_graph_step {
     tp_dtype dtype;     /* FOLD, SCAN */
     tp_value *args;     /* CALL: one per argument; tensors are put in from `in` */
     tpi_program *program;
+    struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;      /* values that nobody reads after this step */
     int32_t *dead;
-} tpi_graph_step;
+};
 
 typedef struct tpi_room { /* memory that goes all at once, with the graph */
     struct tpi_room_block *blocks;
@@ -82,7 +84,7 @@ struct tp_compiled {
     bool grad_off, inference;
     tp_dtype default_dtype;
     bool *input_tracked;
-    int32_t fused;      /* steps that became parts of programs */
+    char *note;         /* what somebody saved with it */
 };
 
 static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_ints){v->dims, v->ndim}; }

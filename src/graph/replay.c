@@ -37,19 +37,19 @@ static tp_tensor *view(tp_tensor *root, const tpi_graph_value *v) {
     return tpi_view_of(root, &geometry);
 }
 
-/* The value's tensor, borrowed. */
+/* The value's tensor, borrowed. Only a graph from a file may read what no step has made. */
 static tp_tensor *value(graph_run *r, int32_t i) {
-    if (r->slots[i] || r->g->values[i].kind != TPI_VALUE_VIEW) return r->slots[i];
-    tp_tensor *root = r->slots[r->g->values[i].of];
-    return root ? r->slots[i] = view(root, &r->g->values[i]) : NULL;
+    if (r->slots[i]) return r->slots[i];
+    tp_tensor *root = r->g->values[i].kind == TPI_VALUE_VIEW ? r->slots[r->g->values[i].of] : NULL;
+    return root ? r->slots[i] = view(root, &r->g->values[i]) : tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads a value that no step has made");
 }
 
 static tp_tensor *make_empty(const tpi_graph_value *v) { return tpi_empty_strided(tpi_value_shape(v), tpi_value_strides(v), (tp_dtype)v->dtype, v->device); }
 
 /* What a step writes: it may be new memory. */
 static tp_tensor *target(graph_run *r, int32_t i) {
-    tp_tensor *t = value(r, i);
-    return t ? t : r->g->values[i].kind == TPI_VALUE_MADE ? r->slots[i] = make_empty(&r->g->values[i]) : NULL;
+    if (!r->slots[i] && r->g->values[i].kind == TPI_VALUE_MADE) r->slots[i] = make_empty(&r->g->values[i]);
+    return value(r, i);
 }
 
 /* A result in its slot; what does not look as it did is no result of this graph. */
@@ -66,7 +66,10 @@ static bool take(graph_run *r, int32_t i, tp_tensor *t) {
 
 static bool run_map(graph_run *r, const tpi_graph_step *s) {
     tp_operand in[8];
-    for (int i = 0; i < s->nin; i++) in[i] = s->in[i] >= 0 ? tp_operand_tensor(value(r, s->in[i])) : tp_operand_scalar(s->numbers[i]);
+    for (int i = 0; i < s->nin; i++) {
+        in[i] = s->in[i] >= 0 ? tp_operand_tensor(value(r, s->in[i])) : tp_operand_scalar(s->numbers[i]);
+        if (s->in[i] >= 0 && !in[i].tensor) return false;
+    }
     tp_tensor *out = s->inplace ? target(r, s->out[0]) : NULL;
     if (s->inplace && !out) return false;
     tp_tensor *result = tpi_run_map(s->op, out, in, s->params);
@@ -79,6 +82,7 @@ static bool run_map(graph_run *r, const tpi_graph_step *s) {
 
 static bool run_reduction(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *outs[4] = {NULL}, *x = value(r, s->in[0]);
+    if (!x) return false;
     bool ok = s->kind == TPI_STEP_FOLD ? tpi_run_fold(s->op, outs, x, s->dims, s->keepdim, s->dtype, s->params) : tpi_run_scan(s->op, outs, x, s->dims.v[0], s->dtype, s->params);
     for (int i = 0; i < s->nout && ok; i++) ok = take(r, s->out[i], outs[i]);
     return ok;
@@ -87,7 +91,8 @@ static bool run_reduction(graph_run *r, const tpi_graph_step *s) {
 static bool run_write(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *out = target(r, s->out[0]);
     if (!out) return false;
-    if (s->kind == TPI_STEP_FILL ? !tpi_fill_data(out, s->numbers[0]) : !tpi_copy_data(out, value(r, s->in[0]))) return false;
+    tp_tensor *from = s->kind == TPI_STEP_COPY ? value(r, s->in[0]) : NULL;
+    if (s->kind == TPI_STEP_FILL ? !tpi_fill_data(out, s->numbers[0]) : !from || !tpi_copy_data(out, from)) return false;
     tpi_touch(out);
     return true;
 }

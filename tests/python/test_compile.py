@@ -331,3 +331,61 @@ def test_autocast_and_modes_are_seen():
         with torch.inference_mode():
             assert f(x).is_inference()
     assert graphs(f) == 4
+
+
+class Exported(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(), nn.Linear(4 * 16, 6))
+        self.register_buffer("shift", torch.arange(6.0))
+
+    def forward(self, x, *, scale=None):
+        y = self.body(x) + self.shift
+        return {"logits": y if scale is None else y * scale, "best": [y.softmax(-1).max(-1), None]}
+
+
+def test_an_exported_program_needs_no_python(tmp_path):
+    import io
+    torch.manual_seed(0)
+    module = Exported().eval()
+    x, scale = torch.randn(2, 3, 6, 6), torch.tensor([2.0])
+    program = torch.export.export(module, (x,), {"scale": scale})
+    assert program.state_dict.keys() == module.state_dict().keys() and "steps" in repr(program)
+    torch.export.save(program, tmp_path / "net.pt2", extra_files={"about": "a net"})
+    bytes_ = io.BytesIO()
+    torch.export.save(program, bytes_)
+    bytes_.seek(0)
+    extra = {"about": ""}
+    for loaded in (program, torch.export.load(tmp_path / "net.pt2", extra_files=extra), torch.export.load(bytes_)):
+        for seed in range(2):
+            torch.manual_seed(seed)
+            x = torch.randn(2, 3, 6, 6)
+            got, want = loaded.module()(x, scale=scale), module(x, scale=scale)
+            assert same(got["logits"], want["logits"]) and same(got["best"][0][0], want["best"][0][0]) and got["best"][1] is None
+        with pytest.raises(AssertionError, match="Guard failed"):
+            loaded.module()(torch.randn(3, 3, 6, 6), scale=scale)
+    assert extra == {"about": "a net"}
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="looked at"):
+        torch.export.export(nn.Module.__new__(type("Looks", (nn.Module,), {"forward": lambda self, x: looks(x), "__init__": nn.Module.__init__})), (x,))
+
+
+def test_a_damaged_graph_is_refused(tmp_path):
+    import taper._C as _C
+    program = torch.export.export(nn.Linear(3, 2), (torch.randn(4, 3),))
+    torch.export.save(program, tmp_path / "a.pt2")
+    held = torch.load(tmp_path / "a.pt2")
+
+    def refused(change, words):
+        other = copy.deepcopy(held)
+        change(other)
+        torch.save(other, tmp_path / "b.pt2")
+        with pytest.raises(Exception, match=words):
+            _C._graph_run(_C._graph_load(str(tmp_path / "b.pt2"))[0], [torch.randn(4, 3)])
+    refused(lambda g: g.pop("format"), "no graph")
+    refused(lambda g: g["steps"][0].update(op="no_such_operator"), "no_such_operator")
+    refused(lambda g: g["steps"][0]["in"].__setitem__(0, 99), "value's number")
+    refused(lambda g: g["steps"][0]["in"].__setitem__(0, len(g["values"]) - 1), "no step has made")
+    refused(lambda g: g["steps"][0]["args"].pop(), "a call")
+    refused(lambda g: g["values"].append([[5, 7, 0, 1 << 20, 0], [3], [1]]), "beyond")
+    refused(lambda g: g["values"].append([[5, 7, 99, 0, 0], [3], [1]]), "a view of nothing")
+    refused(lambda g: g["values"][1][1].__setitem__(0, 1 << 50), "another shape|a shape|an input")
