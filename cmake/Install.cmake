@@ -15,3 +15,6 @@ file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
 configure_file(cmake/taper.pc.in ${CMAKE_BINARY_DIR}/taper.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/taper.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Job scripts and recipes for clusters.
+install(DIRECTORY packaging/ DESTINATION ${CMAKE_INSTALL_DATADIR}/taper/packaging USE_SOURCE_PERMISSIONS)

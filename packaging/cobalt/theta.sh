@@ -1,0 +1,25 @@
+#!/bin/bash
+# Theta: 64 KNL cores per node under Cobalt and aprun; four ranks of sixteen cores.
+#   qsub -A PROJECT --env SCRIPT="train.py --epochs 10" theta.sh
+#COBALT -n 2
+#COBALT -t 60
+#COBALT -q default
+#COBALT --attrs mcdram=cache:numa=quad:filesystems=home,theta-fs0
+set -eu
+cd "${COBALT_WORKDIR:-.}"
+
+module load taper 2> /dev/null || true
+export TAPER_CACHE=/tmp/taper-$COBALT_JOBID # in memory: nodes have no disk
+
+# aprun tells a process its number and nothing more.
+per_node=4
+export WORLD_SIZE=$((COBALT_JOBSIZE * per_node)) LOCAL_WORLD_SIZE=$per_node
+export MASTER_PORT=$((20000 + COBALT_JOBID % 20000))
+shared=$PWD/.taper-$COBALT_JOBID
+aprun -n 1 -N 1 hostname > "$shared"
+MASTER_ADDR=$(head -n 1 "$shared")
+export MASTER_ADDR
+rm -f "$shared"
+
+aprun -n "$WORLD_SIZE" -N $per_node -d 16 -j 1 -cc depth \
+    sh -c 'export RANK=$ALPS_APP_PE LOCAL_RANK=$((ALPS_APP_PE % LOCAL_WORLD_SIZE)); exec taper run "$@"' taper ${SCRIPT:-"$@"}

@@ -1,0 +1,23 @@
+#!/bin/bash -l
+# Aurora: 6 GPUs of 2 tiles and 104 cores per node; a rank for each tile, with the eight cores that are nearest to it.
+#   qsub -A PROJECT -v SCRIPT="train.py --epochs 10" aurora.sh
+#PBS -N taper
+#PBS -l select=2
+#PBS -l place=scatter
+#PBS -l walltime=01:00:00
+#PBS -l filesystems=home:flare
+#PBS -q prod
+set -eu
+cd "${PBS_O_WORKDIR:-.}"
+
+module load frameworks taper 2> /dev/null || true
+
+export TAPER_CACHE=/tmp/taper-${PBS_JOBID%%.*}
+export ZE_FLAT_DEVICE_HIERARCHY=FLAT # a tile is a device
+export TAPER_GPUS=12 FI_MR_CACHE_MONITOR=userfaultfd
+
+nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
+# Cores 0 and 52 are left to the system.
+bind=list:1-8:9-16:17-24:25-32:33-40:41-48:53-60:61-68:69-76:77-84:85-92:93-100
+mpiexec -n $((nodes * 12)) --ppn 12 --cpu-bind $bind \
+    "${TAPER_PACKAGING:-$(dirname "$(command -v taper)")/../share/taper/packaging}/one-gpu-per-rank" taper run ${SCRIPT:-"$@"}

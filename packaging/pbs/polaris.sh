@@ -1,0 +1,29 @@
+#!/bin/bash -l
+# Polaris: 4 A100 and 32 cores per node, a rank for each GPU.
+#   qsub -A PROJECT -v SCRIPT="train.py --epochs 10" polaris.sh
+#PBS -N taper
+#PBS -l select=2:system=polaris
+#PBS -l place=scatter
+#PBS -l walltime=01:00:00
+#PBS -l filesystems=home:eagle
+#PBS -q prod
+set -eu
+cd "${PBS_O_WORKDIR:-.}"
+
+module use /soft/modulefiles 2> /dev/null || true
+module load cudatoolkit-standalone taper 2> /dev/null || true
+
+# The nodes' own disks.
+export TAPER_CACHE=/local/scratch/taper-${PBS_JOBID%%.*}
+export NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_COLLNET_ENABLE=1 FI_CXI_DISABLE_HOST_REGISTER=1 FI_MR_CACHE_MONITOR=userfaultfd
+
+# Several ranks may share a GPU: RANKS_PER_GPU=2 makes eight per node, of four cores each.
+nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
+export TAPER_GPUS=4 TAPER_RANKS_PER_GPU=${RANKS_PER_GPU:-1}
+per_node=$((TAPER_GPUS * TAPER_RANKS_PER_GPU))
+depth=$((32 / per_node))
+
+# GPU 3 is nearest to the first eight cores.
+export TAPER_GPU_ORDER=reversed
+mpiexec -n $((nodes * per_node)) --ppn $per_node --depth=$depth --cpu-bind depth \
+    "${TAPER_PACKAGING:-$(dirname "$(command -v taper)")/../share/taper/packaging}/one-gpu-per-rank" taper run ${SCRIPT:-"$@"}

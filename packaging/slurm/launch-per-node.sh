@@ -1,0 +1,14 @@
+#!/bin/bash
+# Any Slurm machine: one `taper launch` per node, which starts and watches the ranks of its node, starts all again after a failure, and keeps a log per rank.
+#   sbatch launch-per-node.sh train.py --epochs 10
+#SBATCH --job-name=taper
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=01:00:00
+#SBATCH --signal=USR1@120
+#SBATCH --output=%x-%j.out
+set -eu
+
+# Node numbers, and the host that all meet at, come from Slurm's variables.
+srun --kill-on-bad-exit=1 taper launch --nnodes="$SLURM_NNODES" --nproc="${RANKS_PER_NODE:-auto}" --max-restarts="${RESTARTS:-3}" --cpu-bind=cores \
+    --log-dir="logs-$SLURM_JOB_ID" "$@"

@@ -1,0 +1,19 @@
+#!/bin/bash
+# LUMI's CPU partition: 128 cores per node, a rank for each NUMA domain of 16.
+#   sbatch --account=project_46... lumi-c.sh train.py --epochs 10
+#SBATCH --job-name=taper
+#SBATCH --partition=standard
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=16
+#SBATCH --time=01:00:00
+#SBATCH --signal=USR1@120
+#SBATCH --output=%x-%j.out
+set -eu
+
+module load LUMI partition/C taper 2> /dev/null || true
+export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID
+
+# Threads per rank come from the mask that srun gives it.
+unset OMP_NUM_THREADS
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" --cpu-bind=cores --hint=nomultithread taper run "$@"

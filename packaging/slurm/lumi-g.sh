@@ -1,0 +1,27 @@
+#!/bin/bash
+# LUMI's GPU partition: 8 GPUs (dies) and 56 usable cores per node; each rank gets one die and the seven cores that are nearest to it.
+#   sbatch --account=project_46... lumi-g.sh train.py --epochs 10
+#SBATCH --job-name=taper
+#SBATCH --partition=standard-g
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --time=01:00:00
+#SBATCH --signal=USR1@120
+#SBATCH --output=%x-%j.out
+set -eu
+
+# Two minutes before the end SIGUSR1 reaches every rank: taper.preempted() is true from then on.
+module load LUMI partition/G rocm taper 2> /dev/null || true
+
+# Nodes have no disk: what is compiled at run time goes to memory, a folder per job.
+export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID
+export MIOPEN_USER_DB_PATH=$TAPER_CACHE/miopen MIOPEN_CUSTOM_CACHE_DIR=$TAPER_CACHE/miopen
+srun --ntasks-per-node=1 mkdir -p "$MIOPEN_USER_DB_PATH"
+
+# Die 0 is nearest to cores 49-55, die 1 to 57-63, and so on: the order of the masks is that of the dies. Core 0 of each eight is the system's.
+bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000
+export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_NET_GDR_LEVEL=3 MPICH_GPU_SUPPORT_ENABLED=1
+export TAPER_GPUS=8
+
+srun --cpu-bind=$bind "${TAPER_PACKAGING:-$(dirname "$(command -v taper)")/../share/taper/packaging}/one-gpu-per-rank" taper run "$@"

@@ -1,0 +1,142 @@
+"""Job scripts under packaging/: each runs here, with stand-ins for srun, mpiexec and aprun that start ranks with the variables that the real ones set."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ranks import free_port
+
+HERE = Path(__file__).resolve().parents[2] / "packaging"
+SCRIPTS = sorted(HERE.glob("*/*.sh"))
+
+# Starts the ranks of one node, after writing down how it was called. A step of one task per node, as scripts run to prepare, runs once.
+STAND_IN = r"""#!{python}
+import json, os, subprocess, sys
+args, name = sys.argv[1:], os.path.basename(sys.argv[0])
+flags = {{"srun": set(), "mpiexec": {{"-n", "--ppn", "--cpu-bind"}}, "aprun": {{"-n", "-N", "-d", "-j", "-cc"}}}}[name]
+options, at = {{}}, 0
+while at < len(args) and args[at].startswith("-"):
+    key, equals, value = args[at].partition("=")
+    if not equals and key in flags:
+        at += 1
+        value = args[at]
+    options[key] = value
+    at += 1
+with open(os.environ["STAND_IN_LOG"], "a") as file:
+    file.write(json.dumps([name, options, args[at:]]) + "\n")
+count = 1 if options.get("--ntasks-per-node") == "1" or name == "srun" and os.environ.get("SLURM_NTASKS_PER_NODE") == "1" else int(options.get("-n", os.environ.get("SLURM_NTASKS", 1)))
+def variables(i):
+    if name == "srun":
+        return dict(SLURM_PROCID=i, SLURM_LOCALID=i, SLURM_STEP_ID=0, SLURM_STEP_NUM_TASKS=count, SLURM_NODEID=0)
+    return dict(PALS_RANKID=i, PALS_LOCAL_RANKID=i, PALS_SIZE=count, PALS_LOCAL_SIZE=count, PMI_RANK=i, PMI_SIZE=count) if name == "mpiexec" else dict(ALPS_APP_PE=i)
+started = [subprocess.Popen(args[at:], env={{**os.environ, **{{key: str(value) for key, value in variables(i).items()}}}}) for i in range(count)]
+sys.exit(max(process.wait() for process in started))
+"""
+
+PROGRAM = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.ones(1)
+dist.all_reduce(x)
+print(f"rank {dist.get_rank()} sum {int(x.item())} gpu {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}\\n", end="", flush=True)
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A PATH with the stand-ins and the taper command, and a node's variables."""
+    bin = tmp_path / "bin"
+    bin.mkdir()
+    for name in ("srun", "mpiexec", "aprun"):
+        (bin / name).write_text(STAND_IN.format(python=sys.executable))
+    (bin / "taper").write_text(f'#!/bin/sh\nexec {sys.executable} -m taper "$@"\n')
+    for file in bin.iterdir():
+        file.chmod(0o755)
+    (tmp_path / "hosts").write_text("localhost\n")
+    (tmp_path / "train.py").write_text(PROGRAM)
+    free = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PBS", "PALS", "PMI", "OMPI")) and name not in ("RANK", "WORLD_SIZE")}
+    return {**free, "PATH": f"{bin}:{os.environ['PATH']}", "STAND_IN_LOG": str(tmp_path / "calls"), "USER": "someone", "TAPER_PACKAGING": str(HERE), "PYTHONDONTWRITEBYTECODE": "1",
+            "SLURM_JOB_ID": "4711", "SLURM_TMPDIR": str(tmp_path), "SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "localhost", "PBS_NODEFILE": str(tmp_path / "hosts"),
+            "PBS_JOBID": "4711.server", "PBS_O_WORKDIR": str(tmp_path), "COBALT_JOBID": "4711", "COBALT_JOBSIZE": "1", "COBALT_WORKDIR": str(tmp_path),
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+
+
+def submit(script, machine, tmp_path, *arguments, **variables):
+    done = subprocess.run(["bash", str(HERE / script), *arguments], env={**machine, **variables}, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return sorted(done.stdout.split("\n"))[1:], [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+
+
+def ranks(lines, count):
+    """Every rank has met every other; the GPUs they see."""
+    assert [line.rpartition(" gpu ")[0] for line in lines] == [f"rank {i} sum {count}" for i in range(count)]
+    return [line.rpartition(" ")[2] for line in lines]
+
+
+def test_narval(machine, tmp_path):
+    lines, calls = submit("slurm/narval.sh", machine, tmp_path, "train.py", SLURM_NTASKS="4", SLURM_CPUS_PER_TASK="12", SLURM_NTASKS_PER_NODE="4")
+    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"--cpus-per-task": "12", "--cpu-bind": "cores"}
+
+
+def test_lumi(machine, tmp_path):
+    lines, calls = submit("slurm/lumi-g.sh", machine, tmp_path, "train.py", SLURM_NTASKS="3", SLURM_NTASKS_PER_NODE="8")
+    assert ranks(lines, 3) == ["0", "1", "2"]
+    masks = [int(mask, 16) for mask in calls[-1][1]["--cpu-bind"].removeprefix("mask_cpu:").split(",")]
+    assert len(masks) == 8 and all(bin(mask).count("1") == 7 for mask in masks) and sum(masks) == 0xfefefefefefefefe  # apart, and without each eighth core
+    lines, calls = submit("slurm/lumi-c.sh", machine, tmp_path, "train.py", SLURM_NTASKS="2", SLURM_CPUS_PER_TASK="16", SLURM_NTASKS_PER_NODE="8")
+    assert ranks(lines, 2) == ["-", "-"]
+
+
+def test_polaris(machine, tmp_path):
+    lines, calls = submit("pbs/polaris.sh", machine, tmp_path, SCRIPT="train.py")
+    assert ranks(lines, 4) == ["3", "2", "1", "0"] and calls[-1][1] == {"-n": "4", "--ppn": "4", "--depth": "8", "--cpu-bind": "depth"}
+
+
+def test_aurora(machine, tmp_path):
+    (tmp_path / "train.py").write_text("import os; print(f\"rank {os.environ['PALS_RANKID']} sum 12 gpu {os.environ['ZE_AFFINITY_MASK']}\\n\", end='')")
+    lines, calls = submit("pbs/aurora.sh", machine, tmp_path, SCRIPT="train.py")
+    assert sorted(int(line.split()[1]) for line in lines) == list(range(12)) and all(line.split()[1] == line.split()[-1] for line in lines)
+    cores = [core for part in calls[-1][1]["--cpu-bind"].removeprefix("list:").split(":") for core in range(int(part.split("-")[0]), int(part.split("-")[1]) + 1)]
+    assert len(cores) == len(set(cores)) == 96 and not {0, 52} & set(cores)
+
+
+def test_theta(machine, tmp_path):
+    lines, calls = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
+    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"-n": "4", "-N": "4", "-d": "16", "-j": "1", "-cc": "depth"}
+
+
+def test_a_launcher_per_node(machine, tmp_path):
+    lines, _ = submit("slurm/launch-per-node.sh", machine, tmp_path, "train.py", SLURM_NTASKS_PER_NODE="1", RANKS_PER_NODE="2")
+    assert ranks(lines, 2) == ["-", "-"] and len(list(tmp_path.glob("logs-4711/*/attempt_0/*/stdout.log"))) == 2
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_are_ready_to_submit(script):
+    text = script.read_text()
+    directives = [line for line in text.splitlines() if line.startswith(("#SBATCH ", "#PBS ", "#COBALT "))]
+    assert os.access(script, os.X_OK) and len(directives) >= 4 and text.startswith("#!/bin/bash")
+    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+    lines = text.splitlines()
+    last = max(i for i, line in enumerate(lines) if line in directives)
+    assert all(line.startswith("#") for line in lines[:last])  # a scheduler stops reading at the first command
+
+
+@pytest.mark.parametrize("name", ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"])
+def test_one_gpu_per_rank(name, machine):
+    def seen(rank, **more):
+        free = {key: value for key, value in machine.items() if "LOCAL" not in key}
+        done = subprocess.run([str(HERE / "one-gpu-per-rank"), "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES $ZE_AFFINITY_MASK"], capture_output=True, text=True,
+                              env={**free, **({name: str(rank)} if rank is not None else {}), "TAPER_GPUS": "4", **more})
+        return done.stdout.split() if done.returncode == 0 else done.returncode
+    assert [seen(rank) for rank in (0, 3, 5)] == [["0"] * 3, ["3"] * 3, ["1"] * 3]
+    assert seen(5, TAPER_RANKS_PER_GPU="2") == ["2"] * 3 and seen(0, TAPER_GPU_ORDER="reversed") == ["3"] * 3 and seen(2, TAPER_GPUS="0") == [] and seen(None) == 2
+
+
+def test_recipes_name_this_version():
+    import taper.version
+    assert (HERE / f"modulefiles/taper/{taper.version.taper}.lua").exists() and list((HERE / "easybuild").glob(f"Taper-{taper.version.taper}-*.eb"))
+    for path in (HERE / "spack/packages/taper/package.py", *(HERE / "easybuild").glob("*.eb")):
+        compile(path.read_text(), str(path), "exec")
+        assert taper.version.taper in path.read_text()
