@@ -1,0 +1,56 @@
+/* Rows by their numbers: taken out, and summed into their places. Before this text: T_INDEX the dtype of the numbers; for `rows` PIECE the bytes that are
+ * moved at once, for `segments` G and Y the dtypes of what is read and written, A the type to sum in. Numbers that are no row's read nothing. */
+#ifdef KERNEL_rows
+#if PIECE == 16
+typedef word16 piece_t;
+#elif PIECE == 8
+typedef word8 piece_t;
+#elif PIECE == 4
+typedef uint32_t piece_t;
+#elif PIECE == 2
+typedef uint16_t piece_t;
+#else
+typedef uint8_t piece_t;
+#endif
+/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. */
+KERNEL(entry)(PTR(out), PTR(in), PTR(index), const int64_t total, const int64_t count, const int64_t size, const int64_t per) {
+    GLOBAL const piece_t *x = AT(const piece_t, in);
+    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < total; i += (int64_t)BLOCKS * THREADS) {
+        const int64_t row = i / per, at = i - row * per, outer = row / count;
+        int64_t k = AT(const T_INDEX, index)[row - outer * count];
+#if WRAP
+        k = k < 0 ? k + size : k;
+#endif
+        if (k < 0 || k >= size) k = 0;
+        AT(piece_t, out)[i] = x[(outer * size + k) * per + at];
+    }
+}
+#endif
+
+/* Sorted numbers and their places: the block of a number's first occurrence sums its rows in order, 32 at a time into shared memory's lines. The number
+ * `skip` gets nothing. SCALE: over how often the number occurs. */
+#ifdef KERNEL_segments
+KERNEL(entry)(PTR(out), PTR(grad), PTR(numbers), PTR(places), const int64_t n, const int64_t rows, const int width, const int64_t skip) {
+    const int64_t i = BLOCK;
+    GLOBAL const int64_t *number = AT(const int64_t, numbers);
+    GLOBAL const int *place = AT(const int, places);
+    const int64_t k = number[i];
+    if ((i && number[i - 1] == k) || k == skip || k < 0 || k >= rows) return;
+    int64_t end = i + 1;
+    while (end < n && number[end] == k) end++;
+    for (int c = THREAD; c < width; c += THREADS) {
+        A sum = 0;
+        int64_t j = i;
+        for (; j + 4 <= end; j += 4) { /* four loads on their way at once, added in order */
+            const A a = GET_G(AT(const T_G, grad)[(int64_t)place[j] * width + c]), b = GET_G(AT(const T_G, grad)[(int64_t)place[j + 1] * width + c]);
+            const A d = GET_G(AT(const T_G, grad)[(int64_t)place[j + 2] * width + c]), e = GET_G(AT(const T_G, grad)[(int64_t)place[j + 3] * width + c]);
+            sum += a, sum += b, sum += d, sum += e;
+        }
+        for (; j < end; j++) sum += GET_G(AT(const T_G, grad)[(int64_t)place[j] * width + c]);
+#if SCALE
+        sum /= (A)(end - i);
+#endif
+        AT(T_Y, out)[k * width + c] = SET_Y(sum);
+    }
+}
+#endif
