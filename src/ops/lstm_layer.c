@@ -159,18 +159,19 @@ bool tpi_native_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_te
     tp_tensor *g = grad_output ? tpi_contiguous_data(grad_output) : start_of(NULL, output);
     tp_tensor *dgates = tpi_empty(tpi_shape(acts), (tp_dtype)acts->dtype, tpi_device(acts)), *dh = start_of(grad_h, h0), *dc = start_of(grad_c, h0);
     tp_tensor *dw = tpi_empty(tpi_shape(w_hh), (tp_dtype)w_hh->dtype, tpi_device(w_hh));
-    bool fine = h && c && w && g && dgates && dh && dc && dw;
+    tp_tensor *o = tpi_contiguous_data(output), *a = tpi_contiguous_data(acts), *k = tpi_contiguous_data(cells);
+    bool fine = h && c && w && g && dgates && dh && dc && dw && o && a && k;
     if (fine) {
         layer l = layer_of(acts, h0, w, steps, reverse);
-        l.h0 = h->data, l.c0 = c->data, l.acts = acts->data, l.cells = cells->data, l.grad = g->data, l.dgates = dgates->data, l.dh = dh->data, l.dc = dc->data;
+        l.h0 = h->data, l.c0 = c->data, l.acts = a->data, l.cells = k->data, l.grad = g->data, l.dgates = dgates->data, l.dh = dh->data, l.dc = dc->data;
         fine = pack_weight(&l, false);
         if (fine) {
             run(&l, backward_task);
             weight_product(&l, step_at(&l, 0) * l.batch, l.batch, l.h0, false, dw);
-            if (steps > 1) weight_product(&l, reverse ? 0 : l.batch, (steps - 1) * l.batch, output->data + (reverse ? l.batch * l.width * l.item : 0), true, dw);
+            if (steps > 1) weight_product(&l, reverse ? 0 : l.batch, (steps - 1) * l.batch, o->data + (reverse ? l.batch * l.width * l.item : 0), true, dw);
         }
     }
-    tpi_release(h), tpi_release(c), tpi_release(w), tpi_release(g);
+    tpi_release(h), tpi_release(c), tpi_release(w), tpi_release(g), tpi_release(o), tpi_release(a), tpi_release(k);
     out[0] = dgates, out[1] = dh, out[2] = dc, out[3] = dw;
     for (int i = 0; i < 4 && !fine; i++) tpi_release(out[i]);
     return fine;
