@@ -167,14 +167,19 @@ tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name) {
     return g;
 }
 
-void tp_group_free(tp_group *g) {
-    if (!g) return;
-    tpi_job *job = g->job;
+void tpi_group_end_thread(tp_group *g) {
     pthread_mutex_lock(&g->lock);
     g->closing = true;
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
     if (g->threaded) pthread_join(g->thread, NULL);
+    g->threaded = false;
+}
+
+void tp_group_free(tp_group *g) {
+    if (!g) return;
+    tpi_job *job = g->job;
+    tpi_group_end_thread(g);
     pthread_mutex_lock(&job->lock);
     for (tp_group **at = &job->all; *at; at = &(*at)->next)
         if (*at == g) {
@@ -251,17 +256,30 @@ bool tp_work_done(tp_work *w) {
     return !w || w->done;
 }
 
+/* A work of the list that is to be finished, with one more reference; NULL: there is none. */
+static tp_work *unfinished(tp_group *g, bool orphans_only, int skip) {
+    pthread_mutex_lock(&g->lock);
+    tp_work *w = g->waiting;
+    while (w && (!w->request || w->finishing || (orphans_only && !w->orphan) || skip-- > 0)) w = w->next_waiting;
+    if (w) atomic_fetch_add(&w->refs, 1);
+    pthread_mutex_unlock(&g->lock);
+    return w;
+}
+
+static bool finish_one(tp_work *w) {
+    bool done = tp_work_done(w), orphan = w->orphan;
+    tp_work_release(w);
+    if (done && orphan) tp_work_release(w);
+    return done;
+}
+
+void tpi_group_reap(tp_group *g) {
+    int skip = 0;
+    for (tp_work *w; (w = unfinished(g, true, skip));) skip += !finish_one(w);
+}
+
 void tpi_group_abandon(tp_group *g) {
-    for (;;) {
-        pthread_mutex_lock(&g->lock);
-        tp_work *w = g->waiting;
-        while (w && (!w->request || w->finishing)) w = w->next_waiting;
-        if (w) atomic_fetch_add(&w->refs, 1);
-        pthread_mutex_unlock(&g->lock);
-        if (!w) return;
-        wait_a_while(w, 0);
-        tp_work_release(w);
-    }
+    for (tp_work *w; (w = unfinished(g, false, 0));) finish_one(w);
 }
 
 bool tp_work_succeeded(tp_work *w) { return w && tp_work_done(w) && !w->failed; }

@@ -72,7 +72,7 @@ struct tp_work {
     tpi_piece *in, *out;
     int nin, nout;
     atomic_bool done;
-    bool failed, finishing, listed;
+    bool failed, finishing, listed, orphan; /* orphan: nobody but the group holds it */
     tp_code code;
     char *error;
     void *request;     /* of a send or receive under way */
@@ -99,7 +99,9 @@ enum { TPI_CHANNEL_CHECK = 1, TPI_CHANNEL_DATA, TPI_CHANNEL_MESSAGE };
 
 /* group.c */
 void tpi_group_release(tp_group *group);
-void tpi_group_abandon(tp_group *group); /* after the engine was stopped: messages under way fail */
+void tpi_group_end_thread(tp_group *group); /* after what was asked for is done */
+void tpi_group_abandon(tp_group *group);    /* after the engine was stopped: messages under way fail */
+void tpi_group_reap(tp_group *group);       /* lets go of messages that are done and that nobody waits for */
 tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, const char *name);
 bool tpi_group_add(tp_work *work); /* hands it to the group's thread */
 void tpi_work_begin(tp_work *work);  /* it is waited for from now on */

@@ -205,6 +205,8 @@ void tp_dist_end(void) {
         tpi_job_now = NULL, world = NULL;
         return;
     }
+    for (tp_group *g = job->all; g; g = g->next) tpi_group_end_thread(g);
+    job->engine->stop(job->self); /* messages that nobody took */
     for (tp_group *g = job->all; g; g = g->next) tpi_group_abandon(g);
     while (job->all) tp_group_free(job->all);
     world = NULL;

@@ -1,11 +1,11 @@
 /* Messages of one round, waited for together; and the round by which ranks see, before any data moves, that they agree. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/collective.h"
 #include "dist/net.h"
-#include "dist/store.h"
 #include "tensor/tensor.h"
 
 typedef struct tpi_leg {
@@ -137,21 +137,40 @@ static bool largest(tp_work *w, int64_t pair[2]) {
     return true;
 }
 
+typedef struct stand {
+    char about[TPI_ABOUT_BYTES], name[128];
+} stand;
+
+static bool tell_stands(tp_work *w, stand *all) { /* everybody's to everybody; not by the store, which may go with the first rank that gives up */
+    tp_group *g = w->group;
+    tpi_round r = tpi_round_new(w, TPI_CHANNEL_CHECK);
+    r.unlabelled = true;
+    for (int i = 0; i < g->n; i++) {
+        if (i == g->rank) continue;
+        tpi_round_recv(&r, i, &all[i], sizeof *all);
+        tpi_round_send(&r, i, &all[g->rank], sizeof *all);
+    }
+    return tpi_round_end(&r);
+}
+
 static bool disagreement(tp_work *w) { /* everybody knows that there is one, and tells what it came to */
     tp_group *g = w->group;
-    char mine[TPI_ABOUT_BYTES], theirs[TPI_ABOUT_BYTES], first[TPI_ABOUT_BYTES] = "", key[96], a[96], b[96];
-    tpi_work_about(w, mine);
-    snprintf(key, sizeof key, "disagree/%d/%lld/%d", g->id, (long long)w->number, g->rank);
-    if (!tpi_store_set_text(g->job->store, key, mine)) return false;
-    for (int i = 0; i < g->n; i++) {
-        snprintf(key, sizeof key, "disagree/%d/%lld/%d", g->id, (long long)w->number, i);
-        if (!tpi_store_get_text(g->job->store, key, theirs, sizeof theirs, tpi_now() + 10)) return false;
-        if (i == 0) memcpy(first, theirs, sizeof first);
-        if (strcmp(first, theirs) == 0) continue;
-        return tpi_refuse(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': %s came to %s, %s to %s", (long long)w->number, g->name,
-                          tpi_rank_name(g->job, g->ranks[0], a, sizeof a), first, tpi_rank_name(g->job, g->ranks[i], b, sizeof b), theirs);
+    stand *all = tpi_malloc(sizeof *all * (size_t)g->n);
+    if (!all) return false;
+    memset(all, 0, sizeof *all * (size_t)g->n);
+    tpi_work_about(w, all[g->rank].about);
+    snprintf(all[g->rank].name, sizeof all->name, "rank %d (host %.80s, pid %d)", g->job->rank, tpi_net_host(), (int)getpid());
+    int other = 1;
+    if (tell_stands(w, all)) {
+        while (other < g->n && strcmp(all[0].about, all[other].about) == 0) other++;
+        if (other < g->n)
+            tpi_fail(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': %s came to %s, %s to %s", (long long)w->number, g->name, all[0].name, all[0].about,
+                     all[other].name, all[other].about);
+        else
+            tpi_fail(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': all came to %s, with lists of other sizes", (long long)w->number, g->name, all[0].about);
     }
-    return tpi_refuse(TP_ERR_RUNTIME, "ranks disagree about number %lld of group '%s': all came to %s, with other sizes", (long long)w->number, g->name, mine);
+    tpi_mfree(all);
+    return false;
 }
 
 bool tpi_agree(tp_work *w) {

@@ -200,14 +200,20 @@ static tpi_engine_result mpi_reduce(void *self, void *group, void *data, int64_t
     MPI_Op how = op_of(dtype, op);
     MPI_Request pending;
     int size;
-    bool here = m->place[e->host.rank] == root;
+    bool here = m->place[e->host.rank] == root, ok = true;
     if (type == MPI_DATATYPE_NULL || how == MPI_OP_NULL) return TPI_ENGINE_PASS;
     MPI_Type_size(type, &size);
-    for (int64_t from = 0; from < count; from += CHUNK) {
+    /* Not in place: MPICH 4.0 reads the constant that says so as an address where the root is not the first rank. */
+    char *sum = here ? malloc((size_t)(count < CHUNK ? count : CHUNK) * (size_t)size + 1) : NULL;
+    if (here && !sum) return e->host.fail(e->host.context, "no memory for a reduction's result"), TPI_ENGINE_FAILED;
+    for (int64_t from = 0; ok && from < count; from += CHUNK) {
         int n = (int)(count - from < CHUNK ? count - from : CHUNK);
         char *at = (char *)data + from * size;
-        if (CALL(e, count * size >= LARGE, MPI_Reduce, MPI_Ireduce, here ? MPI_IN_PLACE : at, at, n, type, how, root, m->comm) != TPI_ENGINE_DONE) return TPI_ENGINE_FAILED;
+        ok = CALL(e, count * size >= LARGE, MPI_Reduce, MPI_Ireduce, at, sum, n, type, how, root, m->comm) == TPI_ENGINE_DONE;
+        if (ok && here) memcpy(at, sum, (size_t)n * (size_t)size);
     }
+    free(sum);
+    if (!ok) return TPI_ENGINE_FAILED;
     if (op == TP_REDUCE_AVG && here) divide(data, count, dtype, m->n);
     return TPI_ENGINE_DONE;
 }

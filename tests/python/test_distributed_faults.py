@@ -1,0 +1,163 @@
+"""Nothing hangs silently: stalls name who has not come, deaths reach every rank with their reason, and ranks that disagree are told which two."""
+import re
+import signal
+import time
+
+import pytest
+from ranks import Ranks, run_ranks
+
+BEGIN = """
+import os, signal, sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+r, n = dist.get_rank(), dist.get_world_size()
+
+def step():
+    dist.all_reduce(torch.ones(3, 4))
+
+for _ in range(3):
+    step()
+"""
+
+
+def faulty(n, fault, folder, **variables):
+    return Ranks(n, BEGIN + fault + "\nstep()\nprint('went on')\n", folder, variables={"TAPER_STALL": "1.5", "TAPER_GRACE": "2", **variables})
+
+
+@pytest.mark.parametrize("culprit, how", [(2, "os.kill(os.getpid(), signal.SIGSTOP)"), (1, "time.sleep(60)"), (0, "os.kill(os.getpid(), signal.SIGSTOP)")])
+def test_a_stall_names_who_has_not_come(culprit, how, tmp_path):
+    ranks = faulty(4, f"time.sleep(1.2)\nif r == {culprit}:\n    {how}", tmp_path)
+    others = [r for r in range(4) if r != culprit]
+    try:
+        ranks.wait_for_text("has waited", ranks=others)
+        for r in others:
+            text = ranks.texts()[r]
+            assert f"taper: rank {r} (host " in text and "in all_reduce(SUM) of float32 [3, 4], number 4 of group 'default', at " in text, text
+            assert "program.py:" in text and " in step." in text, text
+            blamed = re.findall(r"^  rank (\d+) \(host \S+, pid (\d+)\)", text, re.M)
+            assert {(int(b), int(p)) for b, p in blamed} == {(culprit, ranks.processes[culprit].pid)}, text
+    finally:
+        for process in ranks.processes:
+            process.kill()
+        ranks.wait(5)
+
+
+def test_a_late_rank_is_no_error(tmp_path):
+    statuses, texts = faulty(2, "time.sleep(2.5 * r)", tmp_path).wait(30)
+    assert statuses == [0, 0] and "has waited" in texts[0] and "has waited" not in texts[1] and all("went on" in t for t in texts)
+
+
+@pytest.mark.parametrize("culprit", [0, 2])
+def test_a_death_takes_all_down_with_its_reason(culprit, tmp_path):
+    ranks = faulty(3, f"if r == {culprit}:\n    print('now', flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    statuses, texts = ranks.wait(20)
+    for r in {0, 1, 2} - {culprit}:
+        assert statuses[r] == 1 and f"rank {culprit} (host " in texts[r] and f"pid {ranks.processes[culprit].pid}) died" in texts[r], (statuses, texts)
+
+
+def test_a_rank_that_computes_goes_down_too(tmp_path):
+    ranks = faulty(2, "if r == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\nwhile True:\n    pass", tmp_path)
+    ranks.processes[1].wait(20)
+    began = time.monotonic()
+    statuses, texts = ranks.wait(20)
+    assert statuses[0] == 1 and time.monotonic() - began < 10 and "this process ends now, because rank 1 (host " in texts[0], texts
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_an_exception_reaches_the_others(culprit, tmp_path):
+    statuses, texts = faulty(3, f"if r == {culprit}:\n    raise ValueError('no such file: x')", tmp_path).wait(20)
+    assert statuses == [1, 1, 1]
+    for r in {0, 1, 2} - {culprit}:
+        assert re.search(rf"rank {culprit} \(host \S+, pid \d+\) failed: ValueError: no such file: x", texts[r]), texts[r]
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_rank_that_leaves_early(culprit, tmp_path):
+    statuses, texts = faulty(3, f"if r == {culprit}:\n    sys.exit(0)", tmp_path).wait(20)
+    assert statuses[culprit] == 0
+    for r in {0, 1, 2} - {culprit}:
+        assert statuses[r] == 1 and "waits for a rank that is gone, " in texts[r] and f"rank {culprit} (host " in texts[r], (statuses, texts)
+
+
+@pytest.mark.parametrize("call, wanted", [
+    ("dist.all_reduce(torch.ones(3 + (r == 1)))", ("all_reduce(SUM) of float32 [3]", "rank 1", "all_reduce(SUM) of float32 [4]")),
+    ("dist.all_reduce(torch.ones(3, dtype=torch.float64 if r == 2 else torch.float32))", ("all_reduce(SUM) of float32 [3]", "rank 2", "all_reduce(SUM) of float64 [3]")),
+    ("dist.all_reduce(torch.ones(3), op=dist.ReduceOp.MAX if r == 1 else dist.ReduceOp.SUM)", ("all_reduce(SUM) of float32 [3]", "rank 1", "all_reduce(MAX) of float32 [3]")),
+    ("dist.broadcast(torch.ones(3), 0) if r == 1 else dist.barrier()", ("barrier", "rank 1", "broadcast of float32 [3], root 0")),
+    ("dist.broadcast(torch.ones(3), r)", ("broadcast of float32 [3], root 0", "rank 1", "broadcast of float32 [3], root 1"))])
+def test_ranks_that_disagree(call, wanted, tmp_path):
+    first, culprit, other = wanted
+    program = BEGIN + f"""
+try:
+    {call}
+except RuntimeError as error:
+    print(error)
+    dist.destroy_process_group()
+"""
+    texts = run_ranks(3, program, tmp_path)
+    for text in texts:
+        assert re.search(rf"ranks disagree about number 4 of group 'default': rank 0 \(host \S+, pid \d+\) came to {re.escape(first)}, {culprit} \(host \S+, pid \d+\) to "
+                         rf"{re.escape(other)}", text), text
+
+
+def test_a_message_of_another_size(tmp_path):
+    texts = run_ranks(2, BEGIN + """
+if r == 0:
+    dist.send(torch.ones(3), 1)
+    dist.send(torch.ones(3, dtype=torch.int32), 1)
+else:
+    for _ in range(2):
+        try:
+            dist.recv(torch.zeros(4, dtype=torch.float32), 0)
+        except RuntimeError as error:
+            print(error)
+dist.barrier()
+""", tmp_path)
+    assert re.search(r"recv: rank 0 \(host \S+, pid \d+\) sent float32, 12 bytes; rank 1 \(host \S+, pid \d+\) expected float32 \[4\], 16 bytes", texts[1]), texts[1]
+    assert "sent int32, 12 bytes" in texts[1]
+
+
+def test_timeouts(tmp_path):
+    texts = run_ranks(2, """
+import time, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group("gloo", timeout=timedelta(seconds=20))
+if dist.get_rank() == 0:
+    work = dist.irecv(torch.zeros(1), 1)
+    try:
+        work.wait(timedelta(seconds=0.3))
+    except RuntimeError as error:
+        print(error)
+    work.wait()
+    try:
+        dist.monitored_barrier(timeout=timedelta(seconds=0.5))
+    except RuntimeError as error:
+        print(error)
+else:
+    time.sleep(1)
+    dist.send(torch.ones(1), 0)
+dist.barrier()
+""", tmp_path)
+    assert "recv of float32 [1], from 1" in texts[0] and "timed out after 0.3 seconds" in texts[0]
+    assert "Rank 1 failed to pass monitoredBarrier in 500 ms" in texts[0]
+
+
+def test_children_of_a_rank_do_not_hide_its_death(tmp_path):
+    """A forked child (a loader's worker) has the same sockets; it must not keep them open."""
+    statuses, texts = faulty(2, "if r == 1:\n    if os.fork() == 0:\n        time.sleep(15)\n        os._exit(0)\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path).wait(12)
+    assert statuses[0] == 1 and "rank 1 (host " in texts[0] and "died" in texts[0], (statuses, texts)
+
+
+def test_preempted(tmp_path):
+    ranks = Ranks(1, """
+        import time, taper
+        assert not taper.preempted()
+        print("ready", flush=True)
+        while not taper.preempted():
+            time.sleep(0.02)
+        print("saved")
+    """, tmp_path)
+    ranks.wait_for_text("ready")
+    ranks.processes[0].send_signal(signal.SIGUSR1)
+    statuses, texts = ranks.wait(10)
+    assert statuses == [0] and "saved" in texts[0]

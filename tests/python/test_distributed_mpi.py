@@ -1,0 +1,73 @@
+"""The same collectives under mpirun of OpenMPI and mpiexec of MPICH, with nothing said about where to meet."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import taper
+from test_distributed import GROUPS, MESSAGES, MOVES, REDUCTIONS
+
+LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpiexec.mpich"]}
+PLUGINS = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
+
+
+def mpirun(mpi, n, program, folder, variables=None, timeout=60):
+    launcher = LAUNCHERS[mpi]
+    if shutil.which(launcher[0]) is None or not os.path.exists(os.path.join(PLUGINS, f"libtaper-mpi-{mpi}.so")):
+        pytest.skip(f"{launcher[0]} or its engine is not on this machine")
+    script = folder / "program.py"
+    script.write_text(program)
+    env = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+    env.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **(variables or {})})
+    return subprocess.run([*launcher, "-n", str(n), sys.executable, "-m", "taper", "run", str(script)], env=env, timeout=timeout, capture_output=True, text=True)
+
+
+def run(mpi, n, program, folder, **options):
+    done = mpirun(mpi, n, program, folder, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def with_backend(program, backend):
+    changed = program.replace('init_process_group("gloo")', f"init_process_group({backend!r})")
+    assert changed != program
+    return changed + f"\nimport taper\nassert taper._C._dist_engine() is None or taper._C._dist_engine() in {('openmpi', 'mpich') if backend != 'gloo' else ('tcp', 'gloo')}\n"
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("name, n", [("REDUCTIONS", 2), ("REDUCTIONS", 4), ("MOVES", 3), ("MESSAGES", 3), ("GROUPS", 4)])
+def test_collectives(mpi, name, n, tmp_path):
+    run(mpi, n, with_backend(globals()[name], "mpi"), tmp_path)
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("backend", [None, "gloo"])
+def test_nothing_but_mpiexec(mpi, backend, tmp_path):
+    """The backend is picked, and ranks find each other, without MASTER_ADDR: with gloo too."""
+    run(mpi, 2, with_backend(MOVES, backend), tmp_path)
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+def test_eight_ranks(mpi, tmp_path):
+    out = run(mpi, 8, """
+import torch, torch.distributed as dist
+dist.init_process_group("mpi")
+t = torch.full((100000,), float(dist.get_rank()))
+dist.all_reduce(t)
+assert bool((t == 28).all()) and dist.get_node_local_rank() == dist.get_rank()
+print("rank", dist.get_rank(), "of", dist.get_world_size())
+""", tmp_path)
+    assert sorted(re.findall(r"rank (\d) of 8", out)) == list("01234567")
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+def test_faults(mpi, tmp_path):
+    begin = "import os, signal, time, torch, torch.distributed as dist\ndist.init_process_group('mpi')\nr = dist.get_rank()\ndist.barrier()\n"
+    told = mpirun(mpi, 2, begin + "dist.all_reduce(torch.ones(2 + r))\n", tmp_path)
+    assert told.returncode != 0 and re.search(r"rank 0 \(host \S+, pid \d+\) came to all_reduce\(SUM\) of float32 \[2\], rank 1 \(.*\) to all_reduce\(SUM\) of float32 \[3\]", told.stderr)
+    told = mpirun(mpi, 2, begin + "if r == 0:\n    time.sleep(2.5)\ndist.all_reduce(torch.ones(2))\n", tmp_path, {"TAPER_STALL": "1"})
+    assert told.returncode == 0 and re.search(r"rank 1 \(.*\) has waited \d s in all_reduce\(SUM\) of float32 \[2\], number 2 .*program.py:7 in <module>. Not there:\n  rank 0 \(", told.stderr), told.stderr
+    told = mpirun(mpi, 3, begin + "if r == 1:\n    raise KeyError('weights')\ndist.all_reduce(torch.ones(2))\n", tmp_path)
+    assert told.returncode != 0 and re.search(r"rank 1 \(.*\) failed: KeyError: 'weights'", told.stderr), told.stderr
