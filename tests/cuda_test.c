@@ -495,11 +495,40 @@ static void attention_is_right(void **s) {
     print_message("attention 16x12x1024x64, causal, bf16: forward %.0f, backward %.0f TFLOP/s\n", forward, backward);
 }
 
+/* ---- cuFFT ---- */
+static void transforms_are_right(void **s) {
+    (void)s;
+    need_cuda();
+    enum { N = 30, LINES = 3, HALF = N / 2 + 1 };
+    double *x = filled(2 * N * LINES, TP_FLOAT64, 0), *real = filled(N * LINES, TP_FLOAT64, 3);
+    void *dx = on_gpu(x, 16 * N * LINES), *dy = on_gpu(NULL, 16 * N * LINES), *dr = on_gpu(real, 8 * N * LINES), *dh = on_gpu(NULL, 16 * HALF * LINES);
+    if (driver->fft(0, NULL, &(tpi_gpu_fft){.kind = TPI_FFT_C2C, .wide = true, .forward = true, .n = N, .lines = LINES, .x = dx, .y = dy}) != TPI_GPU_SERVED)
+        fail_msg("cuFFT declined or failed: %s", tp_error() ? tp_error() : "");
+    must(driver->fft(0, NULL, &(tpi_gpu_fft){.kind = TPI_FFT_R2C, .wide = true, .n = N, .lines = LINES, .x = dr, .y = dh}) == TPI_GPU_SERVED);
+    double *y = from_gpu(dy, 16 * N * LINES), *half = from_gpu(dh, 16 * HALF * LINES);
+    for (int line = 0; line < LINES; line++)
+        for (int k = 0; k < N; k++) {
+            double a = 0, b = 0, c = 0, d = 0;
+            for (int i = 0; i < N; i++) {
+                double cosine = cos(2 * M_PI * i * k / N), sine = -sin(2 * M_PI * i * k / N);
+                const double *z = x + 2 * (line * N + i);
+                a += z[0] * cosine - z[1] * sine, b += z[0] * sine + z[1] * cosine, c += real[line * N + i] * cosine, d += real[line * N + i] * sine;
+            }
+            assert_true(fabs(y[2 * (line * N + k)] - a) < 1e-10 && fabs(y[2 * (line * N + k) + 1] - b) < 1e-10);
+            if (k < HALF) assert_true(fabs(half[2 * (line * HALF + k)] - c) < 1e-10 && fabs(half[2 * (line * HALF + k) + 1] - d) < 1e-10);
+        }
+    must(driver->fft(0, NULL, &(tpi_gpu_fft){.kind = TPI_FFT_C2R, .wide = true, .n = N, .lines = LINES, .x = dh, .y = dr}) == TPI_GPU_SERVED);
+    double *back = from_gpu(dr, 8 * N * LINES);
+    for (int i = 0; i < N * LINES; i++) assert_true(fabs(back[i] / N - real[i]) < 1e-10);
+    tpi_gpu_free(gpu, dx, 0), tpi_gpu_free(gpu, dy, 0), tpi_gpu_free(gpu, dr, 0), tpi_gpu_free(gpu, dh, 0);
+    free(x), free(real), free(y), free(half), free(back);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nvrtc_compiles_without_a_gpu), cmocka_unit_test(kernels_run), cmocka_unit_test(memory_has_bandwidth), cmocka_unit_test(too_much_is_an_error_that_passes),
         cmocka_unit_test(graphs_replay), cmocka_unit_test(products_are_right), cmocka_unit_test(convolutions_are_right),
-        cmocka_unit_test(attention_is_right),
+        cmocka_unit_test(attention_is_right), cmocka_unit_test(transforms_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static void graph_free(tpi_gpu_graph *graph) {
     .stream_free = stream_free, .stream_sync = stream_sync, .stream_query = stream_query, .stream_wait = stream_wait, .device_sync = device_sync, \
     .event_new = event_new, .event_free = event_free, .event_record = event_record, .event_query = event_query, .event_sync = event_sync, \
     .event_elapsed = event_elapsed, .load = load, .function = function, .max_blocks = max_blocks, .launch = launch, .capture_begin = capture_begin, \
-    .capture_end = capture_end, .capturing = capturing, .graph_launch = graph_launch, .graph_free = graph_free
+    .capture_end = capture_end, .capturing = capturing, .graph_launch = graph_launch, .graph_free = graph_free, .fft = tpi_cufft_transform
 
 const tpi_gpu_driver tpi_cuda_driver = {
     SHARED_MEMBERS, .name = "CUDA", .dialect = "cuda", .count = tpi_cuda_count, .missing = tpi_cuda_missing, .compile = tpi_nvrtc_compile, .compiler = tpi_nvrtc_compiler,

@@ -90,6 +90,16 @@ typedef struct tpi_gpu_attention {
     double scale;
 } tpi_gpu_attention;
 
+/* Fourier transforms of lines that lie one behind the other. n: of the real or the longer side; the half of a spectrum has n / 2 + 1. */
+typedef struct tpi_gpu_fft {
+    enum { TPI_FFT_C2C, TPI_FFT_R2C, TPI_FFT_C2R } kind;
+    bool wide;                /* doubles */
+    bool forward;             /* of C2C: exp(-i...) */
+    int64_t n, lines;
+    const void *x;            /* C2R may write over it */
+    void *y;
+} tpi_gpu_fft;
+
 typedef enum tpi_gpu_served { TPI_GPU_FAILED = -1, TPI_GPU_NOT_SERVED = 0, TPI_GPU_SERVED = 1 } tpi_gpu_served;
 
 typedef struct tpi_gpu_driver {
@@ -140,6 +150,7 @@ typedef struct tpi_gpu_driver {
     tpi_gpu_served (*gemm)(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
     tpi_gpu_served (*conv)(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
     tpi_gpu_served (*attention)(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
+    tpi_gpu_served (*fft)(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f);
 
     /* A stream's calls as one graph; NULL where there are none. */
     bool (*capture_begin)(int index, tpi_gpu_stream *stream, int mode);
