@@ -1,0 +1,2 @@
+"""torch.distributed._tensor, where torch.distributed.tensor was before."""
+from taper.distributed.tensor import *  # noqa: F401,F403

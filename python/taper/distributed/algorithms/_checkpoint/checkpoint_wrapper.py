@@ -1,0 +1,70 @@
+"""torch.distributed.algorithms._checkpoint.checkpoint_wrapper: modules that keep their inputs alone and compute the rest again in the backward."""
+from enum import Enum, auto
+from functools import partial
+
+from taper.nn.modules.module import Module
+from taper.utils.checkpoint import checkpoint
+
+__all__ = ["CheckpointImpl", "CheckpointWrapper", "apply_activation_checkpointing", "checkpoint_wrapper"]
+
+_INNER = "_checkpoint_wrapped_module"
+
+
+class CheckpointImpl(Enum):
+    REENTRANT = auto()
+    NO_REENTRANT = auto()
+
+
+class CheckpointWrapper(Module):
+    """The module, under a name that state dicts do not show."""
+
+    def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
+        super().__init__()
+        self._checkpoint_wrapped_module = mod
+        self.checkpoint_fn = partial(checkpoint_fn or checkpoint, **({} if checkpoint_fn else {"use_reentrant": checkpoint_impl == CheckpointImpl.REENTRANT}),
+                                     **checkpoint_fn_kwargs)
+        self._register_state_dict_hook(self._without_wrapper)
+        self.register_load_state_dict_pre_hook(self._with_wrapper)
+
+    @staticmethod
+    def _without_wrapper(module, state_dict, prefix, *rest):
+        for name in [name for name in state_dict if name.startswith(f"{prefix}{_INNER}.")]:
+            state_dict[name.replace(f"{prefix}{_INNER}.", prefix, 1)] = state_dict.pop(name)
+
+    @staticmethod
+    def _with_wrapper(module, state_dict, prefix, *rest):
+        for name in [name for name in state_dict if name.startswith(prefix) and not name.startswith(f"{prefix}{_INNER}.")]:
+            state_dict[f"{prefix}{_INNER}.{name[len(prefix):]}"] = state_dict.pop(name)
+
+    def forward(self, *args, **kwargs):
+        return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)
+
+    def named_parameters(self, *args, **kwargs):
+        for name, p in super().named_parameters(*args, **kwargs):
+            yield name.replace(_INNER + ".", ""), p
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__(_INNER), name)
+
+    def __getitem__(self, key):
+        return self._checkpoint_wrapped_module[key]
+
+
+def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
+    """The module, wrapped."""
+    return CheckpointWrapper(module, checkpoint_impl, checkpoint_fn, **checkpoint_fn_kwargs)
+
+
+def apply_activation_checkpointing(model, checkpoint_wrapper_fn=checkpoint_wrapper, check_fn=lambda _: True, auto_wrap_policy=None):
+    """Wraps the modules inside a model that check_fn (or a policy of FSDP's) names, in place."""
+    if auto_wrap_policy is not None:
+        from taper.distributed.fsdp.wrap import wrap_children
+        wrap_children(model, auto_wrap_policy, checkpoint_wrapper_fn)
+        return
+    for name, child in list(model.named_children()):
+        apply_activation_checkpointing(child, checkpoint_wrapper_fn, check_fn)
+        if check_fn(child):
+            setattr(model, name, checkpoint_wrapper_fn(child))
