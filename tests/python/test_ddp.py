@@ -430,3 +430,145 @@ def test_callbacks_at_the_end_of_a_backward():
         v.sum().backward()
     (w * 2).sum().backward()
     assert said == [6.0, 12.0]
+
+
+OVERLAP = BEGIN + """
+import threading, time, queue
+
+class Slow(torch.autograd.Function):  # a backward that takes its time without using the processor
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        time.sleep(0.03)
+        return grad
+
+class Layer(nn.Linear):
+    def forward(self, x):
+        return Slow.apply(super().forward(x))
+
+wire, spent = queue.Queue(), []
+def carry():  # one message after the other, each as long as a layer's backward
+    while True:
+        bucket, future = wire.get()
+        time.sleep(0.03)
+        spent.append(bucket.index())
+        future.set_result(bucket.buffer())
+threading.Thread(target=carry, daemon=True).start()
+
+def hook(state, bucket):
+    future = torch.futures.Future()
+    wire.put((bucket, future))
+    return future
+
+net = nn.Sequential(*[Layer(64, 64) for _ in range(8)])
+ddp = DDP(net, bucket_cap_mb=0.01)
+ddp.register_comm_hook(None, hook)
+assert len(ddp.reducer.buckets) == 8
+x = torch.randn(2, 64)
+times = []
+for step in range(3):
+    loss = ddp(x).sum()
+    start = time.monotonic()
+    loss.backward()
+    times.append(time.monotonic() - start)
+assert spent == list(range(8)) * 3
+both = 8 * 0.03
+assert min(times) < both + both / 2, times  # at least half of the communication is hidden
+"""
+
+
+def test_reductions_run_while_the_backward_does(tmp_path):
+    """A backward and its messages that take equally long: together less than one and a half times as long as one of them."""
+    run_ranks(1, OVERLAP, tmp_path)
+
+
+DIFFERENTIABLE = BEGIN + """
+import torch.distributed.nn.functional as D
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointImpl, CheckpointWrapper, apply_activation_checkpointing, checkpoint_wrapper
+x = torch.full((2,), float(r + 1), requires_grad=True)
+
+def grad_of(y):
+    x.grad = None
+    y.sum().backward()
+    return x.grad.tolist()
+
+y = torch.stack(D.all_gather(x))
+assert y.tolist() == [[1., 1.], [2., 2.]] and grad_of(y * (r + 1) * torch.tensor([[1.], [10.]])) == [3. if r == 0 else 30.] * 2
+assert D.all_reduce(x).tolist() == [3., 3.] and grad_of(D.all_reduce(x) * (r + 1)) == [3., 3.]
+assert D.broadcast(x, 1).tolist() == [2., 2.] and grad_of(D.broadcast(x, 1) * (r + 1)) == ([0., 0.] if r == 0 else [3., 3.])
+assert grad_of(D.reduce(x, 0) * (r + 1)) == [1., 1.]
+y = torch.stack(D.gather(x, 0))
+assert y.tolist() == ([[1., 1.], [2., 2.]] if r == 0 else [[0., 0.]] * 2) and grad_of(y * torch.tensor([[1.], [10.]])) == [10. ** r] * 2
+z = [torch.full((2,), 10. * r + i, requires_grad=True) for i in range(2)]
+s = D.scatter(z, 1)
+(s * (r + 1)).sum().backward()
+assert s.tolist() == [10. + r] * 2 and [v.grad.tolist() for v in z] == ([[0., 0.]] * 2 if r == 0 else [[1., 1.], [2., 2.]])
+assert D.reduce_scatter(torch.zeros(2), z).tolist() == [10. + 2 * r] * 2
+assert D.all_to_all_single(torch.zeros(2), torch.arange(2.) + 10 * r).tolist() == [r, 10. + r]
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3), nn.Tanh()))
+ref = copy.deepcopy(net)
+apply_activation_checkpointing(net, check_fn=lambda module: isinstance(module, nn.Linear))
+assert isinstance(net[0], CheckpointWrapper) and isinstance(net[1][0], CheckpointWrapper) and not isinstance(net[1], CheckpointWrapper)
+i = torch.randn(4, 3)
+net(i).sum().backward(), ref(i).sum().backward()
+assert all(torch.equal(p.grad, q.grad) for p, q in zip(net.parameters(), ref.parameters()))
+assert list(net.state_dict()) == list(ref.state_dict()) and str(net.load_state_dict(ref.state_dict())) == "<All keys matched successfully>"
+
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+net = nn.Linear(4, 4)
+fully_shard(net)
+opt, scaler = torch.optim.SGD(net.parameters(), lr=0.1), ShardedGradScaler(device="cpu", init_scale=4.)
+for overflow in (False, True):
+    opt.zero_grad()
+    scaler.scale(net(torch.ones(2, 4)).sum()).backward()
+    if overflow and r == 0:
+        net.weight.grad.to_local().fill_(float("inf"))
+    before = net.weight.full_tensor().clone()
+    scaler.step(opt)
+    scaler.update()
+    assert torch.equal(before, net.weight.full_tensor()) == overflow and scaler.get_scale() == (2. if overflow else 4.)
+"""
+
+
+def test_collectives_with_gradients_and_wrappers(tmp_path):
+    run_ranks(2, DIFFERENTIABLE, tmp_path)
+
+
+def test_the_example_saves_when_told_and_goes_on(tmp_path):
+    """SIGUSR1 to the launcher, as from a scheduler; then two ranks go on where three were, with the losses of a run that nobody stopped."""
+    import os
+    import re
+    import signal
+    import subprocess
+    import sys
+
+    from test_scripts import EXAMPLES, digits
+    digits(str(tmp_path), train=600, test=100)
+    script = os.path.join(EXAMPLES, "python", "data_parallel.py")
+
+    def start(ranks, checkpoint, *more):
+        return subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", str(ranks), script, "--data", str(tmp_path), "--checkpoint", str(tmp_path / checkpoint),
+                                 "--batch-size", "24", "--log-interval", "5", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def losses(text):
+        return {match[1]: float(match[2]) for match in re.finditer(r"(epoch \d+ batch \d+) loss (\S+)", text)}
+
+    first = start(3, "a", "--epochs", "40")
+    begun = first.stdout.readline()
+    first.send_signal(signal.SIGUSR1)
+    out, err = first.communicate(timeout=60)
+    assert first.returncode == 0 and "saved at epoch" in out, out + err
+    whole, err = start(1, "b", "--epochs", "2").communicate(timeout=60)
+    assert whole.endswith("done\n"), err
+    second, err = start(2, "a", "--epochs", "2").communicate(timeout=60)
+    where = re.search(r"saved at (epoch \d+ batch \d+)", out)[1]
+    assert second.startswith(f"goes on at {where}") and second.endswith("done\n"), second + err
+    assert losses(begun + out + second).keys() >= losses(whole).keys()
+    for at, loss in losses(whole).items():
+        assert abs(losses(begun + out + second)[at] - loss) < 2e-3, at
