@@ -435,6 +435,31 @@ static void test_each_chunk_runs_once(void **state) {
     assert_true(tp_num_threads() >= 1);
 }
 
+static void count(int64_t chunk, void *context) { atomic_fetch_add((atomic_llong *)context, chunk + 1); }
+
+/* Loops one close behind the other, as operators are; every chunk of each runs once, whoever else has the team. */
+static void *many_loops(void *wrong) {
+    for (int i = 0; i < 5000; i++) {
+        atomic_llong sum = 0;
+        int64_t chunks = 2 + i % 9;
+        tpi_parallel_for(chunks, true, count, &sum);
+        if (atomic_load(&sum) != chunks * (chunks + 1) / 2) atomic_fetch_add((atomic_int *)wrong, 1);
+    }
+    return NULL;
+}
+
+static void test_threads_run_loops_at_once(void **state) {
+    (void)state;
+    atomic_int wrong = 0;
+    pthread_t others[2];
+    tp_set_num_threads(4);
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&others[i], NULL, many_loops, &wrong), 0);
+    many_loops(&wrong);
+    for (int i = 0; i < 2; i++) pthread_join(others[i], NULL);
+    assert_int_equal(atomic_load(&wrong), 0);
+    tp_set_num_threads(0);
+}
+
 static void test_a_forked_child_works(void **state) {
     (void)state;
     tp_set_num_threads(3);
@@ -580,6 +605,7 @@ int main(void) {
         cmocka_unit_test(test_out_of_memory_is_told_in_numbers),
         cmocka_unit_test(test_blocks_may_be_freed_by_another_thread),
         cmocka_unit_test(test_each_chunk_runs_once),
+        cmocka_unit_test(test_threads_run_loops_at_once),
         cmocka_unit_test(test_a_forked_child_works),
         cmocka_unit_test(test_streams_are_pytorchs),
         cmocka_unit_test(test_philox),

@@ -1,7 +1,8 @@
-/* Parallel loops on OpenMP's threads, which the BLAS and oneDNN share. This is the only file that knows OpenMP.
+/* Parallel loops, and how many threads they have (team.c is those threads).
  *
- * The number of threads is the user's (tp_set_num_threads), else OMP_NUM_THREADS, else as many processors as the scheduler lets
- * this process use: those of its affinity mask, and no more than its control group's quota pays for. */
+ * The number of threads is the user's (tp_set_num_threads), else OMP_NUM_THREADS, else as many cores as the scheduler lets this process use: those of
+ * its affinity mask, counted once where a core runs two threads, and no more than its control group's quota pays for. */
+#define _GNU_SOURCE /* processor sets */
 #include "base/threads.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,17 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifdef _OPENMP
 #include <omp.h>
-#endif
+#include <sched.h>
 #include "base/error.h"
+#include "base/team.h"
 
 enum { MOST_THREADS = 1024, FILE_TEXT = 4096, PATH_TEXT = 4352 };
 
-static TPI_THREAD_LOCAL bool in_parallel;
 static atomic_int wanted;        /* what the user asked for; 0: nothing */
 static int allowed;              /* what the machine and the environment allow */
-static atomic_bool forked;       /* OpenMP's threads do not survive a fork: the child works alone */
+static atomic_bool forked;       /* threads do not survive a fork: the child works alone */
 static pthread_once_t find_once = PTHREAD_ONCE_INIT;
 
 /* ---- What the control group pays for ------------------------------------------------------------------------------------- */
@@ -89,12 +89,31 @@ static double group_quota(void) {
 /* ---- How many threads -------------------------------------------------------------------------------------------------------- */
 static int within(int n) { return n < 1 ? 1 : n > MOST_THREADS ? MOST_THREADS : n; }
 
-static int processors(void) {
-#ifdef _OPENMP
-    return omp_get_num_procs(); /* of the affinity mask as it was before OpenMP bound anything */
-#else
-    return 1;
-#endif
+/* Does the processor share a core with one of a lower number in the set? Siblings are listed as "0,64" or "0-1". */
+static bool has_elder(int processor, const cpu_set_t *set) {
+    char path[PATH_TEXT], text[256];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", processor);
+    if (!read_text(path, text, sizeof text)) return false;
+    for (char *at = text; *at && *at != '\n';) {
+        int first = (int)strtol(at, &at, 10), last = first;
+        if (*at == '-') last = (int)strtol(at + 1, &at, 10);
+        for (int n = first; n <= last && n < processor; n++)
+            if (n >= 0 && n < CPU_SETSIZE && CPU_ISSET(n, set)) return true;
+        if (*at != ',') break;
+        at++;
+    }
+    return false;
+}
+
+static int cores(void) {
+    int n = omp_get_num_procs(); /* of the affinity mask as it was before OpenMP bound anything */
+    char active[8];
+    cpu_set_t set;
+    if (!read_text("/sys/devices/system/cpu/smt/active", active, sizeof active) || active[0] != '1') return n;
+    if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) != n) return n;
+    int alone = 0;
+    for (int i = 0; i < CPU_SETSIZE; i++) alone += CPU_ISSET(i, &set) && !has_elder(i, &set);
+    return alone ? alone : n;
 }
 
 static void in_child(void) { forked = true; }
@@ -106,7 +125,7 @@ static void find_allowed(void) {
         allowed = within(atoi(wish));
         return;
     }
-    int n = processors();
+    int n = cores();
     double quota = group_quota();
     if (quota > 0 && quota < n) n = (int)quota + (quota > (int)quota);
     allowed = within(n);
@@ -131,30 +150,11 @@ int tp_num_interop_threads(void) {
 void tp_set_num_interop_threads(int n) { atomic_store_explicit(&interop, n < 1 ? 0 : n, memory_order_relaxed); }
 
 /* ---- The loop ------------------------------------------------------------------------------------------------------------------ */
-bool tpi_in_parallel(void) { return in_parallel; }
-
-static void run_serially(int64_t first, int64_t end, tpi_chunk_fn fn, void *context) {
-    for (int64_t chunk = first; chunk < end; chunk++) fn(chunk, context);
-}
+bool tpi_in_parallel(void) { return tpi_at_work; }
 
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) {
-#ifdef _OPENMP
-    int threads = chunks > 1 && worth_it && !in_parallel ? tp_num_threads() : 1;
+    int threads = chunks > 1 && worth_it && !tpi_at_work ? tp_num_threads() : 1;
     if (threads > chunks) threads = (int)chunks;
-    if (threads > 1) {
-#pragma omp parallel num_threads(threads)
-        {
-            int64_t team = omp_get_num_threads(), me = omp_get_thread_num(); /* the team may be smaller than asked for */
-            int64_t each = chunks / team, extra = chunks % team;             /* the first `extra` threads take one more */
-            int64_t first = me * each + (me < extra ? me : extra);
-            in_parallel = true;
-            run_serially(first, first + each + (me < extra), fn, context);
-            in_parallel = false;
-        }
-        return;
-    }
-#else
-    (void)worth_it;
-#endif
-    run_serially(0, chunks, fn, context);
+    if (threads > 1 && tpi_team_run(threads, chunks, fn, context)) return;
+    for (int64_t chunk = 0; chunk < chunks; chunk++) fn(chunk, context);
 }

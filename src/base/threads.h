@@ -6,7 +6,8 @@
 
 typedef void (*tpi_chunk_fn)(int64_t chunk, void *context);
 /* Runs fn for each chunk in [0, chunks), on the thread team when `worth_it` and not already inside a parallel loop
- * or a forked child. Chunks are dealt out statically in contiguous runs. fn must not fail: allocate before. */
+ * or a forked child. A thread begins with a contiguous run of chunks of its own and then takes what others have not begun. fn must not
+ * fail: allocate before. */
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
 bool tpi_in_parallel(void);
 static inline int64_t tpi_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
