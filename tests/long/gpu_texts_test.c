@@ -1,5 +1,5 @@
-/* The kernel text of every map, fold and scan compiles for CUDA (NVRTC), which needs no GPU: all of a family and compute type as one
- * program, whose kernels call every function, and the kernels of some operators as they are launched, in several forms. */
+/* The kernel text of every map, fold and scan compiles for CUDA (NVRTC) and for AMD's GPUs (hiprtc), which needs no GPU: all of a family and
+ * compute type as one program, whose kernels call every function, and the kernels of some operators as they are launched, in several forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,34 +74,43 @@ static bool put_family(tpi_text *t, const void *context) {
     return ok && tpi_text_put(t, "\n");
 }
 
-static void *compile(const tpi_gpu_driver *driver, const char *arch, tpi_gpu_source make, const void *context, size_t *bytes) {
+typedef struct target {
+    const tpi_gpu_driver *driver;
+    const char *arch;
+    int warp;
+} target;
+static target cuda = {&tpi_cuda_driver, "sm_80", 32}, hip = {&tpi_hip_driver, "gfx90a", 64};
+
+static void need_compiler(const target *t) {
+    if (t->driver->compiler()) return;
+    print_message("SKIPPED: there is no compiler for %s on this machine\n", t->driver->name);
+    skip();
+}
+
+static void *compile(const target *t, tpi_gpu_source make, const void *context) {
     tpi_text source = {NULL, 0, 0};
-    assert_true(tpi_gpu_compose(&source, &(tpi_gpu_target){true, 32}, make, context));
-    void *binary = driver->compile(source.s, "kernel", arch, bytes);
+    size_t bytes;
+    assert_true(tpi_gpu_compose(&source, &(tpi_gpu_target){true, t->warp}, make, context));
+    void *binary = t->driver->compile(source.s, "kernel", t->arch, &bytes);
     if (!binary) print_error("%s\n", tp_error());
     if (!binary && getenv("TAPER_TEST_TEXT")) fputs(source.s, stderr);
     tpi_text_free(&source);
     return binary;
 }
 
-static void test_every_text_compiles(void **state) {
-    (void)state;
-    const tpi_gpu_driver *driver = &tpi_cuda_driver;
-    if (!driver->compiler()) {
-        print_message("SKIPPED: there is no NVRTC on this machine\n");
-        skip();
-    }
+static void every_text_compiles(void **state) {
+    const target *t = *state;
+    need_compiler(t);
     int all = 0, failed = 0;
     for (const tpi_family *f = tpi_families; f->maps; f++)
         for (int c = 0; c < TPI_CTYPES; c++) {
             int count = 0;
-            size_t bytes;
             const family_of_type context = {f, (tpi_ctype)c, &count};
             tpi_text probe = {NULL, 0, 0};
             assert_true(put_family(&probe, &context));
             tpi_text_free(&probe);
             if (!count) continue;
-            void *binary = compile(driver, "sm_80", put_family, &context, &bytes);
+            void *binary = compile(t, put_family, &context);
             if (!binary) failed++;
             tp_error_clear();
             tpi_mfree(binary);
@@ -120,10 +129,9 @@ static const tpi_map_op *map_named(const char *name) {
     return NULL;
 }
 
-static void test_kernels_in_their_forms(void **state) {
-    (void)state;
-    const tpi_gpu_driver *driver = &tpi_cuda_driver;
-    if (!driver->compiler()) skip();
+static void kernels_in_their_forms(void **state) {
+    const target *t = *state;
+    need_compiler(t);
     static const tpi_gpu_form forms[] = {
         {1, 3, 4, true, false, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {0, 0, 0}},
         {1, 3, 8, true, true, {TP_BFLOAT16, TP_BFLOAT16, TP_FLOAT16}, {0, 0, TPI_WAY_SAME}},
@@ -134,8 +142,7 @@ static void test_kernels_in_their_forms(void **state) {
     const tpi_map_op *op = map_named("mul");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         tpi_gpu_map_text text = {.form = &forms[i], .source = op->source[TPI_F32], .nparam = op->nparam, .type = {TPI_F32, TPI_F32, TPI_F32}};
-        size_t bytes;
-        void *binary = compile(driver, "sm_80", tpi_gpu_put_map, &text, &bytes);
+        void *binary = compile(t, tpi_gpu_put_map, &text);
         assert_non_null(binary);
         tpi_mfree(binary);
     }
@@ -143,8 +150,10 @@ static void test_kernels_in_their_forms(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_text_compiles),
-        cmocka_unit_test(test_kernels_in_their_forms),
+        cmocka_unit_test_prestate(every_text_compiles, &cuda),
+        cmocka_unit_test_prestate(kernels_in_their_forms, &cuda),
+        cmocka_unit_test_prestate(every_text_compiles, &hip),
+        cmocka_unit_test_prestate(kernels_in_their_forms, &hip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,18 @@ typedef long int64_t;
 #undef INT64_MAX
 #undef INFINITY
 #undef NAN
-#elif !defined(__HIPCC_RTC__) /* which has them */
+#elif defined(__HIPCC_RTC__) /* versions differ in which of them they have */
+#define uint8_t unsigned char
+#define int8_t signed char
+#define uint16_t unsigned short
+#define int16_t short
+#define uint32_t unsigned int
+#define int32_t int
+#define uint64_t unsigned long long
+#define int64_t long long
+#undef INFINITY
+#undef NAN
+#else
 typedef unsigned char uint8_t;
 typedef signed char int8_t;
 typedef unsigned short uint16_t;
@@ -112,9 +123,14 @@ typedef struct tpi_c128 {
     double re, im;
 } tpi_c128;
 
-/* 16 bytes at once, and what they hold. */
+/* 16 and 8 bytes at once. HIP's uint4 is a class, which has no place in a union. */
+#if defined(__HIP__)
+typedef uint32_t word16 __attribute__((ext_vector_type(4)));
+typedef uint32_t word8 __attribute__((ext_vector_type(2)));
+#else
 typedef uint4 word16;
 typedef uint2 word8;
+#endif
 
 /* A number that comes by value: the host's tpi_param. */
 typedef union param_t {
