@@ -21,6 +21,9 @@ def from_dlpack(ext_tensor, *, device=None, copy=None):
         arguments["dl_device"] = (_devices[place.type], place.index or 0)
     if copy is not None:
         arguments["copy"] = copy
+    kind, index = ext_tensor.__dlpack_device__() if hasattr(ext_tensor, "__dlpack_device__") else (1, 0)
+    if kind == _devices["cuda"] and _C._gpu_count("cuda"):  # it shall be ready for our stream; 1 stands for the default one
+        arguments["stream"] = _C._stream_current("cuda", index) or 1
     try:
         capsule = ext_tensor.__dlpack__(**arguments)
     except TypeError:  # from before the 2023 standard
@@ -34,6 +37,14 @@ def _device_of(tensor):
     return _devices[tensor.device.type], tensor.device.index or 0
 
 
+def _hand_over(device, stream):
+    """The consumer's stream waits for ours."""
+    kind, index = device.type, device.index
+    ours = _C._stream_current(kind, index)
+    if ours != stream:
+        _C._stream_wait(kind, index, stream, index, ours)
+
+
 def _export(tensor, stream, max_version, dl_device, copy):
     """What Tensor.__dlpack__ answers."""
     if tensor.requires_grad:
@@ -42,6 +53,8 @@ def _export(tensor, stream, max_version, dl_device, copy):
         raise TypeError("stream must be ``int`` or ``none``")
     if tensor.device.type == "cpu" and stream not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
+    if tensor.device.type != "cpu" and stream != -1:
+        _hand_over(tensor.device, 0 if stream in (None, 0, 1, 2) else stream)
     if dl_device is not None and tuple(dl_device) != tuple(_device_of(tensor)):
         if copy is False:
             raise BufferError(f"cannot move the tensor from {_device_of(tensor)} to {tuple(dl_device)} without copying.")

@@ -1,7 +1,7 @@
 """torch.FloatTensor and its relatives: names for a dtype on a device that make tensors and answer isinstance."""
 from taper import _C
 from taper.storage import _named as _storages
-from taper.storage import _words
+from taper.storage import _storages_on, _words
 
 
 class tensortype(type):
@@ -26,6 +26,7 @@ def _types(module, device):
 
 
 cpu_types, cuda_types = _types("torch", "cpu"), _types("torch.cuda", "cuda")
+cuda_storages = _storages_on("cuda")
 globals().update(cpu_types)
 globals().update(_storages)
 Storage = _storages["FloatStorage"]

@@ -222,12 +222,14 @@ def set_flush_denormal(mode):
 
 
 def set_default_tensor_type(t):
-    """The old way to set the default dtype: torch.set_default_tensor_type(torch.DoubleTensor)."""
+    """The old way to set the default dtype and device: torch.set_default_tensor_type(torch.cuda.DoubleTensor)."""
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
     kinds = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
     dtype = kinds.get(name.rsplit(".", 1)[-1])
     if dtype is None:
         raise TypeError(f"invalid type object: only floating-point types are supported as the default type, got {name}")
+    place = name.split(".")[-2] if "." in name else str(getattr(t, "__module__", "torch")).rpartition(".")[2]
+    _C.set_default_device(place if place in ("cuda", "xpu") else None)
     _C.set_default_dtype(dtype)
 
 

@@ -275,7 +275,7 @@ class _StorageType(type):
     """torch.FloatStorage and its like: a TypedStorage of the dtype is an instance."""
 
     def __instancecheck__(cls, instance):
-        return isinstance(instance, TypedStorage) and (cls.dtype is None or instance.dtype == cls.dtype)
+        return isinstance(instance, TypedStorage) and (cls.dtype is None or instance.dtype == cls.dtype) and instance.device.type == cls._place
 
 
 _words = {_C.bool: "Bool", _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long", _C.float16: "Half",
@@ -283,9 +283,17 @@ _words = {_C.bool: "Bool", _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short",
 
 
 class _LegacyStorage(TypedStorage, metaclass=_StorageType):
-    pass
+    _place = "cpu"
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None, _internal=False):
+        super().__init__(*args, wrap_storage=wrap_storage, dtype=dtype, device=device or self._place)
 
 
-_named = {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"dtype": dtype, "__module__": "torch"})
-          for dtype, word in _words.items()}
+def _storages_on(kind):
+    """{name: type} of a kind of device: torch.FloatStorage, torch.cuda.FloatStorage and their like."""
+    module = "torch" if kind == "cpu" else f"torch.{kind}"
+    return {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"dtype": dtype, "_place": kind, "__module__": module}) for dtype, word in _words.items()}
+
+
+_named = _storages_on("cpu")
 UntypedStorage.__module__ = TypedStorage.__module__ = "torch.storage"

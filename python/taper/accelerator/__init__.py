@@ -113,6 +113,16 @@ memory_stats = _of_memory("memory_stats", dict)
 reset_peak_memory_stats, reset_accumulated_memory_stats = (_of_memory(name, lambda: None) for name in ("reset_peak_memory_stats", "reset_accumulated_memory_stats"))
 
 
+def __getattr__(name):
+    if name in ("graphs", "memory", "random"):
+        from importlib import import_module
+        return import_module("taper.accelerator." + name)
+    if name == "Graph":
+        from taper.accelerator.graphs import Graph
+        return Graph
+    raise AttributeError(f"module 'torch.accelerator' has no attribute '{name}'")
+
+
 def get_memory_info(device_index=None, /):
     """(free, total) bytes of the device."""
     kind = _needed()

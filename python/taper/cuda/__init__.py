@@ -3,9 +3,11 @@ from taper import _C
 from taper._C import AcceleratorError, OutOfMemoryError  # noqa: F401
 from taper._gpu import loaded_later
 from taper._gpu.devices import Devices, Properties, guard
+from taper._legacy import cuda_storages as _storages
 from taper._legacy import cuda_types as _types
 
 globals().update(_types)  # torch.cuda.FloatTensor and its like
+globals().update(_storages)
 has_half, has_magma = True, False
 
 

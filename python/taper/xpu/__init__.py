@@ -40,6 +40,11 @@ class _Xpu(Devices):
         here, there = self._index(device), self._index(peer)
         return here == there
 
+    def device_memory_used(self, device=None):
+        """Bytes in use, as the driver tells."""
+        free, total = _C._gpu_memory_info("xpu", self._index(device))
+        return total - free
+
     def get_gencode_flags(self):
         """Kernels are compiled where they run."""
         return ""

@@ -1,0 +1,483 @@
+"""torch.cuda, torch.xpu and torch.accelerator on the accelerator there is: PyTorch's names, and that tensors go where they are sent. The build runs it with
+TAPER_XPU_DEVICES=cpu TAPER_XPU_TILES=2 CUDA_VISIBLE_DEVICES= in the environment: OpenCL's processors (PoCL) stand in for GPUs. By hand it takes a GPU."""
+import copy
+import io
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+import taper as torch
+from taper import _C
+
+if not torch.accelerator.is_available():
+    why = f"no accelerator here: {_C._gpu_missing('cuda')}; {_C._gpu_missing('xpu')}"
+    print(why, file=sys.stderr)
+    pytest.skip(why, allow_module_level=True)
+
+KIND = torch.accelerator.current_accelerator().type
+WORD = {"xpu": "XPU", "cuda": torch.version.hip and "HIP" or "CUDA"}[KIND]
+gpu = getattr(torch, KIND)
+HERE, NEXT = torch.device(KIND, 0), torch.device(KIND, 1)
+two_devices = pytest.mark.skipif(gpu.device_count() < 2, reason="there is one device")
+on_xpu = pytest.mark.skipif(KIND != "xpu", reason="of OpenCL's devices")
+on_cuda = pytest.mark.skipif(KIND != "cuda", reason="needs CUDA or HIP")
+
+
+def isolated(code, **environment):
+    """What a program prints in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env={**os.environ, **environment}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# ---- Devices ----
+def test_devices_are_there():
+    assert gpu.is_available() and gpu.device_count() >= 1 and gpu.current_device() == 0
+    about = gpu.get_device_properties(0)
+    assert about.name == gpu.get_device_name() and about.total_memory > 0
+    assert gpu.is_bf16_supported() and gpu.get_arch_list() and gpu.is_initialized() in (True, False)
+    with pytest.raises(AssertionError, match="Invalid device id"):
+        gpu.get_device_properties(40)
+    with pytest.raises(ValueError, match=f"Expected a {KIND} device, but got: cpu"):
+        gpu.set_device("cpu")
+    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+        gpu.set_device(40)
+
+
+@on_xpu
+def test_what_an_xpu_is():
+    about = gpu.get_device_properties(0)
+    assert about.max_compute_units > 0 and gpu.get_device_capability()["has_fp64"] == about.has_fp64
+    assert repr(about).startswith(f"_XpuDeviceProperties(name='{about.name}', platform_name=")
+    assert torch.version.xpu and torch.version.cuda is None and torch.version.hip is None
+
+
+@on_cuda
+def test_what_a_gpu_is():
+    about, mega = gpu.get_device_properties(0), 1 << 20
+    assert gpu.get_device_capability() == (about.major, about.minor) and about.multi_processor_count > 0 and about.warp_size in (32, 64)
+    assert repr(about).startswith(f"_CudaDeviceProperties(name='{about.name}', major={about.major}, minor={about.minor}")
+    assert f"total_memory={about.total_memory // mega}MB, multi_processor_count={about.multi_processor_count}, uuid=" in repr(about)
+    assert (torch.version.cuda or torch.version.hip)[0].isdigit() and torch.backends.cuda.is_built() and torch.has_cuda
+    assert torch.cuda.FloatTensor([1.0, 2.0]).device == HERE and isinstance(torch.ones(1).cuda(), torch.cuda.FloatTensor)
+    assert 0 <= gpu.utilization() <= 100 and gpu.temperature() > 0 and gpu.device_memory_used() > 0 and gpu.list_gpu_processes().startswith("GPU:0")
+    assert "Allocated memory" in gpu.memory_summary() and gpu.cudart().cudaMemGetInfo(0) == gpu.mem_get_info(0)
+    interface = torch.ones(2, 3, device=KIND).T.__cuda_array_interface__
+    assert interface["shape"] == (3, 2) and interface["strides"] == (4, 12) and interface["typestr"] == "<f4" and interface["version"] == 2
+
+
+def test_the_accelerator():
+    accelerator = torch.accelerator.current_accelerator()
+    assert accelerator == torch.device(KIND) and torch.accelerator.is_available() and torch.accelerator.device_count() == gpu.device_count()
+    assert torch.accelerator.current_device_index() == 0 and torch.get_device_module() is gpu
+    assert torch.device(0) == HERE and torch.ones(2).to(0).device == HERE
+    assert torch.accelerator.current_stream().device == HERE
+    torch.accelerator.synchronize(), torch.accelerator.empty_cache(), torch.accelerator.empty_host_cache()
+    free, total = torch.accelerator.get_memory_info()
+    assert 0 < free <= total and torch.accelerator.memory.memory_reserved() == gpu.memory_reserved()
+    assert torch.accelerator.random.get_rng_state().equal(gpu.get_rng_state()) and torch.accelerator.Graph().pool() is not None
+
+
+@two_devices
+def test_the_current_device():
+    with gpu.device(1):
+        assert gpu.current_device() == 1
+        assert torch.ones(2, device=KIND).device == NEXT == getattr(torch.ones(2), KIND)().device
+        with torch.accelerator.device_index(0):
+            assert gpu.current_device() == 0
+        with gpu.device_of(torch.ones(1, device=HERE)), gpu.device(-1), gpu.device(None):
+            assert gpu.current_device() == 0
+    assert gpu.current_device() == 0
+    seen = []
+    with gpu.device(1):  # each thread has its own
+        thread = threading.Thread(target=lambda: seen.append(gpu.current_device()))
+        thread.start(), thread.join()
+    assert seen == [0]
+    across = torch.arange(4.0, device=HERE).to(NEXT)
+    assert across.device.index == 1 and across.tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and {NEXT}!"):
+        torch.ones(2, device=HERE) + torch.ones(2, device=NEXT)
+
+
+@two_devices
+def test_a_default_device_without_an_index_is_the_current_one():
+    try:
+        torch.set_default_device(KIND)
+        assert torch.zeros(1).device == HERE == torch.get_default_device()
+        gpu.set_device(1)
+        assert torch.zeros(1).device == NEXT
+        torch.set_default_device(HERE)
+        gpu.set_device(0), gpu.set_device(1)
+        assert torch.zeros(1).device == HERE
+    finally:
+        gpu.set_device(0)
+        torch.set_default_device(None)
+    torch.set_default_tensor_type(f"torch.{KIND}.DoubleTensor")
+    double = torch.zeros(1)
+    torch.set_default_tensor_type(torch.FloatTensor)
+    assert (double.dtype, double.device) == (torch.float64, HERE) and torch.zeros(1).type() == "torch.FloatTensor"
+    with torch.device(KIND):
+        with gpu.device(1):
+            assert torch.zeros(1).device.index == 1
+        assert torch.zeros(1).device == HERE and torch.nn.Linear(2, 2).weight.device == HERE and torch.tensor([1.0]).device == HERE
+        with torch.device("cpu"):
+            assert torch.zeros(1).is_cpu
+        assert not torch.zeros(1).is_cpu
+    assert torch.zeros(1).is_cpu
+
+
+@on_xpu
+def test_environment_chooses_devices():
+    count = "import taper; print(taper.xpu.device_count(), taper.xpu.is_available())"
+    assert isolated(count, TAPER_XPU_TILES="1", ZE_AFFINITY_MASK="0") == "1 True\n"
+    assert isolated(count, TAPER_XPU_TILES="1", ZE_AFFINITY_MASK="7") == "0 False\n"
+    without = isolated("""
+        import taper
+        print(taper.xpu.is_available(), taper.accelerator.current_accelerator())
+        try:
+            taper.ones(1).to("xpu")
+        except AssertionError as error:
+            print(str(error).partition("Torch")[1])
+        try:
+            taper.xpu.current_device()
+        except AssertionError as error:
+            print(error)
+    """, TAPER_XPU_DEVICES="gpu", ZE_AFFINITY_MASK="63").splitlines()
+    assert without[:3] == ["False None", "Torch", "Torch not compiled with XPU enabled: OpenCL found no device for TAPER_XPU_DEVICES=gpu"]
+
+
+def test_a_forked_child_says_what_to_do():
+    assert "you must use the 'spawn' start method" in isolated(f"""
+        import os
+        import taper
+        taper.ones(1, device="{KIND}") + 1
+        child = os.fork()
+        if child == 0:
+            try:
+                taper.{KIND}.synchronize()
+            except RuntimeError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+    """)
+
+
+# ---- Tensors ----
+def test_a_tensor_goes_there_and_back():
+    x = torch.arange(6.0).reshape(2, 3)
+    y = x.to(KIND)
+    assert y.device == HERE and (y.is_xpu, y.is_cuda) == (KIND == "xpu", KIND == "cuda") and not y.is_cpu and y.get_device() == 0 and y.type() == f"torch.{KIND}.FloatTensor"
+    assert getattr(y, KIND)() is y and y.to(HERE) is y and y.to(y) is y and y.cpu().equal(x) and y.data_ptr() != 0
+    assert repr(y) == f"tensor([[0., 1., 2.],\n        [3., 4., 5.]], device='{HERE}')"
+    assert (y * 2 + 1).cpu().equal(x * 2 + 1) and (y + torch.tensor(2.0)).cpu().equal(x + 2) and y.tolist() == x.tolist() and y[1, 2].item() == 5
+    assert y.T.to("cpu").equal(x.T) and y[:, 1:].cpu().equal(x[:, 1:]) and y.to("cpu", torch.float64).dtype == torch.float64
+    assert y.new_zeros(2).device == HERE and torch.zeros_like(y).device == HERE and torch.tensor([1], device=KIND).device == HERE
+    assert torch.full((2,), 3, device=HERE).cpu().tolist() == [3, 3] and torch.as_tensor(x, device=KIND).device == HERE
+    with pytest.raises(TypeError, match=f"can't convert {HERE} device type tensor to numpy. Use Tensor.cpu\\(\\) to copy the tensor to host memory first."):
+        y.numpy()
+    with pytest.raises(RuntimeError, match=f"Expected all tensors to be on the same device, but found at least two devices, {HERE} and cpu!"):
+        y + x
+    with pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):
+        torch.zeros(1, device=f"{KIND}:40")
+    assert y.sum(0).cpu().equal(x.sum(0)) and y.max().item() == 5 and (y @ y.T).cpu().equal(x @ x.T)
+
+
+def test_storages_copies_and_files():
+    y = torch.arange(4, device=KIND)
+    memory = y.untyped_storage()
+    assert memory.device == HERE and memory.cpu().device.type == "cpu" and getattr(memory.cpu(), KIND)().device == HERE and y.storage().type() == f"torch.{KIND}.LongStorage"
+    for again in copy.deepcopy(y), copy.copy(y), pickle.loads(pickle.dumps(y)):
+        assert again.device == HERE and again.tolist() == [0, 1, 2, 3]
+    parameter = copy.deepcopy(torch.nn.Parameter(torch.ones(2, device=KIND)))
+    assert isinstance(parameter, torch.nn.Parameter) and parameter.device == HERE and parameter.requires_grad
+    file = io.BytesIO()
+    torch.save({"y": y, "part": y[1:3]}, file)
+    for map_location, place in ((None, HERE), ("cpu", "cpu"), (torch.device(KIND), HERE), ({str(HERE): "cpu"}, "cpu"), (lambda storage, location: storage, "cpu")):
+        file.seek(0)
+        loaded = torch.load(file, map_location=map_location)
+        assert loaded["y"].device == torch.device(place) and loaded["part"].tolist() == [1, 2]
+        assert loaded["part"].untyped_storage().data_ptr() == loaded["y"].untyped_storage().data_ptr()
+    torch.save(torch.ones(1), here := io.BytesIO())
+    here.seek(0)
+    assert torch.load(here, map_location=KIND).device == HERE
+    here.seek(0)
+    with pytest.raises(RuntimeError, match=f"Attempting to deserialize object on {KIND.upper()} device 40 but torch.{KIND}.device_count\\(\\) is"):
+        torch.load(here, map_location=f"{KIND}:40")
+
+
+def test_dlpack_stays_on_the_device():
+    y = torch.arange(3.0, device=KIND)
+    assert y.__dlpack_device__() == ({"cuda": 2, "xpu": 14}[KIND], 0)
+    again = torch.from_dlpack(y)
+    assert again.device == HERE and again.data_ptr() == y.data_ptr()
+    assert torch.from_dlpack(y, device="cpu").device.type == "cpu"
+    other = gpu.Stream()
+    with gpu.stream(other):  # who takes it waits for who made it
+        assert torch.from_dlpack(y + 1).tolist() == [1, 2, 3]
+    assert torch.from_dlpack((y * 2).__dlpack__(stream=other.stream_id)).tolist() == [0, 2, 4]
+    with pytest.raises(AttributeError, match="Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.FloatTensor"):
+        y.cpu().__cuda_array_interface__
+
+
+def test_pinned_memory():
+    x = torch.arange(1000.0)
+    pinned = x.pin_memory()
+    assert pinned.is_pinned() and not x.is_pinned() and pinned.pin_memory() is pinned and pinned.equal(x)
+    y = pinned.to(KIND, non_blocking=True)
+    back = torch.empty(1000, pin_memory=True).copy_(y, non_blocking=True)
+    gpu.synchronize()
+    assert back.equal(x) and back.is_pinned() and torch.tensor([1.0], pin_memory=True).is_pinned() and pinned.untyped_storage().is_pinned()
+    with pytest.raises(RuntimeError, match=f"cannot pin 'torch.{KIND}.FloatTensor' only dense CPU tensors can be pinned"):
+        y.pin_memory()
+    with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
+        torch.zeros(2, device=KIND, pin_memory=True)
+
+
+def test_a_loader_pins_its_batches():
+    data = torch.utils.data.TensorDataset(torch.arange(8.0), torch.arange(8))
+    for workers in 0, 1:
+        batches = list(torch.utils.data.DataLoader(data, batch_size=4, pin_memory=True, num_workers=workers))
+        assert len(batches) == 2 and all(t.is_pinned() for batch in batches for t in batch) and batches[1][1].tolist() == [4, 5, 6, 7]
+    named = torch.utils.data.DataLoader([{"x": torch.ones(2), "name": "a"}] * 2, batch_size=2, pin_memory=True)
+    batch = next(iter(named))
+    assert batch["x"].is_pinned() and batch["name"] == ["a", "a"]
+
+
+# ---- Streams, events, graphs ----
+def test_streams_and_events():
+    default, other = gpu.current_stream(), gpu.Stream()
+    assert default == gpu.current_stream() != other and hash(default) == hash(gpu.current_stream()) and other.device == HERE
+    texts = {"xpu": "torch.xpu.Stream(device=xpu:0 sycl_queue=0x0)", "cuda": "<torch.cuda.Stream device=cuda:0 cuda_stream=0x0>"}
+    assert repr(default) == texts[KIND] and isinstance(other, torch.Stream) and torch.Stream(KIND).device == HERE
+    with gpu.stream(other), gpu.stream(None):
+        assert gpu.current_stream() == other
+        y = torch.ones(1000, device=KIND) * 2
+        mark = other.record_event()
+    with other:
+        assert gpu.current_stream() == other
+    assert gpu.current_stream() == default
+    default.wait_event(mark), default.wait_stream(other)
+    y.record_stream(default)
+    assert (y + 1).sum().item() == 3000
+    other.synchronize()
+    assert other.query() and mark.query() and mark.device == HERE
+    start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
+    assert repr(start) in ("torch.xpu.Event(uninitialized)", "<torch.cuda.Event uninitialized>") and isinstance(start, torch.Event)
+    start.record()
+    torch.ones(1000, device=KIND) * 2
+    end.record()
+    end.synchronize()
+    assert start.elapsed_time(end) >= 0 and "uninitialized" not in repr(start)
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        gpu.Event().elapsed_time(end)
+    with pytest.raises(RuntimeError, match="unknown parameter type"):
+        y.record_stream(None)
+    gpu.set_stream(other)
+    assert torch.accelerator.current_stream() == other
+    torch.accelerator.set_stream(default)
+    assert gpu.current_stream() == default
+
+
+@on_xpu
+def test_graphs_say_that_opencl_has_none():
+    assert not gpu.is_current_stream_capturing() and gpu.graph_pool_handle() != gpu.graph_pool_handle()
+    graph = gpu.XPUGraph()
+    with pytest.raises(NotImplementedError, match="graphs are not available with OpenCL"):
+        with gpu.graph(graph):
+            pass
+    assert gpu.current_stream().sycl_queue == 0
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+
+
+@on_cuda
+def test_graphs_replay_what_was_recorded():
+    x, graph = torch.zeros(1000, device=KIND), torch.cuda.CUDAGraph()
+    aside = gpu.Stream()
+    with gpu.stream(aside):
+        (x * 2 + 1).sum()  # kernels are loaded before the capture
+    gpu.current_stream().wait_stream(aside)
+    with torch.cuda.graph(graph):
+        assert gpu.is_current_stream_capturing()
+        y = (x * 2 + 1).sum()
+    assert not gpu.is_current_stream_capturing()
+    for value in 1.0, 5.0:
+        x.fill_(value)
+        graph.replay()
+        assert y.item() == 1000 * (2 * value + 1)
+    again = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(again, pool=graph.pool()):
+        z = x + 1
+    again.replay()
+    assert z.mean().item() == 6 and again.pool() == graph.pool()
+    graph.reset()
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+
+
+@on_cuda
+def test_graphed_callables_give_the_same_gradients():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to(KIND)
+    twin, x = copy.deepcopy(model), torch.randn(32, 8, device=KIND, requires_grad=True)
+    graphed = torch.cuda.make_graphed_callables(model, (torch.randn(32, 8, device=KIND, requires_grad=True),))
+    for net in graphed, twin:
+        for _ in range(2):
+            net.zero_grad()
+            net(x).square().mean().backward()
+    for a, b in zip(graphed.parameters(), twin.parameters()):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+# ---- Memory ----
+def test_memory_is_counted():
+    gpu.empty_cache()
+    gpu.reset_peak_memory_stats()
+    before = gpu.memory_allocated()
+    y = torch.empty(1 << 20, device=KIND)
+    assert gpu.memory_allocated() - before == 4 << 20 == gpu.memory_stats()["allocated_bytes.all.current"] - before
+    assert gpu.memory_reserved() >= gpu.memory_allocated() and torch.accelerator.memory_allocated() == gpu.memory_allocated(HERE)
+    state = next(b for s in gpu.memory_snapshot() for b in s["blocks"] if b["address"] == y.data_ptr())
+    assert state == {"address": y.data_ptr(), "size": 4 << 20, "requested_size": 4 << 20, "state": "active_allocated", "frames": []}
+    del y
+    assert gpu.memory_allocated() == before and gpu.max_memory_allocated() >= before + (4 << 20)
+    reserved = gpu.memory_reserved()
+    gpu.empty_cache()
+    assert gpu.memory_reserved() < reserved
+    gpu.reset_peak_memory_stats()
+    assert gpu.max_memory_allocated() == before and gpu.memory_stats_as_nested_dict()["num_ooms"] == 0
+    free, total = gpu.mem_get_info()
+    assert 0 < free <= total
+
+
+def test_out_of_memory_leaves_things_usable():
+    y = torch.ones(10, device=KIND)
+    with pytest.raises(torch.OutOfMemoryError, match=f"{WORD} out of memory. Tried to allocate 128.00 TiB") as caught:
+        torch.empty(1 << 45, device=KIND)
+    assert isinstance(caught.value, RuntimeError) and torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
+    assert (y + 1).sum().item() == 20 and gpu.memory_stats()["num_ooms"] >= 1
+    with pytest.raises(ValueError, match="Invalid fraction value: 2.0. Allowed range: 0~1"):
+        gpu.set_per_process_memory_fraction(2.0)
+    try:
+        gpu.empty_cache()
+        gpu.set_per_process_memory_fraction(1e-9)
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(1 << 22, device=KIND)
+    finally:
+        gpu.set_per_process_memory_fraction(1.0)
+    assert gpu.get_per_process_memory_fraction() == 1.0 and torch.empty(1 << 22, device=KIND).numel()
+
+
+# ---- Random numbers ----
+def test_each_device_has_a_generator():
+    torch.manual_seed(7)
+    assert gpu.initial_seed() == 7 and gpu.get_rng_state().dtype == torch.uint8 and len(gpu.get_rng_state_all()) == gpu.device_count()
+    state, host = gpu.get_rng_state(), torch.get_rng_state()
+    first = torch.rand(5, device=KIND)
+    assert torch.get_rng_state().equal(host) and not gpu.get_rng_state().equal(state)
+    gpu.set_rng_state(state)
+    assert torch.rand(5, device=KIND).equal(first)
+    gpu.manual_seed_all(7)
+    assert torch.rand(5, device=KIND).equal(first)
+    with torch.random.fork_rng(device_type=KIND):
+        torch.rand(5, device=KIND), torch.rand(5)
+    again = torch.rand(5, device=KIND)
+    gpu.set_rng_state(state)
+    torch.rand(5, device=KIND)
+    assert torch.rand(5, device=KIND).equal(again)
+    own = torch.Generator(device=KIND).manual_seed(7)
+    assert own.device == HERE and torch.rand(5, device=KIND, generator=own).equal(first) and own.get_offset() > 0
+    gpu.seed(), gpu.seed_all()
+    assert gpu.default_generators[0].initial_seed() == gpu.initial_seed() != 7
+
+
+# ---- Modules, mixed precision ----
+def test_a_module_moves_and_trains():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    twin = copy.deepcopy(model).to(KIND)
+    parameters = list(twin.parameters())
+    assert all(p.device == HERE for p in parameters) and twin.cpu() is twin and getattr(twin, KIND)() is twin and list(twin.parameters())[0] is parameters[0]
+    x, target = torch.randn(16, 4), torch.randn(16, 1)
+    losses = []
+    for net, device in (model, "cpu"), (twin, KIND):
+        optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(net(x.to(device)), target.to(device))
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4) and all(p.grad.device == HERE for p in twin.parameters())
+
+
+def test_autocast_of_a_device_type_touches_its_tensors_alone():
+    x, y = torch.randn(4, 4), torch.randn(4, 4, device=KIND)
+    with torch.autocast(KIND):
+        assert (y @ y).dtype == (torch.bfloat16 if KIND == "xpu" else torch.float16) and (x @ x).dtype == torch.float32 and torch.is_autocast_enabled(KIND) and not torch.is_autocast_enabled("cpu")
+        with torch.autocast(KIND, enabled=False):
+            assert (y @ y).dtype == torch.float32
+        assert torch.nn.functional.mse_loss((y @ y), y).dtype == torch.float32
+    with torch.autocast(KIND, dtype=torch.bfloat16):
+        assert (y @ y).dtype == torch.bfloat16
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type=KIND, cast_inputs=torch.float32)
+        def forward(ctx, x):
+            assert x.dtype == torch.float32 and not torch.is_autocast_enabled(KIND)
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type=KIND)
+        def backward(ctx, grad):
+            return grad * 2
+    leaf = y.bfloat16().requires_grad_()
+    with torch.autocast(KIND):
+        Double.apply(leaf).sum().backward()
+    assert leaf.grad.unique().tolist() == [2.0]
+
+
+def test_a_scaler_skips_steps_with_infinities():
+    weight = torch.nn.Parameter(torch.ones(3, device=KIND))
+    optimizer, scaler = torch.optim.SGD([weight], lr=1.0), torch.amp.GradScaler(KIND, init_scale=4.0, growth_interval=1)
+    scaler.scale((weight * float("inf")).sum()).backward()
+    scaler.step(optimizer), scaler.update()
+    assert weight.tolist() == [1, 1, 1] and scaler.get_scale() == 2.0
+    optimizer.zero_grad()
+    scaler.scale(weight.sum() * 0.5).backward()
+    assert weight.grad.tolist() == [1, 1, 1]
+    scaler.unscale_(optimizer)
+    assert weight.grad.tolist() == [0.5, 0.5, 0.5]
+    scaler.step(optimizer), scaler.update()
+    assert weight.tolist() == [0.5, 0.5, 0.5] and scaler.get_scale() == 4.0
+
+
+# ---- Around it ----
+@on_xpu
+def test_intel_extension():
+    from taper import intel_extension_for_pytorch as ipex
+    model, optimizer = torch.nn.Linear(2, 2).to(KIND), None
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trained, stepper = ipex.optimize(model, optimizer=optimizer, dtype=torch.bfloat16)
+    assert stepper is optimizer and trained.weight.dtype == torch.float32
+    assert ipex.optimize(model.eval(), dtype=torch.bfloat16).weight.dtype == torch.bfloat16 and model.weight.dtype == torch.float32
+    assert ipex.xpu.is_available() and ipex.xpu.device_count() == gpu.device_count() and ipex.has_xpu()
+    with torch.xpu.amp.autocast(enabled=True, dtype=torch.bfloat16):
+        assert model(torch.ones(1, 2, device=KIND)).dtype == torch.bfloat16
+    ipex.set_fp32_math_mode(ipex.FP32MathMode.TF32, device=KIND)
+    assert torch.get_float32_matmul_precision() == "high" and ipex.get_fp32_math_mode("xpu") == ipex.FP32MathMode.TF32
+    ipex.set_fp32_math_mode("FP32", "xpu")
+    assert torch.get_float32_matmul_precision() == "highest"
+    told = isolated("import taper.intel_extension_for_pytorch as i; print(i.get_fp32_math_mode('xpu').name)", IPEX_FP32_MATH_MODE="TF32")
+    assert told == "TF32\n"
+
+
+def test_info_lists_devices_and_libraries():
+    text = isolated("from taper.__main__ import main; main(['info'])")
+    assert str(HERE) in next(line for line in text.splitlines() if line.startswith("devices:"))
+    assert gpu.get_device_name() in text and {"xpu": "CLBlast", "cuda": "RTC"}[KIND] in text and _C._gpu_backend(KIND) in text
