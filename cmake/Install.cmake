@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS taper EXPORT TaperTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY include/taper ${TAPER_GENERATED}/include/taper DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/taper ${TAPER_GENERATED}/include/taper DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.f90")
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Taper)
 install(EXPORT TaperTargets NAMESPACE Taper:: DESTINATION ${package_folder})

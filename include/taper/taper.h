@@ -9,6 +9,7 @@
 #include <taper/call.h>
 #include <taper/clip.h>
 #include <taper/data.h>
+#include <taper/ddp.h>
 #include <taper/dist.h>
 #include <taper/device.h>
 #include <taper/events.h>

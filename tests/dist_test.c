@@ -1,0 +1,254 @@
+/* Process groups from C: stores, launchers' variables, reductions, and forked ranks that exchange tensors and train a network together. */
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <taper/taper.h>
+#include "dist/place.h"
+#include "dist/reduce.h"
+
+/* ---- Stores ---- */
+static void use_store(tp_store *s) {
+    char *data;
+    size_t n;
+    int64_t sum;
+    assert_non_null(s);
+    assert_true(tp_store_set(s, "a", "one", 3));
+    assert_true(tp_store_get(s, "a", &data, &n) && n == 3 && memcmp(data, "one", 3) == 0);
+    tp_store_free_data(data);
+    assert_true(tp_store_add(s, "n", 5, &sum) && sum == 5);
+    assert_true(tp_store_add(s, "n", -2, &sum) && sum == 3);
+    assert_true(tp_store_get(s, "n", &data, &n) && n == 1 && data[0] == '3');
+    tp_store_free_data(data);
+    assert_true(tp_store_append(s, "a", "two", 3) && tp_store_compare_set(s, "a", "onetwo", 6, "three", 5, &data, &n) && n == 5);
+    tp_store_free_data(data);
+    assert_true(tp_store_compare_set(s, "a", "wrong", 5, "four", 4, &data, &n) && n == 5 && memcmp(data, "three", 5) == 0);
+    tp_store_free_data(data);
+    assert_int_equal(tp_store_check(s, "a"), 1);
+    assert_int_equal(tp_store_check(s, "b"), 0);
+    int64_t before = tp_store_count(s);
+    assert_int_equal(tp_store_delete(s, "a"), 1);
+    assert_int_equal(tp_store_delete(s, "a"), 0);
+    assert_int_equal(tp_store_count(s), before - 1);
+    assert_false(tp_store_wait(s, "never", 0.05));
+    assert_non_null(strstr(tp_error(), "'never'"));
+    tp_error_clear();
+}
+
+static void stores(void **state) {
+    (void)state;
+    char path[] = "/tmp/taper-store-XXXXXX";
+    close(mkstemp(path));
+    tp_store *hash = tp_store_hash(), *file = tp_store_file(path, 1), *tcp = tp_store_tcp("localhost", 0, true, 10), *prefix = tp_store_prefix("p", hash);
+    use_store(hash);
+    use_store(prefix);
+    use_store(file);
+    use_store(tcp);
+    assert_int_equal(tp_store_check(hash, "p/n"), 1);
+    tp_store *other = tp_store_tcp("localhost", tp_store_port(tcp), false, 10); /* another connection sees the same keys */
+    assert_int_equal(tp_store_check(other, "n"), 1);
+    tp_store_release(other);
+    tp_store_release(prefix);
+    tp_store_release(hash);
+    tp_store_release(file);
+    tp_store_release(tcp);
+    assert_int_equal(access(path, F_OK), -1); /* the last user removed it */
+    assert_null(tp_store_tcp("localhost", 1, false, 0.2)); /* nobody listens there */
+    assert_non_null(strstr(tp_error(), "port 1"));
+    tp_error_clear();
+}
+
+/* ---- Launchers ---- */
+static const char *const known[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+    "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
+    "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_NODELIST", "PMIX_RANK", "PBS_NODEFILE", "MASTER_ADDR", "MASTER_PORT"};
+
+static void check_place(const char *variables, const char *launcher, int rank, int size, int local_rank) {
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) unsetenv(known[i]);
+    char copy[512], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", variables);
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *value = strchr(word, '=');
+        *value++ = 0;
+        setenv(word, value, 1);
+    }
+    tp_dist_place p = {.size = sizeof p};
+    assert_true(tp_dist_query(&p));
+    assert_int_equal(p.rank, rank);
+    assert_int_equal(p.world_size, size);
+    assert_int_equal(p.local_rank, local_rank);
+    if (launcher) assert_string_equal(p.launcher, launcher);
+    else assert_null(p.launcher);
+}
+
+static void launchers(void **state) {
+    (void)state;
+    char host[64];
+    int port;
+    check_place("", NULL, -1, -1, -1);
+    assert_false(tpi_meeting_point(host, sizeof host, &port));
+    check_place("RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "torchrun", 1, 4, 1);
+    check_place("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0", "openmpi", 2, 3, 0);
+    check_place("PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1", "mpich", 3, 8, 1);
+    check_place("PMI_RANK=3 PMI_SIZE=8 PALS_RANKID=5 PALS_SIZE=12 PALS_LOCAL_RANKID=2", "pals", 5, 12, 2);
+    check_place("SLURM_PROCID=0 SLURM_NTASKS=4", NULL, -1, -1, -1); /* a batch script, not a step */
+    check_place("SLURM_PROCID=6 SLURM_NTASKS=16 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=2 SLURM_STEP_ID=0 SLURM_JOB_ID=77 SLURM_STEP_NODELIST=nid[001003-001005,7],gpu1", "slurm", 6, 8, 2);
+    assert_true(tpi_meeting_point(host, sizeof host, &port) && strcmp(host, "nid001003") == 0 && port >= 20000 && port < 40000);
+    setenv("MASTER_ADDR", "10.0.0.1", 1), setenv("MASTER_PORT", "2345", 1);
+    assert_true(tpi_meeting_point(host, sizeof host, &port) && strcmp(host, "10.0.0.1") == 0 && port == 2345);
+    check_place("", NULL, -1, -1, -1);
+}
+
+/* ---- Reductions ---- */
+static void reductions(void **state) {
+    (void)state;
+    float a[3000], b[3000], c[3000], out[3000];
+    for (int i = 0; i < 3000; i++) a[i] = (float)i, b[i] = 1e8f, c[i] = -1e8f;
+    const void *rows[] = {a, b, c};
+    tpi_reduce_rows(TP_FLOAT32, TP_REDUCE_SUM, out, rows, 3, 3000);
+    for (int i = 0; i < 3000; i++) assert_true(out[i] == ((float)i + 1e8f) - 1e8f); /* in that order and no other */
+    tpi_reduce_rows(TP_FLOAT32, TP_REDUCE_AVG, a, rows, 3, 3000);
+    assert_true(a[2999] == out[2999] / 3);
+    float nan_row[] = {NAN, 1}, plain_row[] = {2, NAN};
+    const void *with_nan[] = {nan_row, plain_row};
+    tpi_reduce_rows(TP_FLOAT32, TP_REDUCE_MAX, out, with_nan, 2, 2);
+    assert_true(isnan(out[0]) && isnan(out[1]));
+    int8_t x[] = {100, -7}, y[] = {100, 3};
+    const void *bytes[] = {x, y};
+    tpi_reduce_rows(TP_INT8, TP_REDUCE_SUM, x, bytes, 2, 2);
+    assert_true(x[0] == (int8_t)200 && x[1] == -4);
+    assert_false(tpi_check_reduce(TP_FLOAT32, TP_REDUCE_BAND));
+    tp_error_clear();
+}
+
+/* ---- Ranks: forked before the library has any thread ---- */
+static char store_path[] = "/tmp/taper-ranks-XXXXXX";
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) { \
+            fprintf(stderr, "rank %d, line %d: %s: %s\n", rank, __LINE__, #condition, tp_error() ? tp_error() : ""); \
+            return false; \
+        } \
+    } while (0)
+
+static void run_ranks(int n, bool (*body)(int rank, int n)) {
+    memcpy(store_path + strlen(store_path) - 6, "XXXXXX", 6);
+    close(mkstemp(store_path));
+    unlink(store_path);
+    pid_t children[8];
+    for (int rank = 0; rank < n; rank++) {
+        children[rank] = fork();
+        if (children[rank]) continue;
+        tp_store *store = tp_store_file(store_path, n);
+        bool ok = tp_dist_init(.backend = "tcp", .placed = true, .rank = rank, .world_size = n, .store = store, .timeout = 30);
+        if (!ok) fprintf(stderr, "rank %d: %s\n", rank, tp_error());
+        tp_store_release(store);
+        ok = ok && body(rank, n);
+        if (ok) tp_dist_end();
+        _exit(ok ? 0 : 1);
+    }
+    for (int rank = 0; rank < n; rank++) {
+        int status;
+        assert_true(waitpid(children[rank], &status, 0) == children[rank] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static bool collectives(int rank, int n) {
+    TP_SCOPE {
+        tp_tensor *t = tp_full(TP_INTS(3, 5), tp_float(rank + 1)), *across = tp_transpose(t, 0, 1), *parts[8];
+        CHECK(tp_dist_wait(tp_dist_all_reduce(NULL, across, TP_REDUCE_SUM)));
+        CHECK(tp_item(tp_max(t)) == n * (n + 1) / 2);
+        for (int i = 0; i < n; i++) parts[i] = tp_zeros(TP_INTS(i + 1));
+        CHECK(tp_dist_wait(tp_dist_all_gather(NULL, tp_list(n, parts), tp_full(TP_INTS(rank + 1), tp_float(rank)))));
+        for (int i = 0; i < n; i++) CHECK(tp_item(tp_sum(parts[i])) == i * (i + 1));
+        tp_tensor *out = tp_zeros(TP_INTS(n));
+        CHECK(tp_dist_wait(tp_dist_all_to_all_single(NULL, out, tp_add(tp_arange(tp_int(n), .dtype = TP_FLOAT32), 10 * rank), tp_no_ints(), tp_no_ints())));
+        CHECK(tp_item(tp_sum(out)) == 10 * n * (n - 1) / 2 + n * rank);
+        tp_group *pair = tp_group_new(TP_INTS(0, n - 1), 0, "ends");
+        CHECK(pair && tp_group_rank(pair) == (rank == 0 ? 0 : rank == n - 1 ? 1 : -1));
+        tp_tensor *one = tp_ones(TP_INTS(1));
+        if (tp_group_rank(pair) >= 0) CHECK(tp_dist_wait(tp_dist_all_reduce(pair, one, TP_REDUCE_SUM)) && tp_item(one) == 2);
+        else CHECK(!tp_dist_all_reduce(pair, one, TP_REDUCE_SUM) && (tp_error_clear(), true));
+        CHECK(tp_dist_wait(tp_dist_barrier(NULL)));
+        if (rank == 0) CHECK(tp_dist_wait(tp_dist_send(NULL, one, 1, 7)));
+        tp_tensor *got = tp_zeros(TP_INTS(1));
+        if (rank == 1) CHECK(tp_dist_wait(tp_dist_recv(NULL, got, 0, 7)) && tp_item(got) == 2);
+        CHECK(!tp_dist_wait(tp_dist_broadcast(NULL, tp_ones(TP_INTS(2 + (rank == 1))), 0))); /* another shape */
+        CHECK(strstr(tp_error(), "ranks disagree about number") && strstr(tp_error(), "rank 1 (host ") && strstr(tp_error(), "[3]"));
+        tp_error_clear();
+    }
+    return true;
+}
+
+static void ranks_exchange(void **state) {
+    (void)state;
+    run_ranks(4, collectives);
+}
+
+/* ---- Training: the same weights as one process with the whole batch ---- */
+enum { ROWS = 24, STEPS = 20 };
+static float weights[3][64]; /* what each number of ranks came to */
+
+static bool train(int rank, int n) {
+    tp_manual_seed(1);
+    tp_module *net = tp_nn_sequential(tp_nn_linear(4, 8), tp_nn_tanh(), tp_nn_linear(8, 1));
+    tp_tensor *x = tp_own(tp_randn(TP_INTS(ROWS, 4))), *y = tp_own(tp_sum(x, .dim = TP_INTS(1), .keepdim = true));
+    if (rank) tp_manual_seed(99); /* rank 0's parameters count */
+    tp_module *other = rank ? tp_nn_sequential(tp_nn_linear(4, 8), tp_nn_tanh(), tp_nn_linear(8, 1)) : NULL, *mine = other ? other : net;
+    tp_ddp *ddp = n > 1 ? tp_ddp_new(mine, .bucket_bytes = 64) : NULL;
+    CHECK(n == 1 || ddp);
+    tp_state p = tp_module_parameters(mine);
+    tp_optimiser *sgd = tp_sgd(tp_list(p.n, p.tensors), .lr = 0.1, .momentum = 0.9);
+    for (int step = 0; step < STEPS; step++) TP_SCOPE {
+        int64_t many = ROWS / n;
+        tp_tensor *loss = tp_mse_loss(tp_forward(mine, tp_narrow(x, 0, rank * many, many)), tp_narrow(y, 0, rank * many, many));
+        CHECK(tp_optimiser_zero_grad(sgd) && tp_backward(loss) && (!ddp || tp_ddp_finish(ddp)) && tp_step(sgd));
+    }
+    char path[64];
+    snprintf(path, sizeof path, "%s.%d.%d", store_path, n, rank);
+    FILE *file = fopen(path, "w");
+    for (int64_t i = 0; i < p.n; i++) fwrite(tp_data(p.tensors[i]), 4, (size_t)tp_numel(p.tensors[i]), file);
+    fclose(file);
+    tp_optimiser_free(sgd);
+    tp_ddp_free(ddp);
+    tp_state_free(p);
+    return true;
+}
+
+static void read_weights(int n, int rank, float *into) {
+    char path[64];
+    snprintf(path, sizeof path, "%s.%d.%d", store_path, n, rank);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(into, 4, 49, file), 49);
+    fclose(file);
+    unlink(path);
+}
+
+static void ranks_train(void **state) {
+    (void)state;
+    const int sizes[] = {1, 2, 4};
+    for (int s = 0; s < 3; s++) {
+        run_ranks(sizes[s], train);
+        read_weights(sizes[s], 0, weights[s]);
+        float other[64];
+        for (int rank = 1; rank < sizes[s]; rank++) {
+            read_weights(sizes[s], rank, other);
+            assert_memory_equal(weights[s], other, 49 * 4); /* all ranks have the same bits */
+        }
+        for (int i = 0; i < 49; i++) assert_true(fabsf(weights[s][i] - weights[0][i]) < 1e-6f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_exchange), cmocka_unit_test(ranks_train), cmocka_unit_test(launchers), cmocka_unit_test(reductions),
+                                       cmocka_unit_test(stores)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
