@@ -171,6 +171,14 @@ bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_phil
     return true;
 }
 
+void tpi_philox_rewind(tp_device device, uint64_t offset) {
+    tp_generator *g = tp_default_generator_of(device);
+    if (!g) return;
+    tpi_generator_lock(g);
+    philox_seek(g, 4 * offset);
+    tpi_generator_unlock(g);
+}
+
 tp_generator *tp_generator_new_on(tp_device device, uint64_t seed) {
     tp_generator *g = tp_generator_new(seed);
     if (g && device.type > TP_CPU) g->device = device;

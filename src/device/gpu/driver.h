@@ -185,6 +185,11 @@ bool tpi_gpu_pool_begin(tp_device device, uint64_t pool, tpi_gpu_stream *stream)
 void tpi_gpu_pool_end(tp_device device, uint64_t pool);
 void tpi_gpu_pool_release(tp_device device, uint64_t pool);
 
+/* ---- gpu/graph.c ---- */
+/* Where kernels of a graph under capture on the current stream read the default generator's seed and how many groups of four its stream has
+ * moved since then: two uint64_t on the device, written before each replay. NULL: nothing is being captured. */
+void *tpi_gpu_graph_numbers(tp_device device);
+
 /* ---- gpu/host.c: pinned memory, and copies between host and device ---- */
 /* In the order of the device's current stream. Waits until the host block may be used (read or written), unless the thread asked not to
  * (tp_set_non_blocking) and the block is pinned; then the block is kept from being handed out again until the copy is done. */

@@ -1,7 +1,11 @@
 /* Graphs: what a stream is given between begin and end is recorded by the driver, and started again as one piece. Memory that is
- * allocated meanwhile comes from a private pool, held for as long as the graph lives. */
+ * allocated meanwhile comes from a private pool, held for as long as the graph lives.
+ *
+ * Random numbers go on from replay to replay. A kernel that draws from the device's default generator while it is captured reads seed and place from
+ * memory; the capture itself takes nothing from the stream, and each replay what the capture would have taken. */
 #include <stdatomic.h>
 #include <taper/gpu.h>
+#include "base/random.h"
 #include "device/gpu/driver.h"
 
 struct tp_gpu_graph {
@@ -10,7 +14,48 @@ struct tp_gpu_graph {
     tpi_gpu_stream *stream;       /* that is being captured */
     tp_device device;
     uint64_t pool;                /* 0: none held */
+    void *numbers;                /* see tpi_gpu_graph_numbers */
+    uint64_t start, drawn;        /* of the generator's stream, in fours: its place when the capture began, and how much it took */
 };
+
+static _Atomic(tp_gpu_graph *) under_way[2][TPI_MAX_GPUS]; /* being captured: cuda's, xpu's */
+static _Atomic(tp_gpu_graph *) *capture_of(tp_device device) { return &under_way[device.type == TP_XPU][device.index]; }
+
+/* ---- Random numbers ---------------------------------------------------------------------------------------------------------- */
+void *tpi_gpu_graph_numbers(tp_device device) {
+    tp_gpu_graph *graph = *capture_of(device);
+    return graph && tp_gpu_capturing(device) ? graph->numbers : NULL;
+}
+
+static bool write_numbers(tp_gpu_graph *graph, uint64_t seed, uint64_t place, tpi_gpu_stream *stream) {
+    const uint64_t numbers[2] = {seed, place - graph->start};
+    return graph->driver->copy(graph->device.index, stream, graph->numbers, numbers, sizeof numbers, TPI_GPU_FROM_HOST);
+}
+
+static bool start_numbers(tp_gpu_graph *graph) {
+    tpi_philox now;
+    if (!tpi_philox_take(NULL, graph->device, 0, &now) || !(graph->numbers = tpi_gpu_alloc(graph->device, 2 * sizeof(uint64_t)))) return false;
+    graph->start = now.offset;
+    return write_numbers(graph, now.seed, now.offset, graph->stream);
+}
+
+static bool end_numbers(tp_gpu_graph *graph) {
+    tpi_philox now;
+    if (!tpi_philox_take(NULL, graph->device, 0, &now)) return false;
+    graph->drawn = now.offset - graph->start;
+    tpi_philox_rewind(graph->device, graph->start);
+    return true;
+}
+
+static bool move_numbers(tp_gpu_graph *graph) { /* before a replay */
+    tpi_philox now;
+    if (graph->drawn == 0) return true;
+    tpi_gpu_stream *stream = tpi_gpu_stream_of(graph->device);
+    tpi_gpu_record_stream(graph->device, graph->numbers, stream);
+    return tpi_philox_take(NULL, graph->device, 4 * graph->drawn, &now) && write_numbers(graph, now.seed, now.offset, stream);
+}
+
+/* ---- Graphs -------------------------------------------------------------------------------------------------------------------- */
 
 uint64_t tp_gpu_pool_new(void) {
     static atomic_ullong last;
@@ -18,6 +63,14 @@ uint64_t tp_gpu_pool_new(void) {
 }
 
 tp_gpu_graph *tp_gpu_graph_new(void) { return tpi_new0(sizeof(tp_gpu_graph)); }
+
+static bool give_up(tp_gpu_graph *graph) { /* what was held; false, for the failure that led here */
+    if (graph->graph) graph->driver->graph_free(graph->graph);
+    if (graph->pool) tpi_gpu_pool_release(graph->device, graph->pool);
+    if (graph->numbers) tpi_gpu_free(graph->device, graph->numbers, 2 * sizeof(uint64_t));
+    *graph = (tp_gpu_graph){0};
+    return false;
+}
 
 bool tp_gpu_graph_begin(tp_gpu_graph *graph, tp_device device, uint64_t pool, tp_capture_mode mode) {
     if (graph->driver) return tpi_refuse(TP_ERR_RUNTIME, "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.");
@@ -27,14 +80,15 @@ bool tp_gpu_graph_begin(tp_gpu_graph *graph, tp_device device, uint64_t pool, tp
     tpi_gpu_stream *stream = tpi_gpu_stream_of(device);
     if (!stream)
         return tpi_refuse(TP_ERR_RUNTIME, "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them on the default stream.)");
+    *graph = (tp_gpu_graph){.driver = driver, .stream = stream, .device = device};
     if (!pool) pool = tp_gpu_pool_new();
-    if (!tpi_gpu_pool_begin(device, pool, stream)) return false;
-    if (!driver->capture_begin(device.index, stream, mode)) {
+    if (!tpi_gpu_pool_begin(device, pool, stream)) return give_up(graph);
+    graph->pool = pool;
+    if (!start_numbers(graph) || !driver->capture_begin(device.index, stream, mode)) {
         tpi_gpu_pool_end(device, pool);
-        tpi_gpu_pool_release(device, pool);
-        return false;
+        return give_up(graph);
     }
-    *graph = (tp_gpu_graph){.driver = driver, .stream = stream, .device = device, .pool = pool};
+    *capture_of(device) = graph;
     return true;
 }
 
@@ -43,22 +97,22 @@ bool tp_gpu_graph_end(tp_gpu_graph *graph) {
     bool same = tpi_gpu_stream_of(graph->device) == graph->stream;
     bool fine = graph->driver->capture_end(graph->device.index, graph->stream, &graph->graph);
     graph->stream = NULL;
+    *capture_of(graph->device) = NULL;
     tpi_gpu_pool_end(graph->device, graph->pool);
+    fine = end_numbers(graph) && fine;
     if (fine && same) return true;
-    tp_gpu_graph_reset(graph);
+    give_up(graph);
     return fine ? tpi_refuse(TP_ERR_RUNTIME, "Capture must end on the same stream it began on.") : false;
 }
 
 bool tp_gpu_graph_replay(tp_gpu_graph *graph) {
     if (!graph->graph) return tpi_refuse(TP_ERR_RUNTIME, "Called CUDAGraph::replay without a preceding successful capture.");
-    return graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
+    return move_numbers(graph) && graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
 }
 
 bool tp_gpu_graph_reset(tp_gpu_graph *graph) {
     if (graph->stream) return tp_gpu_graph_end(graph) && tp_gpu_graph_reset(graph);
-    if (graph->graph) graph->driver->graph_free(graph->graph);
-    if (graph->pool) tpi_gpu_pool_release(graph->device, graph->pool);
-    *graph = (tp_gpu_graph){0};
+    give_up(graph);
     return true;
 }
 

@@ -28,18 +28,19 @@ static bool fill_plain(tp_tensor *t, const distribution *d, tp_generator *g) {
     dtype = tpi_dtype_to_real(dtype);
     int words = d->kind == INTEGERS ? (d->range == 0 || d->range > UINT32_MAX ? 2 : 1) : wide ? 2 : 1;
     tpi_philox stream;
+    void *moved = g ? NULL : tpi_gpu_graph_numbers(device); /* of the default generator alone, as with PyTorch's unless one is registered */
     if (!n) return true;
     if (!tpi_philox_take(g, device, (uint64_t)tpi_ceil_div(n, 4) * 4 * (uint64_t)words, &stream)) return false;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("KIND", d->kind), TPI_DEFINE("WORDS", words), TPI_DEFINE_DTYPE("Y", dtype), TPI_DEFINE("CAST_TO", cast_of(dtype, d->kind == INTEGERS))};
-    tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &fill_site, wide, 4, defines);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("KIND", d->kind), TPI_DEFINE("WORDS", words), TPI_DEFINE_DTYPE("Y", dtype), TPI_DEFINE("CAST_TO", cast_of(dtype, d->kind == INTEGERS)), TPI_DEFINE("MOVED", moved != NULL)};
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &fill_site, wide, 5, defines);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     if (!kernel || !caps) return false;
     float a = (float)d->a, b = (float)d->b;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(t->data), TPI_GPU_VAL(n), TPI_GPU_VAL(stream.seed), TPI_GPU_VAL(stream.offset),
                                 d->kind == INTEGERS ? TPI_GPU_VAL(d->base) : wide ? TPI_GPU_VAL(d->a) : TPI_GPU_VAL(a),
-                                d->kind == INTEGERS ? TPI_GPU_VAL(d->range) : wide ? TPI_GPU_VAL(d->b) : TPI_GPU_VAL(b)};
+                                d->kind == INTEGERS ? TPI_GPU_VAL(d->range) : wide ? TPI_GPU_VAL(d->b) : TPI_GPU_VAL(b), TPI_GPU_PTR(moved)};
     int64_t blocks = tpi_ceil_div(tpi_ceil_div(n, 4), 256), most = (int64_t)caps->units * 16;
-    return tpi_gpu_launch(device, kernel, blocks < most ? blocks : most, 256, 0, 6, args);
+    return tpi_gpu_launch(device, kernel, blocks < most ? blocks : most, 256, 0, moved ? 7 : 6, args);
 }
 
 static bool fill(tp_tensor *t, distribution d, tp_generator *g) {

@@ -1,6 +1,6 @@
 /* Fills n contiguous elements with random numbers. A thread fills four neighbours from the words of one counter, or of two (WORDS 2: double precision
  * and wide integers), so that an element's number depends on seed, counter and place alone. Before this text: A, WIDE; Y the dtype; WORDS;
- * KIND, one of the list below. */
+ * KIND, one of the list below; MOVED: the seed, and how far the stream has moved since a graph was captured, are read from memory. */
 #include "philox.h"
 #define UNIFORM 1
 #define NORMAL 2
@@ -62,10 +62,20 @@ INLINE A shaped(const A u, const A a, const A b) {
 }
 #endif
 
-#if KIND == INTEGERS
-KERNEL(entry)(PTR(out), const int64_t n, const uint64_t seed, const uint64_t first, const int64_t base, const uint64_t range) {
+#if MOVED
+#define FROM_MEMORY , PTR(moved)
 #else
-KERNEL(entry)(PTR(out), const int64_t n, const uint64_t seed, const uint64_t first, const A a, const A b) {
+#define FROM_MEMORY
+#endif
+#if KIND == INTEGERS
+KERNEL(entry)(PTR(out), const int64_t n, const uint64_t seed_then, const uint64_t first_then, const int64_t base, const uint64_t range FROM_MEMORY) {
+#else
+KERNEL(entry)(PTR(out), const int64_t n, const uint64_t seed_then, const uint64_t first_then, const A a, const A b FROM_MEMORY) {
+#endif
+#if MOVED
+    const uint64_t seed = AT(uint64_t, moved)[0], first = first_then + AT(uint64_t, moved)[1];
+#else
+    const uint64_t seed = seed_then, first = first_then;
 #endif
     GLOBAL T_Y *y = AT(T_Y, out);
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i * 4 < n; i += (int64_t)BLOCKS * THREADS) {

@@ -1,0 +1,164 @@
+/* Graphs of GPU work, all but the driver's own recording: PoCL's driver gets one that keeps launches while it captures and launches them again. Memory
+ * of a capture is private, and random numbers go on from replay to replay as if the work had been called. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <taper/taper.h>
+#include "device/gpu/driver.h"
+
+static const tp_device xpu = {TP_XPU, 0};
+static tpi_gpu_driver driver;
+static tpi_gpu_stream *captured; /* NULL: nothing is */
+
+typedef struct kept {
+    tpi_gpu_function *function;
+    unsigned grid[3], block[3];
+    size_t shared;
+    int nargs;
+    tpi_gpu_arg args[16];
+    char values[16][64];
+} kept;
+static kept all[32];
+static int n;
+
+static bool launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs, const tpi_gpu_arg *args) {
+    if (!captured || stream != captured) return tpi_opencl_driver.launch(index, stream, function, grid, block, shared, nargs, args);
+    assert_true(n < 32 && nargs <= 16);
+    kept *k = &all[n++];
+    *k = (kept){.function = function, .shared = shared, .nargs = nargs};
+    memcpy(k->grid, grid, sizeof k->grid), memcpy(k->block, block, sizeof k->block);
+    for (int i = 0; i < nargs; i++) {
+        k->args[i] = args[i];
+        if (args[i].kind == TPI_GPU_POINTER) continue;
+        assert_true(args[i].bytes <= sizeof k->values[i]);
+        memcpy(k->values[i], args[i].value, args[i].bytes);
+        k->args[i].value = k->values[i];
+    }
+    return true;
+}
+static bool capture_begin(int index, tpi_gpu_stream *stream, int mode) {
+    (void)index, (void)mode;
+    captured = stream, n = 0;
+    return true;
+}
+static bool capture_end(int index, tpi_gpu_stream *stream, tpi_gpu_graph **graph) {
+    (void)index, (void)stream;
+    captured = NULL, *graph = (tpi_gpu_graph *)all;
+    return true;
+}
+static int capturing(int index, tpi_gpu_stream *stream) { return (void)index, stream && stream == captured; }
+static bool graph_launch(int index, tpi_gpu_graph *graph, tpi_gpu_stream *stream) {
+    assert_ptr_equal(graph, all);
+    for (int i = 0; i < n; i++)
+        if (!tpi_opencl_driver.launch(index, stream, all[i].function, all[i].grid, all[i].block, all[i].shared, all[i].nargs, all[i].args)) return false;
+    return true;
+}
+static void graph_free(tpi_gpu_graph *graph) { (void)graph; }
+
+static int take_place(void **s) {
+    (void)s;
+    setenv("TAPER_XPU_DEVICES", "all", 0);
+    if (tpi_opencl_driver.count() == 0) return 0;
+    driver = tpi_opencl_driver;
+    driver.launch = launch, driver.capture_begin = capture_begin, driver.capture_end = capture_end, driver.capturing = capturing;
+    driver.graph_launch = graph_launch, driver.graph_free = graph_free;
+    tpi_gpu_put_driver(&driver);
+    return 0;
+}
+
+static void need_device(void) {
+    if (driver.launch) return;
+    print_message("SKIPPED: no OpenCL device here (%s)\n", tpi_opencl_driver.missing());
+    skip();
+}
+static void must(bool fine) {
+    if (!fine) fail_msg("%s", tp_error() ? tp_error() : "failed without an error");
+}
+static tp_tensor *numbers(void) {
+    tp_tensor *t = tp_rand(TP_INTS(1001), .device = xpu);
+    must(t != NULL);
+    return t;
+}
+static bool same(tp_tensor *a, tp_tensor *b) { return tp_equal(tp_to(a, .device = {TP_CPU, 0}), tp_to(b, .device = {TP_CPU, 0})); }
+
+static void random_numbers_go_on(void **s) {
+    (void)s;
+    need_device();
+    TP_SCOPE {
+        tp_generator *g = tp_default_generator_of(xpu);
+        tp_generator_seed(g, 7);
+        tp_tensor *called[6];
+        for (int i = 0; i < 6; i++) called[i] = numbers();
+        tp_generator_seed(g, 7);
+        tp_stream *side;
+        must(tp_stream_new(xpu, 0, &side) && tp_stream_set_current(xpu, side));
+        tp_gpu_graph *graph = tp_gpu_graph_new();
+        must(tp_gpu_graph_begin(graph, xpu, 0, TP_CAPTURE_GLOBAL));
+        tp_tensor *x = numbers(), *y = numbers();
+        must(tp_gpu_graph_end(graph));
+        must(tp_stream_set_current(xpu, NULL));
+        assert_int_equal(n, 2);
+        assert_true(same(numbers(), called[0])); /* the capture took nothing */
+        must(tp_gpu_graph_replay(graph));
+        assert_true(same(x, called[1]) && same(y, called[2]));
+        assert_true(same(numbers(), called[3]));
+        must(tp_gpu_graph_replay(graph));
+        assert_true(same(x, called[4]) && same(y, called[5]));
+        tp_generator_seed(g, 7); /* the seed counts at the replay */
+        must(tp_gpu_graph_replay(graph));
+        assert_true(same(x, called[0]) && same(y, called[1]));
+        tp_gpu_graph_free(graph);
+    }
+    assert_true(tp_ok());
+}
+
+static void memory_is_private(void **s) {
+    (void)s;
+    need_device();
+    tp_stream *side;
+    must(tp_stream_new(xpu, 0, &side) && tp_stream_set_current(xpu, side));
+    tp_gpu_graph *graph = tp_gpu_graph_new();
+    must(tp_gpu_graph_begin(graph, xpu, 0, TP_CAPTURE_GLOBAL));
+    assert_true(tp_gpu_capturing(xpu));
+    assert_false(tp_gpu_graph_begin(tp_gpu_graph_new(), xpu, 0, TP_CAPTURE_GLOBAL)); /* one at a time */
+    tp_error_clear();
+    void *inside = tpi_gpu_alloc(xpu, 5000);
+    tpi_gpu_free(xpu, inside, 5000);
+    void *again = tpi_gpu_alloc(xpu, 5000);
+    assert_ptr_equal(inside, again); /* reused within */
+    tpi_gpu_free(xpu, again, 5000);
+    must(tp_gpu_graph_end(graph));
+    assert_false(tp_gpu_capturing(xpu));
+    void *outside = tpi_gpu_alloc(xpu, 5000);
+    assert_ptr_not_equal(inside, outside); /* and not without */
+    tpi_gpu_free(xpu, outside, 5000);
+    tp_gpu_graph *second = tp_gpu_graph_new();
+    must(tp_gpu_graph_begin(second, xpu, tp_gpu_graph_pool(graph), TP_CAPTURE_GLOBAL)); /* a graph that shares the pool */
+    again = tpi_gpu_alloc(xpu, 5000);
+    assert_ptr_equal(inside, again);
+    tpi_gpu_free(xpu, again, 5000);
+    must(tp_gpu_graph_end(second));
+    must(tp_stream_set_current(xpu, NULL));
+    tp_gpu_memory m = {.size = sizeof m};
+    must(tp_gpu_empty_cache(TP_XPU) && tp_gpu_memory_query(xpu, &m));
+    int64_t held = m.reserved_bytes[TP_GPU_POOL_ALL].current;
+    assert_true(held > 0);
+    tp_gpu_graph_free(graph);
+    must(tp_gpu_empty_cache(TP_XPU) && tp_gpu_memory_query(xpu, &m));
+    assert_int_equal(m.reserved_bytes[TP_GPU_POOL_ALL].current, held); /* the second still holds it */
+    tp_gpu_graph_free(second);
+    must(tp_gpu_empty_cache(TP_XPU) && tp_gpu_memory_query(xpu, &m));
+    assert_true(m.reserved_bytes[TP_GPU_POOL_ALL].current < held);
+    assert_false(tp_gpu_graph_begin(tp_gpu_graph_new(), xpu, 0, TP_CAPTURE_GLOBAL)); /* on the default stream */
+    assert_non_null(strstr(tp_error(), "non-default stream"));
+    tp_error_clear();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_numbers_go_on), cmocka_unit_test(memory_is_private)};
+    return cmocka_run_group_tests(tests, take_place, NULL);
+}
