@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <taper/taper.h>
-#include "device/device.h"
+#include "device/gpu/map.h"
 #include "samples.h"
 #include "tensor/storage.h"
 
@@ -144,6 +144,25 @@ static void refuses_tensors_of_the_host(void **state) {
     tp_release(gx);
 }
 
+/* Tensors that need 64-bit offsets are too large for a test: their kernel, over small ones. */
+static void offsets_of_64_bits(void **state) {
+    (void)state;
+    const tpi_gpu_form form = {2, 3, 4, false, true, {TP_FLOAT32, TP_FLOAT32, TP_FLOAT32}, {TPI_WAY_ALONG, TPI_WAY_ALONG, TPI_WAY_SAME}};
+    const tpi_gpu_map_text text = {.form = &form, .source = "INLINE float op_element(const float x, const float y, const params_t param) { return x + y; }\n",
+                                   .type = {TPI_F32, TPI_F32, TPI_F32}};
+    tpi_gpu_function *kernel = tpi_gpu_program(device, "wide", "entry", tpi_gpu_put_map, &text);
+    if (!kernel) fail_msg("%s", tp_error());
+    tp_tensor *x = NUMBERS(TP_FLOAT32, 6, 40), *y = NUMBERS(TP_FLOAT32, 6, 1), *want = plus(x, y), *gx = there(x), *gy = there(y), *got = there(x);
+    const int64_t groups = 60, layout[] = {10, 16, 160, 16, 160, 0, 4};
+    const tpi_param none = {.i64 = 0};
+    tpi_gpu_arg args[] = {TPI_GPU_PTR(got->data), TPI_GPU_PTR(gx->data), TPI_GPU_PTR(gy->data), TPI_GPU_VAL(groups), TPI_GPU_VAL(layout), TPI_GPU_VAL(none)};
+    assert_true(tpi_gpu_launch(device, kernel, 1, TPI_GPU_MAP_THREADS, 0, 6, args));
+    tp_tensor *back = here(got);
+    if (!same_bits(back, want)) fail_msg("%s", difference());
+    tp_tensor *all[] = {x, y, want, gx, gy, got, back};
+    for (int i = 0; i < 7; i++) tp_release(all[i]);
+}
+
 /* ---- Copies and fills ------------------------------------------------------------------------------------------------------- */
 
 /* Gives x up: copies it into a contiguous tensor of the dtype, here and there. */
@@ -204,6 +223,7 @@ int main(void) {
         cmocka_unit_test(mixed_dtypes),              cmocka_unit_test(numbers_and_places),
         cmocka_unit_test(refuses_tensors_of_the_host), cmocka_unit_test(conversions),
         cmocka_unit_test(turned_over),               cmocka_unit_test(fills),
+        cmocka_unit_test(offsets_of_64_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
