@@ -116,5 +116,6 @@ tpi_gpu_served tpi_miopen_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_
 tpi_gpu_served tpi_cublaslt_gemm(int index, tpi_gpu_stream *stream, const tpi_gpu_gemm *g);
 tpi_gpu_served tpi_cudnn_conv(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
 tpi_gpu_served tpi_cufft_transform(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f); /* cufft.c; hipFFT's too */
+tpi_gpu_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
 tpi_gpu_served tpi_cudnn_attention(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
 #endif

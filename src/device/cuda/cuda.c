@@ -180,7 +180,7 @@ static void graph_free(tpi_gpu_graph *graph) {
 
 const tpi_gpu_driver tpi_cuda_driver = {
     SHARED_MEMBERS, .name = "CUDA", .dialect = "cuda", .count = tpi_cuda_count, .missing = tpi_cuda_missing, .compile = tpi_nvrtc_compile, .compiler = tpi_nvrtc_compiler,
-    .gemm = tpi_cublaslt_gemm, .conv = tpi_cudnn_conv, .attention = tpi_cudnn_attention};
+    .gemm = tpi_cublaslt_gemm, .conv = tpi_cudnn_conv, .attention = tpi_cudnn_attention, .solver = tpi_cusolver_solve};
 
 const tpi_gpu_driver tpi_hip_driver = {
     SHARED_MEMBERS, .name = "HIP", .dialect = "hip", .count = tpi_hip_count, .missing = tpi_hip_missing, .compile = tpi_hiprtc_compile, .compiler = tpi_hiprtc_compiler,

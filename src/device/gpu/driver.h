@@ -100,6 +100,22 @@ typedef struct tpi_gpu_fft {
     void *y;
 } tpi_gpu_fft;
 
+/* Matrices in column order, one behind the other; results in place. */
+typedef struct tpi_gpu_solver {
+    enum { TPI_SOLVER_CHOLESKY, TPI_SOLVER_LU, TPI_SOLVER_LU_SOLVE, TPI_SOLVER_EIGH, TPI_SOLVER_SVD } what;
+    tp_dtype dtype;           /* float32, float64, complex64, complex128 */
+    bool upper;               /* CHOLESKY, EIGH: the triangle that is read, and CHOLESKY written */
+    bool vectors;             /* EIGH: a becomes the eigenvectors */
+    int64_t m, n, batch;      /* SVD: m >= n; all but LU and SVD: m = n */
+    void *a;
+    void *b;                  /* LU_SOLVE: n by columns, becomes the solution; SVD: U, m by n */
+    int64_t columns;
+    void *c;                  /* SVD: V adjoint, n by n */
+    void *values;             /* EIGH, SVD: n real numbers per matrix */
+    int64_t *pivots;          /* LU, LU_SOLVE: the smaller of m and n per matrix, from 1 */
+    int32_t *info;            /* one per matrix, on the device, as LAPACK's */
+} tpi_gpu_solver;
+
 typedef enum tpi_gpu_served { TPI_GPU_FAILED = -1, TPI_GPU_NOT_SERVED = 0, TPI_GPU_SERVED = 1 } tpi_gpu_served;
 
 typedef struct tpi_gpu_driver {
@@ -151,6 +167,7 @@ typedef struct tpi_gpu_driver {
     tpi_gpu_served (*conv)(int index, tpi_gpu_stream *stream, const tpi_gpu_conv *c);
     tpi_gpu_served (*attention)(int index, tpi_gpu_stream *stream, const tpi_gpu_attention *a);
     tpi_gpu_served (*fft)(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f);
+    tpi_gpu_served (*solver)(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s);
 
     /* A stream's calls as one graph; NULL where there are none. */
     bool (*capture_begin)(int index, tpi_gpu_stream *stream, int mode);

@@ -19,10 +19,13 @@ static const struct known {
     {"CUDA", "NVRTC", "compiling kernels", "the archive of kernels beside the library", {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"}, "nvrtcVersion", PAIR_OUT, 0, 0},
     {"CUDA", "cuBLASLt", "matrix products", "Taper's own tiled product", {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so"}, "cublasLtGetVersion", NUMBER, 10000, 100},
     {"CUDA", "cuDNN", "convolutions and attention", "products over patches, Taper's own attention", {"libcudnn.so.9", "libcudnn.so"}, "cudnnGetVersion", NUMBER, 10000, 100},
+    {"CUDA", "cuFFT", "Fourier transforms", "the CPU's, by way of the host", {"libcufft.so.12", "libcufft.so.11", "libcufft.so.10", "libcufft.so"}, "cufftGetVersion", NUMBER_OUT, 1000, 100},
+    {"CUDA", "cuSOLVER", "factorisations of large matrices", "the CPU's, by way of the host", {"libcusolver.so.12", "libcusolver.so.11", "libcusolver.so"}, "cusolverGetVersion", NUMBER_OUT, 1000, 100},
     {"CUDA", "NCCL", "collectives between GPUs", "collectives through the host", {"libnccl.so.2", "libnccl.so"}, "ncclGetVersion", NUMBER_OUT, 10000, 100},
     {"HIP", "hipRTC", "compiling kernels", "kernels in the cache", {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"}, "hiprtcVersion", PAIR_OUT, 0, 0},
     {"HIP", "rocBLAS", "matrix products", "Taper's own tiled product", {"librocblas.so.5", "librocblas.so.4", "librocblas.so.0", "librocblas.so"}, NULL, SILENT, 0, 0},
     {"HIP", "MIOpen", "convolutions", "products over patches", {"libMIOpen.so.1", "libMIOpen.so"}, "miopenGetVersion", TRIPLE_OUT, 0, 0},
+    {"HIP", "hipFFT", "Fourier transforms", "the CPU's, by way of the host", {"libhipfft.so.0", "libhipfft.so"}, NULL, SILENT, 0, 0},
     {"HIP", "RCCL", "collectives between GPUs", "collectives through the host", {"librccl.so.1", "librccl.so"}, "ncclGetVersion", NUMBER_OUT, 10000, 100},
     {"OpenCL", "CLBlast", "matrix products", "Taper's own tiled product", {"libclblast.so.1"}, NULL, SILENT, 0, 0}};
 enum { KNOWN = sizeof known / sizeof *known };

@@ -1,0 +1,127 @@
+/* Linear algebra on GPUs by the driver's library: factorisations and systems of matrices that are large enough for it. Small matrices, and many of them,
+ * are done sooner by way of the host, and so is everything that goes wrong: what is declined the CPU's natives do, or say why not. */
+#include "ops/gpu/kernel.h"
+#include "ops/linalg_batch.h"
+#include "tpi_ops.h"
+
+enum { LEAST = 64, MOST_MATRICES = 64 };
+
+static int64_t rows_of(const tp_tensor *t) { return t->shape[t->ndim - 2]; }
+static int64_t cols_of(const tp_tensor *t) { return t->shape[t->ndim - 1]; }
+
+static const tpi_gpu_driver *solver_for(const tp_tensor *t) { /* NULL without an error: not worth it, or not there */
+    const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)tpi_device(t).type);
+    if (!driver || !driver->solver || t->ndim < 2 || (tp_dtype_is_floating((tp_dtype)t->dtype) && tpi_itemsize(t) < 4)) return NULL;
+    if (!tp_dtype_is_floating((tp_dtype)t->dtype) && !tp_dtype_is_complex((tp_dtype)t->dtype)) return NULL;
+    int64_t least = rows_of(t) < cols_of(t) ? rows_of(t) : cols_of(t), batch = tpi_batches_of(t, 2);
+    return least >= LEAST && batch >= 1 && batch <= MOST_MATRICES ? driver : NULL;
+}
+
+static bool serve(const tpi_gpu_driver *driver, const tp_tensor *a, tpi_gpu_solver s) {
+    tp_device device = tpi_device(a);
+    s.dtype = (tp_dtype)a->dtype, s.m = rows_of(a), s.n = cols_of(a), s.batch = tpi_batches_of(a, 2), s.a = a->data;
+    return driver->solver(device.index, tpi_gpu_stream_of(device), &s) == TPI_GPU_SERVED;
+}
+
+static bool all_zero(const tp_tensor *info) { /* waits for the device */
+    tp_tensor *here = tpi_empty(tpi_shape(info), TP_INT32, (tp_device){TP_CPU, 0});
+    int64_t batch;
+    bool zero = here && tpi_copy_data(here, info) && tpi_first_info(here, &batch) == 0;
+    tpi_release(here);
+    return zero;
+}
+
+static bool give(int n, tp_tensor *const *made, bool ok, tp_tensor **out) { /* hands over, or drops */
+    for (int i = 0; i < n; i++) {
+        if (ok) out[i] = made[i];
+        else tpi_release(made[i]);
+    }
+    return ok;
+}
+
+bool tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tensor **out) {
+    const tpi_gpu_driver *driver = solver_for(self);
+    if (!driver || rows_of(self) != cols_of(self)) return false;
+    tp_tensor *l = tpi_columns_copy(self, tp_no_ints()), *info = l ? tpi_batch_new(self, 2, TP_INT32) : NULL;
+    bool ok = info && serve(driver, l, (tpi_gpu_solver){.what = TPI_SOLVER_CHOLESKY, .upper = upper, .info = (int32_t *)info->data}) && (!check_errors || all_zero(info));
+    if (ok) ok = (upper ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
+    return give(2, (tp_tensor *[]){l, info}, ok, out);
+}
+
+/* The factors take a's place; pivots are 64-bit, as the library's are. */
+static bool factor(const tpi_gpu_driver *driver, tp_tensor *a, tp_tensor *pivots, tp_tensor *info) {
+    return serve(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_LU, .pivots = (int64_t *)pivots->data, .info = (int32_t *)info->data});
+}
+
+bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out) {
+    const tpi_gpu_driver *driver = solver_for(A);
+    if (!driver || !pivot) return false;
+    int64_t least = rows_of(A) < cols_of(A) ? rows_of(A) : cols_of(A);
+    tp_tensor *lu = tpi_columns_copy(A, tp_no_ints()), *wide = lu ? tpi_rows_new(A, 2, least, TP_INT64) : NULL, *info = wide ? tpi_batch_new(A, 2, TP_INT32) : NULL;
+    bool ok = info && factor(driver, lu, wide, info) && (!check_errors || all_zero(info));
+    tp_tensor *pivots = ok ? tpi_as_dtype_data(wide, TP_INT32) : NULL;
+    tpi_release(wide);
+    return give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out);
+}
+
+/* b, in column order, becomes the solution of A x = b. info: of A's factors. */
+static bool solve(const tpi_gpu_driver *driver, tp_tensor *A, tp_tensor *b, tp_tensor *info) {
+    tp_tensor *a = tpi_columns_copy(A, tp_no_ints()), *pivots = a ? tpi_rows_new(A, 2, cols_of(A), TP_INT64) : NULL, *scrap = pivots ? tpi_batch_new(A, 2, TP_INT32) : NULL;
+    bool ok = scrap && factor(driver, a, pivots, info) &&
+              serve(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_LU_SOLVE, .b = b->data, .columns = cols_of(b), .pivots = (int64_t *)pivots->data, .info = (int32_t *)scrap->data});
+    tpi_release(a), tpi_release(pivots), tpi_release(scrap);
+    return ok;
+}
+
+bool tpi_gpu_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
+    const tpi_gpu_driver *driver = solver_for(A);
+    if (!driver || rows_of(A) != cols_of(A)) return false;
+    tp_tensor *x = tpi_columns_new(A, 2, rows_of(A), cols_of(A), (tp_dtype)A->dtype), *info = x ? tpi_batch_new(A, 2, TP_INT32) : NULL;
+    bool ok = info && tpi_fill_data(x, tp_int(0));
+    tp_tensor *diagonal = ok ? tpo_diagonal(x, 0, -2, -1) : NULL;
+    ok = diagonal && tpi_fill_data(diagonal, tp_int(1)) && solve(driver, A, x, info) && (!check_errors || all_zero(info));
+    tpi_release(diagonal);
+    return give(2, (tp_tensor *[]){x, info}, ok, out);
+}
+
+bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out) {
+    const tpi_gpu_driver *driver = solver_for(A);
+    if (!driver || !left || A->dtype != B->dtype || B->ndim != A->ndim || rows_of(A) != cols_of(A) || rows_of(B) != cols_of(A) || cols_of(B) < 1) return false;
+    for (int d = 0; d < A->ndim - 2; d++)
+        if (A->shape[d] != B->shape[d]) return false;
+    tp_tensor *x = tpi_columns_copy(B, tp_no_ints()), *info = x ? tpi_batch_new(A, 2, TP_INT32) : NULL;
+    bool ok = info && solve(driver, A, x, info) && (!check_errors || all_zero(info));
+    return give(2, (tp_tensor *[]){x, info}, ok, out);
+}
+
+static bool eigen(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **out) { /* values, and the matrix in whose place the vectors are */
+    const tpi_gpu_driver *driver = solver_for(self);
+    if (!driver || rows_of(self) != cols_of(self) || !UPLO || !UPLO[0]) return false;
+    bool upper = UPLO[0] == 'U' || UPLO[0] == 'u', lower = UPLO[0] == 'L' || UPLO[0] == 'l';
+    if (!upper && !lower) return false;
+    tp_tensor *a = tpi_columns_copy(self, tp_no_ints()), *values = a ? tpi_rows_new(self, 2, cols_of(self), tpi_dtype_to_real((tp_dtype)self->dtype)) : NULL;
+    tp_tensor *info = values ? tpi_batch_new(self, 2, TP_INT32) : NULL;
+    bool ok = info && serve(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_EIGH, .upper = upper, .vectors = vectors, .values = values->data, .info = (int32_t *)info->data}) &&
+              all_zero(info);
+    tpi_release(info);
+    return give(2, (tp_tensor *[]){values, a}, ok, out);
+}
+
+bool tpi_gpu_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) { return eigen(self, UPLO, true, out); }
+
+tp_tensor *tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO) {
+    tp_tensor *made[2];
+    return eigen(self, UPLO, false, made) ? tpi_after(made[1], made[0]) : NULL;
+}
+
+bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
+    const tpi_gpu_driver *driver = solver_for(A);
+    if (!driver || rows_of(A) < cols_of(A) || (full_matrices && rows_of(A) != cols_of(A))) return false;
+    int64_t m = rows_of(A), n = cols_of(A);
+    tp_dtype dtype = (tp_dtype)A->dtype;
+    tp_tensor *a = tpi_columns_copy(A, tp_no_ints()), *u = a ? tpi_columns_new(A, 2, m, n, dtype) : NULL, *vh = u ? tpi_columns_new(A, 2, n, n, dtype) : NULL;
+    tp_tensor *values = vh ? tpi_rows_new(A, 2, n, tpi_dtype_to_real(dtype)) : NULL, *info = values ? tpi_batch_new(A, 2, TP_INT32) : NULL;
+    bool ok = info && serve(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_SVD, .b = u->data, .c = vh->data, .values = values->data, .info = (int32_t *)info->data}) && all_zero(info);
+    tpi_release(a), tpi_release(info);
+    return give(3, (tp_tensor *[]){u, values, vh}, ok, out);
+}
