@@ -68,14 +68,13 @@ void tpi_gpu_axes_cut(tpi_gpu_axes_call *c, int64_t blocks, int64_t step) {
     c->pieces = tpi_ceil_div(total, c->piece);
 }
 
-static size_t states_bytes(const tpi_gpu_axes_call *c) { /* no variable of a state is larger */
-    return (size_t)(c->pieces * c->kept.total * c->nstate) * sizeof(tpi_c128);
+bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states, size_t more) {
+    c->states_bytes = (size_t)(states * c->nstate) * sizeof(tpi_c128) + more; /* no variable of a state is larger */
+    return (c->states = tpi_gpu_alloc(c->device, c->states_bytes)) != NULL;
 }
 
-bool tpi_gpu_axes_states(tpi_gpu_axes_call *c) { return (c->states = tpi_gpu_alloc(c->device, states_bytes(c))) != NULL; }
-
 void tpi_gpu_axes_end(tpi_gpu_axes_call *c) {
-    if (c->states) tpi_gpu_free(c->device, c->states, states_bytes(c));
+    if (c->states) tpi_gpu_free(c->device, c->states, c->states_bytes);
 }
 
 /* ---- The launch ---------------------------------------------------------------------------------------------------------------- */
