@@ -41,13 +41,14 @@ def apart(state, ref):
 TENSORS = BEGIN + """
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor, init_device_mesh
 mesh = init_device_mesh("cpu", (n,), mesh_dim_names=("x",))
-assert mesh.size() == n and mesh.get_local_rank() == r and mesh["x"].get_group() is mesh.get_group("x") and mesh.get_coordinate() == [r]
+assert mesh.size() == n and mesh.get_local_rank() == r and mesh["x"].get_group() is mesh.get_group("x") and mesh.get_coordinate() == (r,)
 x = torch.randn(5, 3)
 for placement in (Shard(0), Shard(1), Replicate()):
     d = distribute_tensor(x, mesh, [placement])
     assert d.shape == (5, 3) and d.numel() == 15 and torch.equal(d.full_tensor(), x) and d.placements == (placement,)
     assert torch.equal((d * 2 + 1).full_tensor(), x * 2 + 1) and isinstance(d * 2, DTensor)
-    assert torch.equal(torch.matmul(d, x.t()), x @ x.t()) and torch.equal(d.redistribute(placements=[Shard(1)]).full_tensor(), x)
+    y = d @ distribute_tensor(x.t(), mesh, [Replicate()])
+    assert isinstance(y, DTensor) and torch.equal(y.full_tensor(), x @ x.t()) and d.sum().item() == x.sum().item() and torch.equal(d.redistribute(placements=[Shard(1)]).full_tensor(), x)
 d = distribute_tensor(x, mesh, [Shard(0)])
 assert d.to_local().shape == ((3, 3) if r == 0 else (2, 3))
 assert DTensor.from_local(torch.ones(2, 2), mesh, [Partial()]).full_tensor().tolist() == [[n] * 2] * 2

@@ -69,7 +69,7 @@ class DeviceMesh:
         return dist.get_rank(self.get_group(mesh_dim))
 
     def get_coordinate(self):
-        return list(self._coordinate) if self._coordinate is not None else None
+        return tuple(self._coordinate) if self._coordinate is not None else None
 
     def __getitem__(self, names):
         """The mesh along some of the dimensions, at this rank's place in the others."""
@@ -94,8 +94,9 @@ class DeviceMesh:
         return hash((self.device_type, str(self.mesh.tolist())))
 
     def __repr__(self):
-        names = f", mesh_dim_names={self.mesh_dim_names}" if self.mesh_dim_names else ""
-        return f"DeviceMesh('{self.device_type}', {self.mesh.tolist()}{names})"
+        names = self.mesh_dim_names or [str(n) for n in self.shape]
+        dims = ", ".join(f"{name}={n}" if self.mesh_dim_names else name for name, n in zip(names, self.shape))
+        return f"DeviceMesh(({dims}), '{self.device_type}', stride={tuple(self.mesh.stride())})"
 
 
 def init_device_mesh(device_type, mesh_shape, *, mesh_dim_names=None, backend_override=None):

@@ -15,7 +15,7 @@ def gather_rows(local, group, dim, size):
         padded[:moved.shape[0]] = moved
     out = padded.new_empty((world * each, *moved.shape[1:]))
     dist.all_gather_into_tensor(out, padded.contiguous(), group=group)
-    return out[:size].movedim(0, dim)
+    return out[:size].movedim(0, dim).contiguous()
 
 
 def own_rows(whole, group, dim):

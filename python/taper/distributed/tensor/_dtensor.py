@@ -170,13 +170,16 @@ class DTensor(Tensor):
         memo[id(self)] = made
         return made
 
+    def tolist(self):
+        return self.full_tensor().tolist()
+
     def __repr__(self, *, tensor_contents=None):
         return f"DTensor(local_tensor={_plain(self).detach()!r}, device_mesh={self._spec.mesh!r}, placements={self._spec.placements})"
 
     __str__ = __repr__
 
     def __format__(self, spec):
-        return format(repr(self), spec)
+        return format(self.full_tensor().item() if spec and not self._spec.shape else repr(self), spec)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -191,9 +194,7 @@ class DTensor(Tensor):
                 return _by_parts(func, name, spec, args, kwargs)
             if name == "copy_" and isinstance(args[0], DTensor):
                 return _copy_whole(args[0], args[1])
-        if name in ("norm", "vector_norm", "linalg_vector_norm") and args and isinstance(args[0], DTensor):
-            return func(args[0].full_tensor(), *args[1:], **kwargs)
-        return _map(lambda t: t.full_tensor(), func, args, kwargs)
+        return _by_whole(func, name, args, kwargs)
 
 
 def _sizes_by_mesh_dim(spec):
@@ -230,11 +231,37 @@ def _common_spec(args, kwargs):
 
 def _by_parts(func, name, spec, args, kwargs):
     if any(placement.is_partial() for placement in spec.placements) and name not in ("clone", "zero_", "mul", "mul_", "div", "div_", "neg", "to", "copy_", "zeros_like"):
-        return _map(lambda t: t.full_tensor(), func, args, kwargs)
+        return _by_whole(func, name, args, kwargs)
     result = _map(_plain, func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):
         return args[0]
     return _wrap(result, spec) if isinstance(result, Tensor) else result
+
+
+def _by_whole(func, name, args, kwargs):
+    """Gathers, and calls: what comes of it every rank has. A call in place changes this rank's part."""
+    mesh = next(value._spec.mesh for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor))
+    result = _map(lambda t: t.full_tensor(), func, args, kwargs)
+    if name.endswith("_") and not name.endswith("__") and isinstance(args[0], DTensor):
+        return _copy_whole(args[0], result)
+    return _replicated(result, mesh)
+
+
+def _flat(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _replicated(result, mesh):
+    if type(result) is Tensor:
+        return _wrap(result, _Spec(mesh, [Replicate()] * mesh.ndim, result.shape))
+    if isinstance(result, (tuple, list)) and not isinstance(result, Size):
+        items = [_replicated(item, mesh) for item in result]
+        return type(result)(items) if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields") else type(result)(*items)
+    return result
 
 
 def _copy_whole(target, source):
@@ -292,4 +319,4 @@ def total_norm(tensors, norm_type):
             dist.all_reduce(value, dist.ReduceOp.MAX if infinite else dist.ReduceOp.SUM, group=spec.mesh.get_group(dim))
         powers.append(value)
     together = taper.stack(powers)
-    return together.max() if infinite else together.sum() ** (1.0 / norm_type)
+    return _replicated(together.max() if infinite else together.sum() ** (1.0 / norm_type), next(t._spec.mesh for t in tensors if hasattr(t, "_spec")))
