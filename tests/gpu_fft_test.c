@@ -1,5 +1,5 @@
-/* Fourier transforms on GPUs, all but the library itself: PoCL's driver gets a transform in place of one, which sums on the host, and every
- * dim, layout and kind of transform must then come out as on the CPU. */
+/* Fourier transforms on GPUs: every dim, layout and kind must come out as on the CPU. By CUDA's library where there is a device; elsewhere all but the
+ * library is tested: PoCL's driver gets a transform in place of one, which sums on the host. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 #include <taper/taper.h>
 #include "device/gpu/driver.h"
 
-static const tp_device cpu = {TP_CPU, 0}, xpu = {TP_XPU, 0};
+static const tp_device cpu = {TP_CPU, 0};
+static tp_device gpu = {TP_XPU, 0};
 static tpi_gpu_driver driver;
 static int served;
 
@@ -45,12 +46,21 @@ static tpi_gpu_served sum_up(int index, tpi_gpu_stream *stream, const tpi_gpu_ff
     return TPI_GPU_SERVED;
 }
 
+static tpi_gpu_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_fft *f) {
+    served++;
+    return tpi_cuda_driver.fft(index, stream, f);
+}
+
 static int take_place(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
-    if (tpi_opencl_driver.count() == 0) return 0;
-    driver = tpi_opencl_driver;
-    driver.fft = sum_up;
+    if (tpi_cuda_driver.count() > 0) {
+        gpu.type = TP_CUDA, driver = tpi_cuda_driver, driver.fft = by_cuda;
+    } else if (tpi_opencl_driver.count() > 0) {
+        driver = tpi_opencl_driver, driver.fft = sum_up;
+    } else {
+        return 0;
+    }
     tpi_gpu_put_driver(&driver);
     return 0;
 }
@@ -58,7 +68,7 @@ static int take_place(void **s) {
 static void check(tp_tensor *here, tp_tensor *there) {
     assert_non_null(here);
     if (!there) fail_msg("%s", tp_error());
-    assert_int_equal(tp_device_of(there).type, TP_XPU);
+    assert_int_equal(tp_device_of(there).type, gpu.type);
     tp_tensor *back = tp_to(there, .device = cpu);
     assert_non_null(back);
     assert_true(tp_allclose(here, back, .rtol = 1e-4, .atol = 1e-4));
@@ -67,7 +77,7 @@ static void check(tp_tensor *here, tp_tensor *there) {
 static void dims_and_layouts(void **s) {
     (void)s;
     if (!driver.fft) {
-        print_message("SKIPPED: no OpenCL device here (%s)\n", tpi_opencl_driver.missing());
+        print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
         skip();
     }
     for (int wide = 0; wide < 2; wide++)
@@ -75,7 +85,7 @@ static void dims_and_layouts(void **s) {
             for (int turned = 0; turned < 2; turned++) TP_SCOPE {
                 tp_tensor *x = tp_randn(TP_INTS(4, 5, 6), .dtype = wide ? TP_FLOAT64 : TP_FLOAT32);
                 if (turned) x = tp_permute(x, TP_INTS(2, 0, 1));
-                tp_tensor *y = tp_to(x, .device = xpu);
+                tp_tensor *y = tp_to(x, .device = gpu);
                 check(tp_fft_fft(x, .dim = dim), tp_fft_fft(y, .dim = dim));
                 check(tp_fft_ifft(x, .dim = dim), tp_fft_ifft(y, .dim = dim));
                 check(tp_fft_rfft(x, .dim = dim), tp_fft_rfft(y, .dim = dim));

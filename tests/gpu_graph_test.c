@@ -1,5 +1,5 @@
-/* Graphs of GPU work, all but the driver's own recording: PoCL's driver gets one that keeps launches while it captures and launches them again. Memory
- * of a capture is private, and random numbers go on from replay to replay as if the work had been called. */
+/* Graphs of GPU work: memory of a capture is private, and random numbers go on from replay to replay as if the work had been called. CUDA's where there is a
+ * device; elsewhere PoCL's driver gets a capture that keeps launches and launches them again. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 #include <taper/taper.h>
 #include "device/gpu/driver.h"
 
-static const tp_device xpu = {TP_XPU, 0};
+static tp_device gpu = {TP_XPU, 0};
 static tpi_gpu_driver driver;
 static tpi_gpu_stream *captured; /* NULL: nothing is */
 
@@ -62,6 +62,10 @@ static void graph_free(tpi_gpu_graph *graph) { (void)graph; }
 static int take_place(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
+    if (tpi_cuda_driver.count() > 0) {
+        gpu.type = TP_CUDA, driver = tpi_cuda_driver;
+        return 0;
+    }
     if (tpi_opencl_driver.count() == 0) return 0;
     driver = tpi_opencl_driver;
     driver.launch = launch, driver.capture_begin = capture_begin, driver.capture_end = capture_end, driver.capturing = capturing;
@@ -72,14 +76,14 @@ static int take_place(void **s) {
 
 static void need_device(void) {
     if (driver.launch) return;
-    print_message("SKIPPED: no OpenCL device here (%s)\n", tpi_opencl_driver.missing());
+    print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
     skip();
 }
 static void must(bool fine) {
     if (!fine) fail_msg("%s", tp_error() ? tp_error() : "failed without an error");
 }
 static tp_tensor *numbers(void) {
-    tp_tensor *t = tp_rand(TP_INTS(1001), .device = xpu);
+    tp_tensor *t = tp_rand(TP_INTS(1001), .device = gpu);
     must(t != NULL);
     return t;
 }
@@ -89,19 +93,19 @@ static void random_numbers_go_on(void **s) {
     (void)s;
     need_device();
     TP_SCOPE {
-        tp_generator *g = tp_default_generator_of(xpu);
+        tp_generator *g = tp_default_generator_of(gpu);
         tp_generator_seed(g, 7);
         tp_tensor *called[6];
         for (int i = 0; i < 6; i++) called[i] = numbers();
         tp_generator_seed(g, 7);
         tp_stream *side;
-        must(tp_stream_new(xpu, 0, &side) && tp_stream_set_current(xpu, side));
+        must(tp_stream_new(gpu, 0, &side) && tp_stream_set_current(gpu, side));
         tp_gpu_graph *graph = tp_gpu_graph_new();
-        must(tp_gpu_graph_begin(graph, xpu, 0, TP_CAPTURE_GLOBAL));
+        must(tp_gpu_graph_begin(graph, gpu, 0, TP_CAPTURE_GLOBAL));
         tp_tensor *x = numbers(), *y = numbers();
         must(tp_gpu_graph_end(graph));
-        must(tp_stream_set_current(xpu, NULL));
-        assert_int_equal(n, 2);
+        must(tp_stream_set_current(gpu, NULL));
+        if (gpu.type == TP_XPU) assert_int_equal(n, 2);
         assert_true(same(numbers(), called[0])); /* the capture took nothing */
         must(tp_gpu_graph_replay(graph));
         assert_true(same(x, called[1]) && same(y, called[2]));
@@ -120,42 +124,44 @@ static void memory_is_private(void **s) {
     (void)s;
     need_device();
     tp_stream *side;
-    must(tp_stream_new(xpu, 0, &side) && tp_stream_set_current(xpu, side));
+    must(tp_stream_new(gpu, 0, &side) && tp_stream_set_current(gpu, side));
     tp_gpu_graph *graph = tp_gpu_graph_new();
-    must(tp_gpu_graph_begin(graph, xpu, 0, TP_CAPTURE_GLOBAL));
-    assert_true(tp_gpu_capturing(xpu));
-    assert_false(tp_gpu_graph_begin(tp_gpu_graph_new(), xpu, 0, TP_CAPTURE_GLOBAL)); /* one at a time */
+    must(tp_gpu_graph_begin(graph, gpu, 0, TP_CAPTURE_GLOBAL));
+    assert_true(tp_gpu_capturing(gpu));
+    tp_gpu_graph *other = tp_gpu_graph_new();
+    assert_false(tp_gpu_graph_begin(other, gpu, 0, TP_CAPTURE_GLOBAL)); /* one at a time */
     tp_error_clear();
-    void *inside = tpi_gpu_alloc(xpu, 5000);
-    tpi_gpu_free(xpu, inside, 5000);
-    void *again = tpi_gpu_alloc(xpu, 5000);
+    void *inside = tpi_gpu_alloc(gpu, 5000);
+    tpi_gpu_free(gpu, inside, 5000);
+    void *again = tpi_gpu_alloc(gpu, 5000);
     assert_ptr_equal(inside, again); /* reused within */
-    tpi_gpu_free(xpu, again, 5000);
+    tpi_gpu_free(gpu, again, 5000);
     must(tp_gpu_graph_end(graph));
-    assert_false(tp_gpu_capturing(xpu));
-    void *outside = tpi_gpu_alloc(xpu, 5000);
+    assert_false(tp_gpu_capturing(gpu));
+    void *outside = tpi_gpu_alloc(gpu, 5000);
     assert_ptr_not_equal(inside, outside); /* and not without */
-    tpi_gpu_free(xpu, outside, 5000);
+    tpi_gpu_free(gpu, outside, 5000);
     tp_gpu_graph *second = tp_gpu_graph_new();
-    must(tp_gpu_graph_begin(second, xpu, tp_gpu_graph_pool(graph), TP_CAPTURE_GLOBAL)); /* a graph that shares the pool */
-    again = tpi_gpu_alloc(xpu, 5000);
+    must(tp_gpu_graph_begin(second, gpu, tp_gpu_graph_pool(graph), TP_CAPTURE_GLOBAL)); /* a graph that shares the pool */
+    again = tpi_gpu_alloc(gpu, 5000);
     assert_ptr_equal(inside, again);
-    tpi_gpu_free(xpu, again, 5000);
+    tpi_gpu_free(gpu, again, 5000);
     must(tp_gpu_graph_end(second));
-    must(tp_stream_set_current(xpu, NULL));
+    must(tp_stream_set_current(gpu, NULL));
     tp_gpu_memory m = {.size = sizeof m};
-    must(tp_gpu_empty_cache(TP_XPU) && tp_gpu_memory_query(xpu, &m));
+    must(tp_gpu_empty_cache((tp_device_type)gpu.type) && tp_gpu_memory_query(gpu, &m));
     int64_t held = m.reserved_bytes[TP_GPU_POOL_ALL].current;
     assert_true(held > 0);
     tp_gpu_graph_free(graph);
-    must(tp_gpu_empty_cache(TP_XPU) && tp_gpu_memory_query(xpu, &m));
+    must(tp_gpu_empty_cache((tp_device_type)gpu.type) && tp_gpu_memory_query(gpu, &m));
     assert_int_equal(m.reserved_bytes[TP_GPU_POOL_ALL].current, held); /* the second still holds it */
     tp_gpu_graph_free(second);
-    must(tp_gpu_empty_cache(TP_XPU) && tp_gpu_memory_query(xpu, &m));
+    must(tp_gpu_empty_cache((tp_device_type)gpu.type) && tp_gpu_memory_query(gpu, &m));
     assert_true(m.reserved_bytes[TP_GPU_POOL_ALL].current < held);
-    assert_false(tp_gpu_graph_begin(tp_gpu_graph_new(), xpu, 0, TP_CAPTURE_GLOBAL)); /* on the default stream */
+    assert_false(tp_gpu_graph_begin(other, gpu, 0, TP_CAPTURE_GLOBAL)); /* on the default stream */
     assert_non_null(strstr(tp_error(), "non-default stream"));
     tp_error_clear();
+    tp_gpu_graph_free(other);
 }
 
 int main(void) {

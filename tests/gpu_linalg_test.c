@@ -1,5 +1,5 @@
-/* Linear algebra on GPUs, all but the library itself: PoCL's driver gets a solver in place of one, which is LAPACK on the host, and what comes out must
- * be as on the CPU. Small matrices must not go there. */
+/* Linear algebra on GPUs must come out as on the CPU: by CUDA's library where there is a device; elsewhere all but the library is tested, PoCL's driver gets
+ * a solver in place of one, which is LAPACK on the host. Small matrices must not go there. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -11,7 +11,8 @@
 #include "device/gpu/driver.h"
 #include "ops/lapack.h"
 
-static const tp_device cpu = {TP_CPU, 0}, xpu = {TP_XPU, 0};
+static const tp_device cpu = {TP_CPU, 0};
+static tp_device gpu = {TP_XPU, 0};
 static tpi_gpu_driver driver;
 static int served;
 
@@ -75,20 +76,29 @@ static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu
     return TPI_GPU_SERVED;
 }
 
+static tpi_gpu_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
+    served++;
+    return tpi_cuda_driver.solver(index, stream, s);
+}
+
 static int take_place(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
-    if (tpi_opencl_driver.count() == 0) return 0;
-    driver = tpi_opencl_driver;
-    driver.solver = by_lapack;
+    if (tpi_cuda_driver.count() > 0) {
+        gpu.type = TP_CUDA, driver = tpi_cuda_driver, driver.solver = by_cuda;
+    } else if (tpi_opencl_driver.count() > 0) {
+        driver = tpi_opencl_driver, driver.solver = by_lapack;
+    } else {
+        return 0;
+    }
     tpi_gpu_put_driver(&driver);
     return 0;
 }
 
-static tp_tensor *there(tp_tensor *t) { return tp_to(t, .device = xpu); }
+static tp_tensor *there(tp_tensor *t) { return tp_to(t, .device = gpu); }
 static void same(tp_tensor *a, tp_tensor *b, double tolerance) {
     if (!a || !b) fail_msg("%s", tp_error() ? tp_error() : "no result");
-    assert_int_equal(tp_device_of(b).type, TP_XPU);
+    assert_int_equal(tp_device_of(b).type, gpu.type);
     assert_true(tp_allclose(a, tp_to(b, .device = cpu), .rtol = tolerance, .atol = tolerance));
 }
 
@@ -117,7 +127,7 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
 static void what_comes_out_is_right(void **s) {
     (void)s;
     if (!driver.solver) {
-        print_message("SKIPPED: no OpenCL device here (%s)\n", tpi_opencl_driver.missing());
+        print_message("SKIPPED: no GPU and no OpenCL device here (%s; %s)\n", tpi_cuda_driver.missing(), tpi_opencl_driver.missing());
         skip();
     }
     large_matrices(TP_FLOAT32, TP_INTS(70, 70));
@@ -129,7 +139,7 @@ static void what_is_wrong_the_cpu_says(void **s) {
     (void)s;
     if (!driver.solver) skip();
     TP_SCOPE {
-        tp_tensor *zeros = tp_zeros(TP_INTS(70, 70), .device = xpu);
+        tp_tensor *zeros = tp_zeros(TP_INTS(70, 70), .device = gpu);
         assert_null(tp_linalg_cholesky(zeros));
         assert_non_null(strstr(tp_error(), "not positive-definite"));
         tp_error_clear();
