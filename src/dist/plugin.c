@@ -81,14 +81,15 @@ const tpi_engine *tpi_launching_engine(void) {
     return by_mpi || getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") || getenv("PALS_RANKID") ? mpi_engine() : NULL;
 }
 
-/* ---- gloo, or our own in its place ---- */
+/* ---- gloo: the library's own TCP engine, which answers sooner (docs/clusters.md has the figures), unless TAPER_GLOO=1 asks for libgloo ---- */
 static const tpi_engine *gloo_engine(void) {
-    static bool tried;
     static const tpi_engine *engine;
+    const char *wish = getenv("TAPER_GLOO");
+    if (!wish || strcmp(wish, "1") != 0) return &tpi_tcp_engine;
     pthread_mutex_lock(&lock);
-    if (!tried) tried = true, engine = engine_in("gloo");
+    if (!engine) engine = engine_in("gloo");
     pthread_mutex_unlock(&lock);
-    return engine ? engine : &tpi_tcp_engine;
+    return engine ? engine : tpi_fail(TP_ERR_RUNTIME, "TAPER_GLOO=1: libtaper-gloo.so, or the libgloo that it needs, is not there");
 }
 
 static bool is(const char *backend, const char *name) { return strcmp(backend, name) == 0; }

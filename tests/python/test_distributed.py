@@ -1,5 +1,8 @@
-"""torch.distributed over the library's own TCP engine: every collective on 1 to 4 ranks."""
+"""torch.distributed over the library's own TCP engine, and over libgloo: every collective on 1 to 4 ranks; stores, and ways to meet."""
+import os
+
 import pytest
+import taper
 from ranks import run_ranks
 
 BEGIN = """
@@ -147,3 +150,71 @@ def test_messages(tmp_path):
 
 def test_groups(tmp_path):
     run_ranks(4, GROUPS, tmp_path)
+
+
+@pytest.mark.parametrize("name, n", [("REDUCTIONS", 3), ("MOVES", 2), ("MOVES", 4), ("MESSAGES", 3), ("GROUPS", 4)])
+def test_libgloo(name, n, tmp_path):
+    folder = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
+    if not os.path.exists(os.path.join(folder, "libtaper-gloo.so")):
+        pytest.skip("the engine for libgloo was not built: libgloo is not on this machine")
+    run_ranks(n, globals()[name] + "\nimport taper\nassert taper._C._dist_engine() in ('gloo', None)\n", tmp_path, variables={"TAPER_GLOO": "1"})
+
+
+MEET = """
+import sys, torch, torch.distributed as dist
+how, rank, n = sys.argv[1], int(__import__("os").environ["RANK"]), int(__import__("os").environ["WORLD_SIZE"])
+for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+    del __import__("os").environ[name]
+if how == "file":
+    dist.init_process_group("gloo", init_method="file://" + sys.argv[2] + "/meet", rank=rank, world_size=n)
+elif how == "tcp":
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{__import__('os').environ['MASTER_PORT']}?world_size={n}", rank=rank)
+else:
+    store = dist.TCPStore("127.0.0.1", int(__import__("os").environ["MASTER_PORT"]), n, rank == 0)
+    store.set(f"key{rank}", str(rank))
+    store.wait([f"key{i}" for i in range(n)])
+    assert [store.get(f"key{i}") for i in range(n)] == [str(i).encode() for i in range(n)]
+    assert store.add("sum", 0) == 0 and store.compare_set("cas", "", "x") == b"x" and not store.check(["absent"])
+    dist.init_process_group("cpu:gloo,cuda:nccl", store=dist.PrefixStore("job", store), rank=rank, world_size=n)
+for _ in range(2):
+    t = torch.tensor([1.])
+    dist.all_reduce(t)
+    assert t.item() == n and dist.get_rank() == rank and dist.get_backend() == "gloo"
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize("how", ["file", "tcp", "store"])
+def test_ways_to_meet(how, tmp_path):
+    run_ranks(3, MEET, tmp_path, arguments=(how, str(tmp_path)))
+
+
+def test_names_and_errors():
+    import taper.distributed as dist
+    assert dist.is_available() and dist.is_gloo_available() and not dist.is_initialized() and dist.ReduceOp.SUM == dist.ReduceOp.RedOpType.SUM
+    with pytest.raises(ValueError, match="Default process group has not been initialized, please make sure to call init_process_group."):
+        dist.get_rank()
+    with pytest.raises(ValueError, match="environment variable RANK expected, but not set"):
+        dist.init_process_group("gloo")
+    with pytest.raises(ValueError, match="rank parameter missing"):
+        dist.init_process_group("gloo", init_method="tcp://127.0.0.1:1")
+    with pytest.raises(RuntimeError, match="No rendezvous handler for nowhere://"):
+        dist.init_process_group("gloo", init_method="nowhere://x", rank=0, world_size=1)
+    store = dist.HashStore()
+    store.set_timeout(__import__("datetime").timedelta(seconds=0.1))
+    with pytest.raises(dist.DistStoreError, match="wait timeout after 1..ms"):
+        store.get("never")
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    with pytest.raises(ValueError, match="trying to initialize the default process group twice!"):
+        dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    with pytest.raises(TypeError, match="Expected parameter `tensor` of type torch.Tensor"):
+        dist.all_reduce([1, 2])
+    with pytest.raises(ValueError, match="expected 1 tensors, one for each rank, got 2"):
+        dist.all_gather([taper.zeros(2), taper.zeros(2)], taper.zeros(2))
+    with pytest.raises(RuntimeError, match="several of its elements share memory"):
+        dist.all_reduce(taper.zeros(1).expand(3))
+    x = taper.zeros(3, requires_grad=True)
+    version = x._version
+    dist.all_reduce(x)
+    assert x._version > version
+    dist.destroy_process_group()
