@@ -207,3 +207,14 @@ def test_names():
     assert (status, out) == (0, "  torch.softmax\n")
     assert "- torch.compile\n" in command("names", "torch.comp*")[1] or "  torch.compile\n" in command("names", "torch.comp*")[1]
     assert command("names", "no_such_name")[0] == 1
+
+
+def test_profile_says_where_time_went(tmp_path):
+    script = tmp_path / "work.py"
+    script.write_text("import sys, torch\na = torch.ones(64, 32)\nfor _ in range(5):\n    a @ a.t()\nprint('said', sys.argv[1])\nsys.exit(3)\n")
+    status, out, err = command("profile", "--top", "3", script, "this")
+    assert status == 3 and out.startswith("said this\n"), err
+    row = re.search(r"^mm +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+ +\d+% +0\.1$", out, re.M)
+    assert row, out
+    assert re.search(r"in operators [\d.]+ s \(\d+%\).*processors busy [\d.]+ of \d+ threads", out), out
+    assert command("profile")[0] == 2 and "usage" in command("profile", "--help")[1]
