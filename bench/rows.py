@@ -2,7 +2,8 @@
 
     python rows.py MODULE GROUP [--threads N] [--seconds S] [--compile] [--folder DIR]
 
-Prints one JSON object: for each row of the group the median seconds of an iteration, and the process's peak memory. compare.py calls this,
+Prints one JSON object: for each row of the group the median seconds of an iteration (processor time where there is one thread), and the process's
+peak memory. compare.py calls this,
 turn by turn for both sides.
 """
 import argparse
@@ -32,6 +33,7 @@ class Bench:
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
+        self.clock = time.process_time if options.threads == 1 else time.perf_counter  # of one thread, what others do to the machine need not count
         self.nn, self.F, self.seconds, self.folder, self.compiled = torch.nn, torch.nn.functional, options.seconds, options.folder, options.compile
 
     def compile(self, function):
@@ -41,24 +43,24 @@ class Bench:
         """The median of many iterations, taken in bursts of a twentieth of a second, after a few that warm up."""
         for _ in range(3):
             function()
-        begin = time.perf_counter()
+        begin = self.clock()
         function()
-        burst = max(1, int(0.05 / max(time.perf_counter() - begin, 1e-7)))
-        times, end = [], time.perf_counter() + self.seconds
-        while len(times) < 5 or time.perf_counter() < end:
-            begin = time.perf_counter()
+        burst = max(1, int(0.05 / max(self.clock() - begin, 1e-7)))
+        times, end = [], self.clock() + self.seconds
+        while len(times) < 5 or self.clock() < end:
+            begin = self.clock()
             for _ in range(burst):
                 function()
-            times.append((time.perf_counter() - begin) / burst)
+            times.append((self.clock() - begin) / burst)
         self.rows[name] = statistics.median(times)
 
     def once(self, name, function, rounds=3):
         """The best of a few calls, for what takes long."""
         times = []
         for _ in range(rounds):
-            begin = time.perf_counter()
+            begin = self.clock()
             function()
-            times.append(time.perf_counter() - begin)
+            times.append(self.clock() - begin)
         self.rows[name] = min(times)
 
     def training(self, name, model, optimiser, loss):

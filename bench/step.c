@@ -25,7 +25,7 @@ int main(void) {
     tp_optimiser *adam = tp_adam(tp_list(all.n, all.tensors), .lr = 1e-3);
     double seconds[ROUNDS];
     TP_SCOPE {
-        tp_tensor *x = tp_randn(TP_INTS(32, 64)), *y = tp_randint(tp_int(10), TP_INTS(32));
+        tp_tensor *x = tp_randn(TP_INTS(32, 64)), *y = tp_randint(10, TP_INTS(32));
         for (int round = 0; round < ROUNDS; round++) {
             double start = now();
             for (int step = 0; step < STEPS; step++) TP_SCOPE {

@@ -33,6 +33,7 @@ static struct {
     void *context;
     atomic_int members;                 /* of this loop */
     int workers;                        /* threads there are besides callers */
+    atomic_int processors;              /* as many as there were when the last of them came */
     _Alignas(64) atomic_uint loops;     /* counts them; members sleep on it */
     _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
@@ -52,7 +53,7 @@ static void pause_briefly(void) {
 }
 
 /* Is it worth looking out for what is about to happen? Not where threads take each other's processors. */
-static int looks(void) { return team.members <= omp_get_num_procs() ? LOOKS : 0; }
+static int looks(void) { return team.members <= team.processors ? LOOKS : 0; }
 
 static void work(int member) {
     tpi_at_work = true;
@@ -111,6 +112,7 @@ static void bind_to_place(pthread_attr_t *attributes, int n) {
 /* Signals are the program's own threads' business. Fewer threads than wanted are no error. */
 static void grow_to(int workers) {
     sigset_t all, before;
+    team.processors = omp_get_num_procs();
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (bool fine = true; fine && team.workers < workers;) {
