@@ -978,3 +978,7 @@ def set_debug_level(level):
 
 def set_debug_level_from_env():
     set_debug_level(DebugLevel[os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()])
+
+
+__all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(os)) and name not in (
+    "IntEnum", "RedOpType", "env_place", "find_store")]
