@@ -70,7 +70,7 @@ static bool along_k(const tpi_product *p) {
 }
 
 static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bias) {
-    enum { MOST_BATCHES = 65535, PER_THREAD = 4, READS = 8, WIDTH = 16 };
+    enum { MOST_BATCHES = 65535, PER_THREAD = 4, READS = 8, WIDTH = 16, HEIGHT = 4 };
     static const char what; /* its address names these kernels */
     tp_device device = tpi_device(out);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
@@ -78,13 +78,13 @@ static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bi
     tpi_ctype c = tpi_gpu_ctype(p->dtype);
     bool sharing = tpi_gpu_sharing(caps);
     form f = {.dtype = p->dtype, .tiled = sharing && !along_k(p), .sharing = sharing, .a_down = p->a.col != 1 && p->a.row == 1, .b_down = p->b.col != 1 && p->b.row == 1,
-              .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL, .side = !sharing ? 2 : tpi_gpu_block_size(caps) < 256 ? 4 : 16};
+              .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL, .side = !sharing ? 1 : tpi_gpu_block_size(caps) < 256 ? 4 : 16};
     product_t args = {p->m, p->n, p->k, p->batches, p->a.batch, p->a.row, p->a.col, p->b.batch, p->b.row, p->b.col, p->c_batch, p->c_row, 0,
                       tpi_param_of(p->alpha, c), tpi_param_of(p->beta, c)};
     while (sharing && !f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k) args.group++;
     int64_t tile = PER_THREAD * f.side, batches = p->batches < MOST_BATCHES ? p->batches : MOST_BATCHES;
     unsigned tiles[3] = {(unsigned)ceil_div(p->m, tile), (unsigned)ceil_div(p->n, tile), (unsigned)batches};
-    int64_t units = p->batches * p->m * (sharing ? p->n : ceil_div(p->n, WIDTH));
+    int64_t units = p->batches * (sharing ? p->m * p->n : ceil_div(p->m, HEIGHT) * ceil_div(p->n, WIDTH));
     unsigned groups[3] = {(unsigned)ceil_div(units, (f.side * f.side) >> args.group), 1, 1}, block[3] = {(unsigned)(f.side * f.side), 1, 1};
     tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, word_of(&f), put_source, &f);
     tpi_gpu_arg list[] = {TPI_GPU_PTR(p->a.data), TPI_GPU_PTR(p->b.data), TPI_GPU_PTR(out->data), TPI_GPU_PTR(bias ? bias->data : NULL), TPI_GPU_VAL(args)};

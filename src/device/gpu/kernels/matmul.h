@@ -4,7 +4,7 @@
  *   COMPLEX, HAS_C (beta is not 0), HAS_BIAS (one number per column)
  *   TILED: SIDE x SIDE threads make a tile of C, 4 x 4 elements each, from strips of A and B in shared memory;
  *   A_DOWN, B_DOWN: neighbouring elements of A lie in its columns, of B in its columns (else in rows), and neighbouring threads read those
- *   otherwise: a group of threads per element of C, each over its part of k; without SHARING a thread makes WIDTH neighbouring elements alone. */
+ *   otherwise: a group of threads per element of C, each over its part of k; without SHARING a thread makes a small block of C alone. */
 typedef struct product_t {
     int64_t m, n, k, batches;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row; /* strides in elements */
@@ -84,22 +84,28 @@ KERNEL(entry)(PTR(a), PTR(b), PTR(c), PTR(bias), const product_t p) {
 }
 #elif !SHARING
 #define WIDTH 16
+#define HEIGHT 4
 KERNEL(entry)(PTR(a), PTR(b), PTR(c), PTR(bias), const product_t p) {
-    const int64_t strips = (p.n + WIDTH - 1) / WIDTH, unit = (int64_t)BLOCK * (SIDE * SIDE) + THREAD;
-    const int64_t batch = unit / (strips * p.m), row = unit / strips % p.m, col0 = unit % strips * WIDTH;
+    const int64_t down = (p.m + HEIGHT - 1) / HEIGHT, strips = (p.n + WIDTH - 1) / WIDTH, unit = (int64_t)BLOCK * (SIDE * SIDE) + THREAD;
+    const int64_t batch = unit / (strips * down), row0 = unit % down * HEIGHT, col0 = unit / down % strips * WIDTH;
     if (batch >= p.batches) return;
-    GLOBAL const s_t *va = AT(const s_t, a) + batch * p.a_batch + row * p.a_row, *vb = AT(const s_t, b) + batch * p.b_batch + col0 * p.b_col;
-    a_t sum[WIDTH];
-    for (int j = 0; j < WIDTH; j++) sum[j] = zero();
-    const int width = p.n - col0 < WIDTH ? (int)(p.n - col0) : WIDTH;
+    const int height = p.m - row0 < HEIGHT ? (int)(p.m - row0) : HEIGHT, width = p.n - col0 < WIDTH ? (int)(p.n - col0) : WIDTH;
+    GLOBAL const s_t *va = AT(const s_t, a) + batch * p.a_batch + row0 * p.a_row, *vb = AT(const s_t, b) + batch * p.b_batch + col0 * p.b_col;
+    a_t sum[HEIGHT][WIDTH], across[WIDTH];
+    for (int i = 0; i < HEIGHT; i++)
+        for (int j = 0; j < WIDTH; j++) sum[i][j] = across[j] = zero();
     for (int64_t k = 0; k < p.k; k++) {
-        const a_t x = VALUE(va[k * p.a_col]);
         if (width == WIDTH && p.b_col == 1)
-            for (int j = 0; j < WIDTH; j++) sum[j] = plus(sum[j], times(x, VALUE(vb[k * p.b_row + j])));
+            for (int j = 0; j < WIDTH; j++) across[j] = VALUE(vb[k * p.b_row + j]);
         else
-            for (int j = 0; j < width; j++) sum[j] = plus(sum[j], times(x, VALUE(vb[k * p.b_row + j * p.b_col])));
+            for (int j = 0; j < width; j++) across[j] = VALUE(vb[k * p.b_row + j * p.b_col]);
+        for (int i = 0; i < HEIGHT; i++) {
+            const a_t x = VALUE(va[(i < height ? i : 0) * p.a_row + k * p.a_col]);
+            for (int j = 0; j < WIDTH; j++) sum[i][j] = plus(sum[i][j], times(x, across[j]));
+        }
     }
-    for (int j = 0; j < width; j++) write_element(AT(s_t, c), AT(const s_t, bias), &p, batch, row, col0 + j, sum[j]);
+    for (int i = 0; i < height; i++)
+        for (int j = 0; j < width; j++) write_element(AT(s_t, c), AT(const s_t, bias), &p, batch, row0 + i, col0 + j, sum[i][j]);
 }
 #else
 KERNEL(entry)(PTR(a), PTR(b), PTR(c), PTR(bias), const product_t p) {
