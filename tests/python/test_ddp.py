@@ -255,9 +255,9 @@ X, Y = torch.randn(48, 6), torch.randint(0, 3, (48,))
 
 def compare(limit, passes=1, **options):
     net2, ref = copy.deepcopy(net), copy.deepcopy(net)
-    o = hvd.DistributedOptimizer(torch.optim.Adam(net2.parameters(), lr=0.01), named_parameters=net2.named_parameters(), backward_passes_per_step=passes, **options)
-    q = torch.optim.Adam(ref.parameters(), lr=0.01)
-    assert isinstance(o, torch.optim.Adam)
+    o = hvd.DistributedOptimizer(torch.optim.SGD(net2.parameters(), lr=0.1, momentum=0.9), named_parameters=net2.named_parameters(), backward_passes_per_step=passes, **options)
+    q = torch.optim.SGD(ref.parameters(), lr=0.1, momentum=0.9)
+    assert isinstance(o, torch.optim.SGD)
     for step in range(10):
         o.zero_grad()
         for k in range(passes):

@@ -96,16 +96,22 @@ def test_taper_info_shows_the_rank_and_its_processors():
 
 def test_a_failing_rank_ends_the_others_and_says_why(script, tmp_path):
     path = script("""
-        import os, time
+        import os, sys, time
+        open(os.path.join(sys.argv[1], "pid" + os.environ["RANK"]), "w").write(str(os.getpid()))
         def train():
+            while len([name for name in os.listdir(sys.argv[1]) if name.startswith("pid")]) < 3:
+                time.sleep(0.01)
             if os.environ["RANK"] == "1":
                 raise ValueError("lost its way")
             time.sleep(60)
         train()
     """)
     start = time.monotonic()
-    status, out, err = launch("--nproc", 3, "--log-dir", tmp_path / "logs", path)
+    status, out, err = launch("--nproc", 3, "--log-dir", tmp_path / "logs", path, tmp_path)
     assert status == 1 and time.monotonic() - start < 10
+    for rank in range(3):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int((tmp_path / f"pid{rank}").read_text()), 0)
     assert "rank 1 (pid" in err and "ended with status 1: ValueError: lost its way; all ranks are ended" in err
     logs = list((tmp_path / "logs").glob("*/attempt_0/*/stderr.log"))
     assert len(logs) == 3 and all("ValueError: lost its way; all ranks are ended" in log.read_text() for log in logs)
