@@ -62,7 +62,7 @@ def _owners(module, ignored, claimed):
 
 
 class Unit:
-    def __init__(self, module, mesh, reshard_after_forward=True, compute_dtype=None, reduce_dtype=None, ignored=(), root=None):
+    def __init__(self, module, mesh, reshard_after_forward=True, compute_dtype=None, reduce_dtype=None, ignored=()):
         self.module, self.mesh = module, mesh
         self.group = mesh.get_group(mesh.ndim - 1)
         self.replicas = mesh.get_group(0) if mesh.ndim > 1 else None
@@ -148,43 +148,41 @@ class Unit:
         self.waiting = set()
         if not self.sync:
             return
+        given = [one for one in self.params if one.whole.requires_grad]
         with no_grad():
-            given = [one for one in self.params if one.whole.requires_grad]
-            has = taper.tensor([int(one.whole.grad is not None) for one in given], dtype=taper.int32)
-            if any(one.whole.grad is None for one in given) or getattr(self, "uneven", False):
-                self.uneven = True  # all ranks run the same graph, or this unit asks each time
-                dist.all_reduce(has, group=self.group)
-            present = [one for one, some in zip(given, has.tolist()) if some]
-            if present:
-                self._reduce_these(present)
+            if given:
+                self._reduce_these(given)
         for one in given:
             one.whole.grad = None
         self.reshard()
 
     def _reduce_these(self, params):
-        dtype = self.reduce_dtype or params[0].whole.dtype
-        blocks = []
-        for one in params:
-            block = taper.zeros((self.world * one.each, one.rest), dtype=dtype, device=one.whole.device)
-            if one.whole.grad is not None:
-                block[:one.rows] = one.whole.grad.reshape(one.rows, one.rest)
-            blocks.append(block.view(self.world, -1))
-        packed = taper.cat(blocks, 1).reshape(-1)
+        """One reduce_scatter of all gradients; beside them travels who has any, so that what no rank has used gets none."""
+        dtype, device = self.reduce_dtype or params[0].whole.dtype, params[0].whole.device
+        has = taper.tensor([float(one.whole.grad is not None) for one in params], dtype=dtype, device=device)
+        packed = taper.cat([*(self._by_rank(one, dtype) for one in params), has.expand(self.world, -1)], 1).reshape(-1)
         packed.div_(self.reduce_factor or self.world * (dist.get_world_size(self.replicas) if self.replicas is not None else 1))
         mine = packed.new_empty(packed.numel() // self.world)
         dist.reduce_scatter_tensor(mine, packed, group=self.group)
         if self.replicas is not None:
             dist.all_reduce(mine, group=self.replicas)
-        at = 0
-        for one in params:
+        at, used = 0, (mine[-len(params):] > 0).tolist()
+        for one, some in zip(params, used):
             local = _plain(one.sharded)
             rows = mine[at:at + local.numel()].view(local.shape).to(local.dtype)
             at += one.each * one.rest
             had = Tensor.grad.__get__(one.sharded)
-            if had is None:
+            if some and had is None:
                 one.sharded.grad = rows.clone()
-            else:
+            elif some:
                 had.add_(rows)
+
+    def _by_rank(self, one, dtype):
+        """(ranks, elements of each): a whole gradient as the rows that ranks have, the last ones filled up with zeros."""
+        block = taper.zeros((self.world * one.each, one.rest), dtype=dtype, device=one.whole.device)
+        if one.whole.grad is not None:
+            block[:one.rows] = one.whole.grad.reshape(one.rows, one.rest)
+        return block.view(self.world, -1)
 
 
 def units_of(module):
