@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Every program that `make kernels` compiles ahead compiles, for one family; what was compiled once is not compiled again; and what the library
+# then finds in the archive is what the compiler made. Needs NVRTC, and no GPU.
+set -eu
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cmake --build "$TAPER_BUILD_DIR" --target kernels_tool > "$scratch/build.log" || { cat "$scratch/build.log"; exit 1; }
+tool=$TAPER_BUILD_DIR/tools/kernels
+
+if ! "$tool" "$scratch/taper-kernels-cuda.bin" --cache "$scratch/cache" --jobs "$(nproc)" --arch sm_80 > "$scratch/first.log" 2>&1; then
+    if grep -q 'NVRTC was not found' "$scratch/first.log"; then echo "SKIPPED: NVRTC was not found"; exit 77; fi
+    cat "$scratch/first.log"
+    exit 1
+fi
+programs=$(sed -n 's/^kernels: \([0-9]*\) programs.*/\1/p' "$scratch/first.log")
+[ "$programs" -gt 1000 ] || { echo "only $programs programs"; exit 1; }
+[ "$(ls "$scratch/cache/kernels" | wc -l)" -eq "$programs" ] || { echo "the cache does not have one file per program"; exit 1; }
+
+# Again, from the cache: the same archive, within seconds.
+cp "$scratch/taper-kernels-cuda.bin" "$scratch/before.bin"
+SECONDS=0
+"$tool" "$scratch/taper-kernels-cuda.bin" --cache "$scratch/cache" --arch sm_80 > "$scratch/second.log" 2>&1 || { cat "$scratch/second.log"; exit 1; }
+[ $SECONDS -lt 60 ] || { echo "the second run took $SECONDS s"; exit 1; }
+cmp "$scratch/before.bin" "$scratch/taper-kernels-cuda.bin"
+cat "$scratch/first.log"
