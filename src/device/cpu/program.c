@@ -7,7 +7,14 @@
 #include "device/cpu/cpu.h"
 #include "device/launch.h"
 
-enum { LONG_RUN = 256 }; /* as in map.c: runs at least this long are blocks of their own */
+enum {
+    LONG_RUN = 256,  /* as in map.c: runs at least this long are blocks of their own */
+    MOST_BLOCK = 512, /* elements of a block at most: all that a program works with stays in the nearest cache */
+    STRAIGHT_BLOCK = 128, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
+    AHEAD = 2,       /* blocks from the one that is computed to the one that memory is asked for */
+    LINE = 64,
+    BLOCK_ROOM = TPI_BLOCK_BYTES + 192 /* blocks do not begin at the same place of a page, where they would be in each other's way */
+};
 
 typedef struct program_job {
     const tpi_program *program;
@@ -17,11 +24,12 @@ typedef struct program_job {
     bool packed[TPI_MAX_OPERANDS];  /* contiguous over the whole plan */
     bool constant[TPI_MAX_OPERANDS];/* one element for the whole plan */
     bool long_runs;
+    bool straight; /* every operand is contiguous or one element, and no kernel wants another dtype than a value has */
 } program_job;
 
 typedef struct program_scratch {
-    _Alignas(64) char block[TPI_PROGRAM_BLOCKS][TPI_BLOCK_BYTES];
-    _Alignas(64) char converted[TPI_PROGRAM_IN + 1][TPI_BLOCK_BYTES];
+    _Alignas(64) char block[TPI_PROGRAM_BLOCKS][BLOCK_ROOM];
+    _Alignas(64) char converted[TPI_PROGRAM_IN + 1][BLOCK_ROOM];
     const char *filled[TPI_MAX_OPERANDS]; /* the broadcast element that fills the operand's block, or NULL */
     char *at[TPI_PROGRAM_STEPS + TPI_MAX_OPERANDS]; /* where each value is now */
 } program_scratch;
@@ -109,6 +117,82 @@ static void fill_numbers(const program_job *job, program_scratch *s) {
         }
 }
 
+/* ---- The straight way: where nothing is gathered, a step of a block is little more than its kernel ---- */
+
+typedef struct straight_step {
+    tpi_block_fn fn;
+    const tpi_param *params;
+    int n;
+    char *at[TPI_PROGRAM_IN + 1];     /* for the chunk's first block */
+    int64_t move[TPI_PROGRAM_IN + 1]; /* bytes to the next element: 0 for what stays in its block */
+} straight_step;
+
+static void place_value(const program_job *job, program_scratch *s, int64_t at, int value, char **place, int64_t *move) {
+    const tpi_program_value *v = &job->program->values[value];
+    if (v->operand >= 0 && job->packed[v->operand]) {
+        *move = value_size(v);
+        *place = job->plan->data[v->operand] + at * *move;
+        return;
+    }
+    *move = 0;
+    *place = s->block[v->block];
+    if (v->operand >= 0) tpi_load_run(job->block, job->plan->data[v->operand], 0, v->dtype, *place, v->dtype); /* one element */
+}
+
+/* Asks memory for a block that is not its turn yet: most steps compute, and would wait for it otherwise. */
+static void fetch(const program_job *job, int64_t at) {
+    const tpi_plan *p = job->plan;
+    for (int k = 0; k < p->nargs; k++) {
+        if (!job->packed[k]) continue;
+        int64_t size = tpi_dtype_bytes[p->dtype[k]];
+        const char *first = p->data[k] + at * size;
+        for (int64_t i = 0; i < job->block * size; i += LINE) __builtin_prefetch(first + i);
+    }
+}
+
+/* As many whole groups of lanes as there are from `at` on; returns how many elements that was. */
+static int64_t run_straight(const program_job *job, program_scratch *s, int64_t at, int64_t end) {
+    const tpi_program *program = job->program;
+    int64_t n = (end - at) & ~(int64_t)(TPI_LANES - 1);
+    straight_step steps[TPI_PROGRAM_STEPS];
+    for (int i = 0; i < program->nsteps; i++) {
+        const tpi_program_step *from = &program->steps[i];
+        straight_step *to = &steps[i];
+        to->fn = job->fn[i], to->params = from->params, to->n = from->op->nin + 1;
+        place_value(job, s, at, from->out, &to->at[0], &to->move[0]);
+        for (int k = 0; k < from->op->nin; k++) {
+            if (from->in[k].value >= 0) place_value(job, s, at, from->in[k].value, &to->at[k + 1], &to->move[k + 1]);
+            else to->at[k + 1] = s->block[from->in[k].block], to->move[k + 1] = 0;
+        }
+    }
+    for (int64_t done = 0; done < n; done += job->block) {
+        int64_t now = n - done < job->block ? n - done : job->block;
+        if (done + (AHEAD + 1) * job->block <= n) fetch(job, at + done + AHEAD * job->block);
+        for (int i = 0; i < program->nsteps; i++) {
+            const straight_step *step = &steps[i];
+            char *arg[TPI_PROGRAM_IN + 1];
+            for (int k = 0; k < step->n; k++) arg[k] = step->at[k] + done * step->move[k];
+            step->fn(now, arg, step->params);
+        }
+    }
+    return n;
+}
+
+static bool is_straight(const program_job *job) {
+    const tpi_program *program = job->program;
+    for (int k = 0; k < job->plan->nargs; k++)
+        if (!job->packed[k] && !job->constant[k]) return false;
+    for (int i = 0; i < program->nsteps; i++) {
+        const tpi_program_step *step = &program->steps[i];
+        if (step->type != program->values[step->out].dtype) return false;
+        for (int k = 0; k < step->op->nin; k++)
+            if (step->in[k].value >= 0 && step->in[k].type != program->values[step->in[k].value].dtype) return false;
+    }
+    return true;
+}
+
+/* ---- Any way ---- */
+
 static void program_chunk(int64_t chunk, void *context) {
     const program_job *job = context;
     const tpi_program *program = job->program;
@@ -118,6 +202,7 @@ static void program_chunk(int64_t chunk, void *context) {
     fill_numbers(job, &s);
     program_block b = {.at = chunk * TPI_CHUNK};
     int64_t end = b.at + TPI_CHUNK < p->numel ? b.at + TPI_CHUNK : p->numel;
+    if (job->straight) b.at += run_straight(job, &s, b.at, end);
     for (; b.at < end; b.at += b.n) {
         b.run = tpi_plan_seek(p, b.at, b.data);
         b.n = end - b.at < job->block ? end - b.at : job->block;
@@ -149,7 +234,9 @@ static void study(program_job *job) {
         for (int k = 0; k < step->op->nin; k++)
             if (tpi_dtype_bytes[step->in[k].type] > widest) widest = tpi_dtype_bytes[step->in[k].type];
     }
-    job->block = TPI_BLOCK_BYTES / widest < 1024 ? TPI_BLOCK_BYTES / widest : 1024;
+    job->straight = is_straight(job);
+    job->block = job->straight ? STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
+    if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
     job->long_runs = !all_flat && p->ndim && p->shape[0] >= LONG_RUN;
 }
 
