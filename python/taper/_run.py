@@ -101,14 +101,25 @@ def _syntax_error(error):
     return 1
 
 
+def _as_a_rank(launcher):
+    """One of several processes of a launcher: prints whole lines, as they come, and ends when the launcher does, however that ends."""
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)
+    import ctypes
+    import signal
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    if os.getppid() != launcher:
+        os.kill(os.getpid(), signal.SIGTERM)  # it had ended already
+
+
 def run(arguments):
     """Runs what the arguments after `taper run` say; the exit status."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print("usage: taper run [script.py | -m module | -c command | -] [arguments]", file=sys.stderr if not arguments else sys.stdout)
         return 2 if not arguments else 0
     _hook.install()
-    if "TORCHELASTIC_RUN_ID" in os.environ and sys.stdout is not None:
-        sys.stdout.reconfigure(line_buffering=True, write_through=False)  # one of several ranks: whole lines, as they come
+    if "TAPER_LAUNCHER" in os.environ:
+        _as_a_rank(int(os.environ.pop("TAPER_LAUNCHER")))
     what = arguments[0]
     if what in ("-m", "-c") and len(arguments) < 2:
         print(f"Argument expected for the {what} option", file=sys.stderr)

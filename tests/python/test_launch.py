@@ -273,3 +273,29 @@ def test_the_culprit_is_named_though_others_fail_of_it_first(script):
     """)
     status, _, err = launch("--nproc", 2, path)
     assert status == 1 and "taper launch: rank 1 " in err and "ValueError: the reason; all ranks are ended" in err, err
+
+
+def test_ranks_end_with_a_launcher_that_was_killed(script, tmp_path):
+    path = script("""
+        import os, sys, time
+        open(os.path.join(sys.argv[1], "pid" + os.environ["RANK"]), "w").write(str(os.getpid()))
+        time.sleep(60)
+    """)
+    process = subprocess.Popen([sys.executable, "-m", "taper", "launch", "--nproc", "2", str(path), str(tmp_path)])
+    pids = [tmp_path / f"pid{rank}" for rank in (0, 1)]
+    until = time.monotonic() + 30
+    while not all(pid.exists() and pid.read_text() for pid in pids) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+
+    def alive(pid):
+        try:
+            os.kill(pid, 0)
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+        except (ProcessLookupError, FileNotFoundError):
+            return False
+    while any(alive(int(pid.read_text())) for pid in pids):
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -357,6 +357,11 @@ for stage, kind in ((1, "bf16"), (2, "fp16"), (3, "bf16")):
     train(engine, 6)
     off = max((value - ref.state_dict()[name]).abs().max().item() for name, value in weights(engine).items())
     assert 0 < off < 0.03, (stage, kind, off)
+with deepspeed.zero.GatheredParameters(engine.module.first.weight, modifier_rank=0):
+    assert engine.module.first.weight.data.shape == (17, 6) and type(engine.module.first.weight.data) is torch.Tensor
+    if dist.get_rank() == 0:
+        engine.module.first.weight.data.fill_(2.)
+assert weights(engine)["first.weight"].unique().tolist() == [2.]
 engine.save_16bit_model(sys.argv[1])
 assert torch.load(sys.argv[1] + "/pytorch_model.bin")["first.weight"].dtype == torch.bfloat16
 """

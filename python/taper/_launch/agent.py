@@ -190,7 +190,8 @@ class Agent:
             "LOCAL_WORLD_SIZE": asked.count, "WORLD_SIZE": place.world, "GROUP_WORLD_SIZE": place.nodes, "ROLE_WORLD_SIZE": place.world,
             "MASTER_ADDR": place.host, "MASTER_PORT": place.port, "TORCHELASTIC_RESTART_COUNT": attempt,
             "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts, "TORCHELASTIC_RUN_ID": asked.rdzv_id, "TORCHELASTIC_USE_AGENT_STORE": place.shared,
-            "TORCHELASTIC_ERROR_FILE": rank.error_file}
+            "TORCHELASTIC_ERROR_FILE": rank.error_file,
+            "TAPER_LAUNCHER": os.getpid()}
         environment = {**os.environ, **{name: str(value) for name, value in values.items()}}
         bound = self.bound[rank.local_rank]
         sharing = self.bound.count(bound) if bound else 1

@@ -1,7 +1,8 @@
 """How the launchers of a job's nodes agree: who has which node number, how many ranks each has, and that one of them has lost a rank.
 
-One node agrees with itself. Several meet in a TCPStore: with --rdzv-backend static that of the launcher whose --node-rank is 0, with c10d that of the first
-launcher on the host that --rdzv-endpoint names; node numbers are then given in the order of arrival. The ranks use the same store (each attempt under a prefix of its own)."""
+One node agrees with itself. Several meet in a TCPStore: with --rdzv-backend static that of the launcher whose --node-rank is 0, with c10d that of
+the first launcher on the host that --rdzv-endpoint names; node numbers are then given in the order of arrival. The ranks use the same store (each
+attempt under a prefix of its own)."""
 import json
 import socket
 import time

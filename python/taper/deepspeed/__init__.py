@@ -4,17 +4,11 @@ from taper.deepspeed.engine import DeepSpeedEngine  # noqa: F401
 __version__ = version = "0.14.0+taper"
 
 
-def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_port=29500, verbose=True, timeout=None, init_method=None, dist_init_required=None, config=None,
-                     rank=-1, world_size=-1):
+def init_distributed(dist_backend=None, auto_mpi_discovery=True, distributed_port=29500, verbose=True, timeout=None, init_method=None,
+                     dist_init_required=None, config=None, rank=-1, world_size=-1):
     """Joins the world of the launcher's variables; a process by itself is a world of one."""
-    import os
-    from taper import distributed as dist
-    if dist.is_initialized():
-        return
-    if rank < 0 and "RANK" not in os.environ and not dist.is_available():
-        raise RuntimeError("torch.distributed is not available")
-    from taper.horovod.torch.mpi_ops import init
-    init()
+    from taper.distributed._alone import join_world
+    join_world()
 
 
 def initialize(args=None, model=None, optimizer=None, model_parameters=None, training_data=None, lr_scheduler=None, distributed_port=29500, mpu=None,

@@ -1,8 +1,4 @@
 """deepspeed.comm: torch.distributed under DeepSpeed's name."""
 from taper.distributed import *  # noqa: F401,F403
 from taper.deepspeed import init_distributed  # noqa: F401
-
-
-def get_local_rank():
-    from taper.horovod.torch.mpi_ops import local_rank
-    return local_rank()
+from taper.distributed._alone import local_rank as get_local_rank  # noqa: F401

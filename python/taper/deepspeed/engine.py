@@ -12,10 +12,10 @@ from taper.autograd.grad_mode import no_grad
 from taper.deepspeed import _states
 from taper.deepspeed.config import Config
 from taper.deepspeed.runtime import lr_schedules
+from taper.distributed._alone import local_rank
 from taper.nn.parallel._verify import broadcast_coalesced
 
-_OPTIMISERS = {"adam": optim.Adam, "adamw": optim.AdamW, "sgd": optim.SGD, "adagrad": optim.Adagrad, "rmsprop": optim.RMSprop, "fusedadam": optim.AdamW, "lion": None,
-               "lamb": None}
+_OPTIMISERS = {"adam": optim.Adam, "adamw": optim.AdamW, "sgd": optim.SGD, "adagrad": optim.Adagrad, "rmsprop": optim.RMSprop, "fusedadam": optim.AdamW}
 
 
 class _Scaler:
@@ -52,7 +52,7 @@ class DeepSpeedEngine(nn.Module):
     def __init__(self, model, config, optimizer=None, model_parameters=None, lr_scheduler=None, training_data=None, collate_fn=None):
         super().__init__()
         self.world_size, self.global_rank = dist.get_world_size(), dist.get_rank()
-        self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
+        self.local_rank = local_rank()
         self._config = config = Config(config, self.world_size)
         self.device = taper.device("cuda", self.local_rank) if taper.cuda.is_available() else taper.device("cpu")
         self.module = model.to(self.device)
@@ -114,7 +114,9 @@ class DeepSpeedEngine(nn.Module):
 
     def _make_optimizer(self, given, model_parameters):
         if given is not None:
-            return given(model_parameters if model_parameters is not None else self.module.parameters()) if callable(given) and not isinstance(given, optim.Optimizer) else given
+            if isinstance(given, optim.Optimizer):
+                return given
+            return given(model_parameters if model_parameters is not None else self.module.parameters())
         asked = self._config.all.get("optimizer")
         if asked is None:
             raise ValueError("deepspeed.initialize needs an optimizer, or one in the configuration")

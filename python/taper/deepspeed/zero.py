@@ -22,7 +22,7 @@ def GatheredParameters(params, modifier_rank=None, fwd_module=None, enabled=True
     parts = [p for p in given if isinstance(p, DTensor)] if enabled else []
     wholes = [p.detach().full_tensor() for p in parts]
     for p, whole in zip(parts, wholes):
-        p._gathered = whole
+        p._gathered = whole  # what p.data is meanwhile
     try:
         yield wholes
     finally:

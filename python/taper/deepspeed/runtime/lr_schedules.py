@@ -90,8 +90,9 @@ class WarmupCosineLR(_Schedule):
 class OneCycle(_Schedule):
     """Up from cycle_min_lr to cycle_max_lr and down again, then decaying."""
 
-    def __init__(self, optimizer, cycle_min_lr, cycle_max_lr, decay_lr_rate=0.0, cycle_first_step_size=2000, cycle_second_step_size=None, cycle_first_stair_count=0,
-                 cycle_second_stair_count=None, decay_step_size=0, cycle_momentum=True, cycle_min_mom=0.8, cycle_max_mom=0.9, decay_mom_rate=0.0, last_batch_iteration=-1):
+    def __init__(self, optimizer, cycle_min_lr, cycle_max_lr, decay_lr_rate=0.0, cycle_first_step_size=2000, cycle_second_step_size=None,
+                 cycle_first_stair_count=0, cycle_second_stair_count=None, decay_step_size=0, cycle_momentum=True, cycle_min_mom=0.8, cycle_max_mom=0.9,
+                 decay_mom_rate=0.0, last_batch_iteration=-1):
         super().__init__(optimizer, last_batch_iteration)
         self.low, self.high, self.decay, self.decay_step = self._each(cycle_min_lr), self._each(cycle_max_lr), decay_lr_rate, decay_step_size
         self.first, self.second = cycle_first_step_size, cycle_second_step_size or cycle_first_step_size

@@ -6,7 +6,8 @@ from taper import distributed as dist
 from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 
-__all__ = ["StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict"]
+__all__ = ["StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict", "set_optimizer_state_dict",
+           "set_state_dict"]
 
 _WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.", "module.")
 
@@ -135,7 +136,8 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
 
 def _flat(told):
     flat = {f"state.{name}.{key}": value for name, entry in told["state"].items() for key, value in entry.items()}
-    flat.update({f"param_groups.{name}.{key}": value for group in told["param_groups"] for name in group["params"] for key, value in group.items() if key != "params"})
+    for group in told["param_groups"]:
+        flat.update({f"param_groups.{name}.{key}": value for name in group["params"] for key, value in group.items() if key != "params"})
     return flat
 
 

@@ -99,8 +99,8 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     def state_dict(self):
         """The whole state, on the rank that consolidate_state_dict brought it to."""
         if not self._all_states:
-            raise RuntimeError(f"Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to={self.rank})` on all ranks beforehand "
-                               "if you meant to save the global state.")
+            raise RuntimeError(f"Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to={self.rank})` on all "
+                               "ranks beforehand if you meant to save the global state.")
         number = self._numbers()
         groups = [{**{key: value for key, value in group.items() if key != "params"}, "params": [number[p] for p in group["params"]]} for group in self.param_groups]
         return {"state": {key: value for states in self._all_states for key, value in states.items()}, "param_groups": groups}

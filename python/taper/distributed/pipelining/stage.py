@@ -16,8 +16,8 @@ def _tuple(value):
 class PipelineStage:
     """Stage number stage_index of num_stages: a module whose inputs are the results of the stage before."""
 
-    def __init__(self, submodule, stage_index, num_stages, device, input_args=None, output_args=None, output_grads=None, input_grads=None, group=None, dw_builder=None,
-                 get_mesh=None):
+    def __init__(self, submodule, stage_index, num_stages, device, input_args=None, output_args=None, output_grads=None, input_grads=None, group=None,
+                 dw_builder=None, get_mesh=None):
         self.submod, self.stage_index, self.num_stages, self.device = submodule, stage_index, num_stages, taper.device(device)
         self.group = group if group is not None else dist.distributed_c10d._get_default_group()
         if num_stages > dist.get_world_size(self.group):

@@ -3,8 +3,8 @@ from taper.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: 
 from taper.distributed.tensor._dtensor import DTensor, distribute_tensor  # noqa: F401
 from taper.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard  # noqa: F401
 
-__all__ = ["DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "init_device_mesh", "empty", "full", "ones",
-           "rand", "randn", "zeros"]
+__all__ = ["DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "init_device_mesh",
+           "empty", "full", "ones", "rand", "randn", "zeros"]
 
 
 def distribute_module(module, device_mesh=None, partition_fn=None, input_fn=None, output_fn=None):

@@ -10,9 +10,10 @@ from taper.distributed.tensor._collectives import Gather, Split, Sum, SumToRows
 from taper.distributed.tensor.placement_types import Partial, Replicate, Shard
 
 # What works on parts as on the whole, and leaves the parts where they are.
-_BY_PARTS = frozenset("""add add_ sub sub_ mul mul_ div div_ neg neg_ abs sqrt sqrt_ rsqrt exp log square pow pow_ clamp clamp_ sign where lerp lerp_ addcmul addcmul_ addcdiv
-    addcdiv_ copy_ zero_ fill_ zeros_like ones_like empty_like full_like rand_like randn_like clone to float half bfloat16 double cpu contiguous requires_grad_ sigmoid tanh relu
-    maximum minimum isnan isinf isfinite reciprocal normal_ uniform_ type cuda""".split())
+_BY_PARTS = frozenset("""add add_ sub sub_ mul mul_ div div_ neg neg_ abs sqrt sqrt_ rsqrt exp log square pow pow_ clamp clamp_ sign where lerp lerp_ addcmul
+    addcmul_ addcdiv addcdiv_ copy_ zero_ fill_ zeros_like ones_like empty_like full_like rand_like randn_like clone to float half bfloat16 double cpu contiguous
+    requires_grad_ sigmoid tanh relu maximum minimum isnan isinf isfinite reciprocal normal_ uniform_ type cuda""".split())
+_OF_SUMMANDS = frozenset("clone zero_ mul mul_ div div_ neg to copy_ zeros_like".split())  # of those, what is right for parts that add up to the whole
 _AS_THEY_ARE = frozenset("""__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage data_ptr register_hook
     register_post_accumulate_grad_hook retain_grad backward __hash__ _is_view get_device is_shared is_pinned is_inference _typed_storage storage_offset has_names
     storage_type __reduce_ex__ set_ share_memory_""".split())
@@ -141,7 +142,8 @@ class DTensor(Tensor):
 
     @property
     def data(self):
-        return self.detach()
+        gathered = self.__dict__.get("_gathered")
+        return self.detach() if gathered is None else gathered
 
     @data.setter
     def data(self, value):
@@ -230,7 +232,7 @@ def _common_spec(args, kwargs):
 
 
 def _by_parts(func, name, spec, args, kwargs):
-    if any(placement.is_partial() for placement in spec.placements) and name not in ("clone", "zero_", "mul", "mul_", "div", "div_", "neg", "to", "copy_", "zeros_like"):
+    if any(placement.is_partial() for placement in spec.placements) and name not in _OF_SUMMANDS:
         return _by_whole(func, name, args, kwargs)
     result = _map(_plain, func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):

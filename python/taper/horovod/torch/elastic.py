@@ -25,7 +25,8 @@ class TorchState:
     """A model, an optimiser and anything else by name: state.epoch, state.batch."""
 
     def __init__(self, model=None, optimizer=None, **kwargs):
-        object.__setattr__(self, "_values", {**({"model": model} if model is not None else {}), **({"optimizer": optimizer} if optimizer is not None else {}), **kwargs})
+        named = {name: value for name, value in (("model", model), ("optimizer", optimizer)) if value is not None}
+        object.__setattr__(self, "_values", {**named, **kwargs})
         object.__setattr__(self, "_callbacks", [])
         self.save()
 

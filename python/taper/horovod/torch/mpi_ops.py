@@ -6,6 +6,8 @@ from taper import _C
 from taper import distributed as dist
 from taper.autograd.function import Function
 from taper.autograd.grad_mode import no_grad
+from taper.distributed import _alone
+from taper.distributed._alone import join_world
 from taper.horovod.torch.compression import Compression
 
 # Reductions, by Horovod's names.
@@ -51,13 +53,7 @@ _own_group = False
 def init(comm=None, process_sets=None):
     """Joins the world of the launcher's variables; a process by itself is a world of one."""
     global _own_group
-    if not dist.is_initialized():
-        if _C._dist_place()[0] is None:
-            os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
-            from taper._launch.options import free_port
-            os.environ.setdefault("MASTER_PORT", str(free_port()))
-        dist.init_process_group()
-        _own_group = True
+    _own_group = join_world() or _own_group
     for process_set in process_sets or ():
         add_process_set(process_set)
 
@@ -93,8 +89,7 @@ def _number(names, otherwise):
 def local_rank():
     """The number of this process on its node."""
     _checked()
-    known = _C._dist_place()[3]
-    return known if known >= 0 else rank()
+    return _alone.local_rank()
 
 
 def local_size():

@@ -63,8 +63,8 @@ class _Distributed:
         if self._should_synchronize:
             if self._synchronized:
                 import warnings
-                warnings.warn("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). This can cause training slowdown. "
-                              "You may want to consider using optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.")
+                warnings.warn("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). This can cause training "
+                              "slowdown. You may want to consider using optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code.")
             self.synchronize()
         self._synchronized = False
         return super().step(closure)

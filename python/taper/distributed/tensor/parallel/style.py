@@ -79,7 +79,8 @@ class ColwiseParallel(_LayerStyle):
             _shard_parameter(module, "weight", device_mesh, Shard(1))
 
             def forward(x):
-                return finish(F.embedding(_local(x), _local(module.weight), module.padding_idx, module.max_norm, module.norm_type, module.scale_grad_by_freq, module.sparse))
+                return finish(F.embedding(_local(x), _local(module.weight), module.padding_idx, module.max_norm, module.norm_type,
+                                          module.scale_grad_by_freq, module.sparse))
         else:
             raise NotImplementedError("ColwiseParallel currently only support nn.Linear and nn.Embedding!")
 
