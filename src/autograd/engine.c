@@ -9,6 +9,7 @@
 #include <taper/autograd.h>
 #include "autograd/profile.h"
 #include "autograd/tape.h"
+#include "device/gpu/driver.h"
 
 typedef struct entry {
     tpi_node *node;
@@ -41,6 +42,7 @@ typedef struct run {
     size_t nentries, entries_room, table_room, nslots, slots_room, nkids, kids_room, nready, ready_room, grad_inputs_room;
     uint32_t now;           /* the entry whose backward is running */
     struct run *before;     /* the run further up the stack */
+    tpi_met met;
     entry few_entries[FEW];
     uint32_t few_table[FEW_TABLE];
     tp_tensor *few_slots[FEW_SLOTS];
@@ -86,6 +88,7 @@ static void run_start(run *r, const tpi_run_request *request) {
     r->grad_inputs = r->few_grad_inputs, r->grad_inputs_room = 16;
     r->captures = NULL;
     r->now = NO_KID;
+    r->met.n = 0;
     r->before = run_now;
     run_now = r;
 }
@@ -401,6 +404,7 @@ static bool turn(run *r, uint32_t id) {
         release_n(node->noutputs, grads);
         return true;
     }
+    if (tpi_gpu_side_streams && !tpi_meet(&r->met, node)) return false;
     memset(r->grad_inputs, 0, node->nedges * sizeof *r->grad_inputs);
     r->now = id;
     const int64_t event = any && (tpi_detours & TPI_WATCHED) ? tpi_watch_begin(node->name, TP_EVENT_BACKWARD, (int64_t)node->sequence) : -1;
@@ -505,6 +509,7 @@ bool tpi_run(const tpi_run_request *request) {
         tpi_grad_off = !request->create_graph;
         run_start(&r, request);
         ok = walk(&r, roots);
+        ok = tpi_part(&r.met) && ok;
         run_end(&r);
         tpi_grad_off = off;
     }

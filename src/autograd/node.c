@@ -7,6 +7,7 @@
 #include <taper/autograd.h>
 #include "autograd/profile.h"
 #include "autograd/tape.h"
+#include "device/gpu/driver.h"
 
 static TPI_THREAD_LOCAL uint64_t nodes_made;
 uint64_t tpi_next_sequence(void) { return nodes_made + 1; }
@@ -116,6 +117,7 @@ bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t) {
     meta->ndim = t->ndim;
     meta->dtype = t->dtype;
     meta->device = tpi_device(t);
+    meta->stream = tpi_gpu_side_streams && (meta->device.type == TP_CUDA || meta->device.type == TP_XPU) ? tpi_gpu_stream_of(meta->device) : NULL;
     return true;
 }
 

@@ -33,6 +33,7 @@ typedef struct tpi_meta {
     uint8_t dtype, ndim;
     struct tpi_hook *hooks;
     tpi_autograd *retainer; /* owned: retain_grad puts the gradient there */
+    struct tpi_gpu_stream *stream; /* on a GPU: where it was computed; NULL: the default one */
 } tpi_meta;
 
 /* One block: this header, the edges, the saved tensors, the outputs' metas, the attributes. */
@@ -80,6 +81,18 @@ bool tpi_history(tp_tensor *t, tpi_edge *edge);
 void tpi_set_history(tp_tensor *t, tpi_autograd *ag, tpi_node *node, uint32_t output);
 tpi_autograd *tpi_autograd_of(const tp_tensor *t); /* NULL if it has none yet */
 void tpi_autograd_release(tpi_autograd *ag);
+
+/* ---- streams.c: of importance once a program uses more than one stream of a GPU ---- */
+enum { TPI_MET_MOST = 8 };
+typedef struct tpi_met { /* streams that a run has waited for */
+    struct {
+        tp_device device;
+        struct tpi_gpu_stream *stream;
+    } with[TPI_MET_MOST];
+    int n;
+} tpi_met;
+bool tpi_meet(tpi_met *met, const tpi_node *node); /* before its turn */
+bool tpi_part(const tpi_met *met);                 /* at the end */
 
 /* ---- packed.c ---- */
 extern TPI_THREAD_LOCAL struct tpi_packers *tpi_packers_now; /* the hooks of the user's that save tensors; NULL: none */

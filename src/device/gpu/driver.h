@@ -188,6 +188,8 @@ const tpi_gpu_caps *tpi_gpu_caps_of(tp_device device); /* described once; NULL a
 int tpi_gpu_current(tp_device_type type);
 bool tpi_gpu_set_current(tp_device_type type, int index);
 tpi_gpu_stream *tpi_gpu_stream_of(tp_device device);              /* the thread's current one */
+extern bool tpi_gpu_side_streams;                                 /* some thread has made another than the default stream its current one */
+bool tpi_gpu_stream_wait(tp_device device, tpi_gpu_stream *stream, tp_device other_device, tpi_gpu_stream *other); /* for what it has to do so far */
 bool tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream);
 
 /* ---- gpu/memory.c: blocks kept per device and stream ---- */

@@ -32,8 +32,11 @@ bool tpi_gpu_set_current(tp_device_type type, int index) {
 
 tpi_gpu_stream *tpi_gpu_stream_of(tp_device device) { return streams ? (*streams)[row_of(device.type)][device.index] : NULL; }
 
+bool tpi_gpu_side_streams;
+
 bool tpi_gpu_set_stream(tp_device device, tpi_gpu_stream *stream) {
     if (!streams && !stream) return true;
+    if (stream) __atomic_store_n(&tpi_gpu_side_streams, true, __ATOMIC_RELAXED);
     if (!streams) {
         pthread_once(&at_exit_once, make_key);
         if (!(streams = tpi_new0(sizeof *streams))) return false;
@@ -115,15 +118,19 @@ int tp_stream_query(tp_device device, tp_stream *stream) {
     return driver ? driver->stream_query(device.index, (tpi_gpu_stream *)stream) : -1;
 }
 
-bool tp_stream_wait(tp_device device, tp_stream *stream, tp_device other_device, tp_stream *other) {
-    const tpi_gpu_driver *driver = driver_at(device);
-    if (!driver || !driver_at(other_device)) return false;
-    if (device.type != other_device.type) return tpi_refuse(TP_ERR_VALUE, "argument 'other': a stream cannot wait for one of another type of device");
+bool tpi_gpu_stream_wait(tp_device device, tpi_gpu_stream *stream, tp_device other_device, tpi_gpu_stream *other) {
+    const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
     tpi_gpu_event *event;
-    if (!driver->event_new(other_device.index, false, &event)) return false;
-    bool fine = driver->event_record(other_device.index, event, (tpi_gpu_stream *)other) && driver->stream_wait(device.index, (tpi_gpu_stream *)stream, event);
+    if (!driver || !driver->event_new(other_device.index, false, &event)) return false;
+    bool fine = driver->event_record(other_device.index, event, other) && driver->stream_wait(device.index, stream, event);
     driver->event_free(other_device.index, event);
     return fine;
+}
+
+bool tp_stream_wait(tp_device device, tp_stream *stream, tp_device other_device, tp_stream *other) {
+    if (!driver_at(device) || !driver_at(other_device)) return false;
+    if (device.type != other_device.type) return tpi_refuse(TP_ERR_VALUE, "argument 'other': a stream cannot wait for one of another type of device");
+    return tpi_gpu_stream_wait(device, (tpi_gpu_stream *)stream, other_device, (tpi_gpu_stream *)other);
 }
 
 bool tp_record_stream(tp_tensor *t, tp_stream *stream) {
