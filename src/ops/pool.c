@@ -4,11 +4,6 @@
 #include "ops/native.h"
 #include "ops/real.h"
 
-typedef struct windows { /* a pooling call's arguments as they came */
-    tp_ints kernel, stride, padding, dilation;
-    bool ceil_mode;
-} windows;
-
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
 /* Splits a shape of n spatial dims behind one or two others into planes; sets c->x. */
@@ -26,7 +21,7 @@ static bool planes_of(tpi_conv *c, tp_ints shape, int n, const char *name) {
     return true;
 }
 
-static bool geometry(tpi_conv *c, tp_ints shape, int n, const windows *w, const char *name) {
+bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, const char *name) {
     if (!planes_of(c, shape, n, name)) return false;
     int64_t zeros[3] = {0}, ones[3] = {1, 1, 1};
     int at = 3 - n;
@@ -138,20 +133,20 @@ static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *ro
 
 /* ---- Max pooling ---- */
 
-static bool max_pool(int n, const char *name, tp_tensor *self, windows w, tp_tensor **out) {
+static bool max_pool(int n, const char *name, tp_tensor *self, tpi_windows w, tp_tensor **out) {
     job j = {.act = MAX};
     int64_t room[5];
-    return geometry(&j.c, tpi_shape(self), n, &w, name) && run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), &out[0], &out[1]);
+    return tpi_pool_geometry(&j.c, tpi_shape(self), n, &w, name) && run(&j, self, pooled_shape(&j.c, tpi_shape(self), n, room), &out[0], &out[1]);
 }
 
 bool tpi_native_max_pool1d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
-    return max_pool(1, "max_pool1d", self, (windows){kernel, stride, padding, dilation, ceil_mode}, out);
+    return max_pool(1, "max_pool1d", self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
 bool tpi_native_max_pool2d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
-    return max_pool(2, "max_pool2d", self, (windows){kernel, stride, padding, dilation, ceil_mode}, out);
+    return max_pool(2, "max_pool2d", self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
 bool tpi_native_max_pool3d_with_indices(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints dilation, bool ceil_mode, tp_tensor **out) {
-    return max_pool(3, "max_pool3d", self, (windows){kernel, stride, padding, dilation, ceil_mode}, out);
+    return max_pool(3, "max_pool3d", self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
 
 /* ---- Average pooling ---- */
@@ -165,10 +160,10 @@ static bool read_average(tpi_average *how, bool count_include_pad, int64_t divis
 tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode, bool count_include_pad,
                                int64_t divisor) {
     job j = {.act = AVERAGE};
-    windows w = {kernel, stride, padding, {0}, ceil_mode};
+    tpi_windows w = {kernel, stride, padding, {0}, ceil_mode};
     int64_t room[5];
     tp_tensor *out = NULL;
-    if (!geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
+    if (!tpi_pool_geometry(&j.c, tpi_shape(self), (int)dims, &w, "avg_pool") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
     return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
 }
 
@@ -176,16 +171,15 @@ tp_tensor *tpi_native_avg_pool(tp_tensor *self, int64_t dims, tp_ints kernel, tp
 tp_tensor *tpi_native_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims, tp_ints kernel, tp_ints stride, tp_ints padding, bool ceil_mode,
                                         bool count_include_pad, int64_t divisor) {
     job j = {.act = AVERAGE_BACK};
-    windows w = {kernel, stride, padding, {0}, ceil_mode};
+    tpi_windows w = {kernel, stride, padding, {0}, ceil_mode};
     tp_tensor *out = NULL;
-    if (!geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
+    if (!tpi_pool_geometry(&j.c, input_shape, (int)dims, &w, "avg_pool_backward") || !read_average(&j.how, count_include_pad, divisor)) return NULL;
     return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }
 
 /* ---- Adaptive pooling ---- */
 
-/* output_size: n sizes, one for all, or a whole shape, of which the last n count. */
-static bool adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_size, const char *name) {
+bool tpi_adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_size, const char *name) {
     if (output_size.n == shape.n) output_size = tp_ints_view(output_size.v + shape.n - n, n);
     if (!planes_of(c, shape, n, name) || !tpi_expand_ints("output_size", output_size, n, NULL, c->y + 3 - n)) return false;
     for (int i = 3 - n; i < 3; i++) {
@@ -199,20 +193,20 @@ tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, in
     job j = {.act = ADAPTIVE_AVERAGE};
     int64_t room[5];
     tp_tensor *out = NULL;
-    if (!adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_avg_pool")) return NULL;
+    if (!tpi_adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_avg_pool")) return NULL;
     return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
 }
 
 tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
     job j = {.act = ADAPTIVE_AVERAGE_BACK};
     tp_tensor *out = NULL;
-    if (!adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward")) return NULL;
+    if (!tpi_adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward")) return NULL;
     return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }
 
 bool tpi_native_adaptive_max_pool(tp_tensor *self, tp_ints output_size, int64_t dims, tp_tensor **out) {
     job j = {.act = ADAPTIVE_MAX};
     int64_t room[5];
-    return adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_max_pool") &&
+    return tpi_adaptive_geometry(&j.c, tpi_shape(self), (int)dims, output_size, "adaptive_max_pool") &&
            run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out[0], &out[1]);
 }

@@ -5,6 +5,15 @@
 #include "device/device.h"
 #include "ops/conv.h"
 
+typedef struct tpi_windows { /* a pooling call's arguments as they came */
+    tp_ints kernel, stride, padding, dilation;
+    bool ceil_mode;
+} tpi_windows;
+/* The windows over the last n dims of a shape, in convolution's words; c->batch counts planes. False and an error that begins with the name. */
+bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, const char *name);
+/* output_size: n sizes, one for all, or a whole shape, of which the last n count. */
+bool tpi_adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_size, const char *name);
+
 /* How an average divides: by the window's elements, those in the padding counted or not, or by a given number. */
 typedef struct tpi_average {
     bool count_pad;

@@ -84,7 +84,8 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
     return tpi_real_finish_like(to, (tp_dtype)from->dtype, from);
 }
 
-tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims) {
+tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims, tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
+    (void)kernel_size, (void)stride, (void)padding, (void)dilation; /* for devices that look at every place's windows */
     return move(SCATTER_ADD, grad, indices, input_shape, dims);
 }
 

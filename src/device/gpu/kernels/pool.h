@@ -1,0 +1,172 @@
+/* Pooling over planes of up to three dims. Before this text: A the compute type, X the dtype; LAST: channels are the fastest dim of memory.
+ *
+ *   maximum, average, adaptive_average, adaptive_maximum                       a thread per element of the result
+ *   maximum_back, average_back, adaptive_back                                  a thread per element of the input, which looks at the windows it is in
+ *
+ * Places are numbers within a plane. */
+typedef struct geometry_t {
+    int x[3], y[3], k[3], stride[3], pad[3], dilation[3];
+    int channels, count_pad;
+    int64_t divisor; /* 0: the window's elements */
+} geometry_t;
+
+/* Element `at` of a tensor of planes of size[3]: its coordinates, and where its plane begins and how far apart the plane's elements are. */
+#define SPLIT(size)                                                                            \
+    const int64_t plane_size = (int64_t)size[0] * size[1] * size[2];                           \
+    int64_t image, channel, rest;                                                              \
+    if (LAST) {                                                                                \
+        channel = at % g.channels, rest = at / g.channels;                                     \
+        image = rest / plane_size, rest = rest % plane_size;                                   \
+    } else {                                                                                   \
+        channel = at / plane_size, rest = at % plane_size, image = 0;                          \
+    }                                                                                          \
+    const int w = (int)(rest % size[2]), h = (int)(rest / size[2] % size[1]), d = (int)(rest / ((int64_t)size[1] * size[2]));
+/* Where element `place` of the same plane is in a tensor of planes of `other` elements. */
+#define PLACE(other, place) (LAST ? ((image * (other) + (place)) * g.channels + channel) : (channel * (other) + (place)))
+#define X_SIZE ((int64_t)g.x[0] * g.x[1] * g.x[2])
+#define Y_SIZE ((int64_t)g.y[0] * g.y[1] * g.y[2])
+#define EACH_ELEMENT for (int64_t at = (int64_t)BLOCK * THREADS + THREAD; at < n; at += (int64_t)BLOCKS * THREADS)
+
+#ifdef KERNEL_maximum
+KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
+    EACH_ELEMENT {
+        SPLIT(g.y)
+        const int d0 = d * g.stride[0] - g.pad[0], h0 = h * g.stride[1] - g.pad[1], w0 = w * g.stride[2] - g.pad[2];
+        A most = -INFINITY;
+        int64_t found = -1;
+        for (int i = 0; i < g.k[0]; i++) {
+            const int xd = d0 + i * g.dilation[0];
+            if (xd < 0 || xd >= g.x[0]) continue;
+            for (int j = 0; j < g.k[1]; j++) {
+                const int xh = h0 + j * g.dilation[1];
+                if (xh < 0 || xh >= g.x[1]) continue;
+                for (int k = 0; k < g.k[2]; k++) {
+                    const int xw = w0 + k * g.dilation[2];
+                    if (xw < 0 || xw >= g.x[2]) continue;
+                    const int64_t place = ((int64_t)xd * g.x[1] + xh) * g.x[2] + xw;
+                    const A v = GET_X(AT(const T_X, in)[PLACE(X_SIZE, place)]);
+                    if (found < 0 || v > most || v != v) most = v, found = place;
+                }
+            }
+        }
+        AT(T_X, out)[at] = SET_X(most);
+        AT(int64_t, places)[at] = found;
+    }
+}
+#endif
+
+#ifdef KERNEL_maximum_back
+KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+    EACH_ELEMENT {
+        SPLIT(g.x)
+        const int64_t own = rest;
+        A sum = 0;
+        for (int i = 0; i < g.k[0]; i++) {
+            const int td = d + g.pad[0] - i * g.dilation[0], yd = td / g.stride[0];
+            if (td < 0 || td % g.stride[0] || yd >= g.y[0]) continue;
+            for (int j = 0; j < g.k[1]; j++) {
+                const int th = h + g.pad[1] - j * g.dilation[1], yh = th / g.stride[1];
+                if (th < 0 || th % g.stride[1] || yh >= g.y[1]) continue;
+                for (int k = 0; k < g.k[2]; k++) {
+                    const int tw = w + g.pad[2] - k * g.dilation[2], yw = tw / g.stride[2];
+                    if (tw < 0 || tw % g.stride[2] || yw >= g.y[2]) continue;
+                    const int64_t y = PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw);
+                    if (AT(const int64_t, places)[y] == own) sum += GET_X(AT(const T_X, grad)[y]);
+                }
+            }
+        }
+        AT(T_X, out)[at] = SET_X(sum);
+    }
+}
+#endif
+
+/* A window's ends in one dim, and what it counts towards the divisor. */
+INLINE int pad_count(const geometry_t *g, const int i, const int y) {
+    const int first = y * g->stride[i] - g->pad[i], last = first + g->k[i] < g->x[i] + g->pad[i] ? first + g->k[i] : g->x[i] + g->pad[i];
+    const int from = first > 0 ? first : 0, to = last < g->x[i] ? last : g->x[i];
+    return g->count_pad ? last - first : to - from;
+}
+INLINE A window_size(const geometry_t *g, const int d, const int h, const int w) {
+    if (g->divisor) return (A)g->divisor;
+    return (A)((int64_t)pad_count(g, 0, d) * pad_count(g, 1, h) * pad_count(g, 2, w));
+}
+
+#ifdef KERNEL_average
+KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
+    EACH_ELEMENT {
+        SPLIT(g.y)
+        const int d0 = d * g.stride[0] - g.pad[0], h0 = h * g.stride[1] - g.pad[1], w0 = w * g.stride[2] - g.pad[2];
+        A sum = 0;
+        for (int xd = d0 > 0 ? d0 : 0; xd < d0 + g.k[0] && xd < g.x[0]; xd++)
+            for (int xh = h0 > 0 ? h0 : 0; xh < h0 + g.k[1] && xh < g.x[1]; xh++)
+                for (int xw = w0 > 0 ? w0 : 0; xw < w0 + g.k[2] && xw < g.x[2]; xw++) sum += GET_X(AT(const T_X, in)[PLACE(X_SIZE, ((int64_t)xd * g.x[1] + xh) * g.x[2] + xw)]);
+        AT(T_X, out)[at] = SET_X(sum / window_size(&g, d, h, w));
+    }
+}
+#endif
+
+#ifdef KERNEL_average_back
+/* The first window that x is in: the smallest y with y stride - pad + k > x. */
+INLINE int first_window(const int x, const int pad, const int k, const int stride) { return x + pad < k ? 0 : (x + pad - k) / stride + 1; }
+INLINE int past_window(const int x, const int pad, const int stride, const int y) { return (x + pad) / stride + 1 < y ? (x + pad) / stride + 1 : y; }
+KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+    EACH_ELEMENT {
+        SPLIT(g.x)
+        A sum = 0;
+        for (int yd = first_window(d, g.pad[0], g.k[0], g.stride[0]); yd < past_window(d, g.pad[0], g.stride[0], g.y[0]); yd++)
+            for (int yh = first_window(h, g.pad[1], g.k[1], g.stride[1]); yh < past_window(h, g.pad[1], g.stride[1], g.y[1]); yh++)
+                for (int yw = first_window(w, g.pad[2], g.k[2], g.stride[2]); yw < past_window(w, g.pad[2], g.stride[2], g.y[2]); yw++)
+                    sum += GET_X(AT(const T_X, grad)[PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw)]) / window_size(&g, yd, yh, yw);
+        AT(T_X, out)[at] = SET_X(sum);
+    }
+}
+#endif
+
+/* Adaptive windows: from floor(i x / y) to ceil((i + 1) x / y). */
+#define FROM(i, x, y) ((int)((int64_t)(i) * (x) / (y)))
+#define TO(i, x, y) ((int)((((int64_t)(i) + 1) * (x) + (y) - 1) / (y)))
+
+#if defined(KERNEL_adaptive_average) || defined(KERNEL_adaptive_maximum)
+KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
+    EACH_ELEMENT {
+        SPLIT(g.y)
+        const int d0 = FROM(d, g.x[0], g.y[0]), d1 = TO(d, g.x[0], g.y[0]), h0 = FROM(h, g.x[1], g.y[1]), h1 = TO(h, g.x[1], g.y[1]), w0 = FROM(w, g.x[2], g.y[2]), w1 = TO(w, g.x[2], g.y[2]);
+        A v = 0;
+        int64_t found = -1;
+        for (int xd = d0; xd < d1; xd++)
+            for (int xh = h0; xh < h1; xh++)
+                for (int xw = w0; xw < w1; xw++) {
+                    const int64_t place = ((int64_t)xd * g.x[1] + xh) * g.x[2] + xw;
+                    const A one = GET_X(AT(const T_X, in)[PLACE(X_SIZE, place)]);
+#ifdef KERNEL_adaptive_average
+                    v += one;
+#else
+                    if (found < 0 || one > v || one != one) v = one, found = place;
+#endif
+                }
+#ifdef KERNEL_adaptive_average
+        AT(T_X, out)[at] = SET_X(v / (A)((int64_t)(d1 - d0) * (h1 - h0) * (w1 - w0)));
+#else
+        AT(T_X, out)[at] = SET_X(v);
+        AT(int64_t, places)[at] = found;
+#endif
+    }
+}
+#endif
+
+#ifdef KERNEL_adaptive_back
+KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+    EACH_ELEMENT {
+        SPLIT(g.x)
+        A sum = 0;
+        for (int yd = FROM(d, g.y[0], g.x[0]); yd < TO(d, g.y[0], g.x[0]); yd++)
+            for (int yh = FROM(h, g.y[1], g.x[1]); yh < TO(h, g.y[1], g.x[1]); yh++)
+                for (int yw = FROM(w, g.y[2], g.x[2]); yw < TO(w, g.y[2], g.x[2]); yw++) {
+                    const int64_t size = (int64_t)(TO(yd, g.x[0], g.y[0]) - FROM(yd, g.x[0], g.y[0])) * (TO(yh, g.x[1], g.y[1]) - FROM(yh, g.x[1], g.y[1])) *
+                                         (TO(yw, g.x[2], g.y[2]) - FROM(yw, g.x[2], g.y[2]));
+                    sum += GET_X(AT(const T_X, grad)[PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw)]) / (A)size;
+                }
+        AT(T_X, out)[at] = SET_X(sum);
+    }
+}
+#endif
