@@ -2,7 +2,7 @@
  *
  * A layer sees its steps one behind the other in rows: step t has sizes[t] of them, as in a packed sequence; a plain batch has the same number in
  * each. The input's share of the gates is one product for all steps; what depends on the step before is one small product each. An LSTM over a plain
- * batch on the CPU is one operator after that (lstm_layer.c). */
+ * batch is one operator after that (lstm_layer.c, gpu/lstm.c). */
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
@@ -117,7 +117,7 @@ typedef struct sequence {
 
 /* Does one operator take all the steps? A single row of many columns is better split over its columns, product by product. */
 static bool in_one_go(cell kind, const tp_tensor *input, sequence q, const state *start, const weights *w) {
-    if (kind != CELL_LSTM || w->w_hr || tpi_device(input).type != TP_CPU || (input->dtype != TP_FLOAT32 && input->dtype != TP_FLOAT64)) return false;
+    if (kind != CELL_LSTM || w->w_hr || (input->dtype != TP_FLOAT32 && input->dtype != TP_FLOAT64)) return false;
     int64_t rows = q.sizes[0], width = start->h->shape[1];
     return rows == q.sizes[q.steps - 1] && start->h->shape[0] == rows && (rows >= 8 || width <= 256);
 }
