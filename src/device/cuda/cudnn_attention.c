@@ -11,12 +11,12 @@ enum { PW_MODE = 0, PW_PRECISION = 1, PW_AXIS = 9, OP_PW = 750, OP_PW_X = 751, O
 enum { MM_COMPUTE = 1500, OP_MM_A = 1520, OP_MM_B = 1521, OP_MM_C = 1522, OP_MM = 1523 };
 enum { RED_MODE = 1600, RED_COMPUTE = 1601, OP_RED_X = 1610, OP_RED_Y = 1611, OP_RED = 1612, RESHAPE_X = 2200, RESHAPE_Y = 2201, DNN_OP_RESHAPE = 31 };
 enum { ADD = 0, MUL = 1, DIV = 6, SUB = 9, EXP = 13, LOG = 15, GREATER_EQUAL = 303, INDEX = 501, SELECT = 601, SUM_OVER = 0, MAX_OVER = 3 };
-enum { ID_Q = 1, ID_K, ID_V, ID_O, ID_LSE, ID_GRAD, ID_GQ, ID_GK, ID_GV, ID_KT, ID_VT, ID_SCALE, ID_MASKED, ID_SCALE_AGAIN, ID_INSIDE };
+enum { ID_Q = 1, ID_K, ID_V, ID_O, ID_LSE, ID_GRAD, ID_GQ, ID_GK, ID_GV, ID_KT, ID_VT, ID_SCALE, ID_MASKED, ID_INSIDE };
 
 typedef struct key { /* compared as bytes: cleared first */
     int64_t batch, heads, queries, keys, depth, depth_v;
     int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3], grad_stride[3], gq_stride[3], gk_stride[3], gv_stride[3];
-    uint8_t dtype, backward, causal, has_lse, rest[4];
+    uint8_t dtype, backward, causal, has_lse, deterministic, rest[3];
 } key;
 
 static tpi_plans plans[TPI_MAX_GPUS];
@@ -29,6 +29,7 @@ typedef struct net {
     void *op[40];
     int n;
     int64_t next_id;
+    void *scale;       /* one tensor, wherever it is used: engines know it by that */
 } net;
 
 static void done(net *w, void *op) {
@@ -116,7 +117,8 @@ static void *transposed(net *w, void *x) { /* [queries, keys] as [keys, queries]
 /* ---- The two graphs ------------------------------------------------------------------------------------------------------------ */
 static void *masked_scores(net *w, void *q, void *kt) {
     void *s = matmul(w, q, kt, scores(w, DNN_FLOAT));
-    s = binary(w, MUL, s, number(w, ID_SCALE), scores(w, DNN_FLOAT));
+    w->scale = number(w, ID_SCALE);
+    s = binary(w, MUL, s, w->scale, scores(w, DNN_FLOAT));
     if (!w->k->causal) return s;
     void *row = pointwise(w, INDEX, s, NULL, NULL, 2, scores(w, DNN_INT32)), *col = pointwise(w, INDEX, s, NULL, NULL, 3, scores(w, DNN_INT32));
     void *seen = binary(w, GREATER_EQUAL, row, col, scores(w, DNN_BOOLEAN));
@@ -152,7 +154,7 @@ static void backward(net *w) {
     matmul(w, transposed(w, p), grad, in_memory(w, ID_GV, k->keys, k->depth_v, k->gv_stride, false));
     void *gp = matmul(w, grad, vt, scores(w, DNN_FLOAT));
     void *gs = binary(w, MUL, binary(w, SUB, gp, d, scores(w, DNN_FLOAT)), p, scores(w, DNN_FLOAT));
-    gs = binary(w, MUL, gs, number(w, ID_SCALE_AGAIN), scores(w, w->type));
+    gs = binary(w, MUL, gs, w->scale, scores(w, w->type));
     matmul(w, gs, kk, in_memory(w, ID_GQ, k->queries, k->depth, k->gq_stride, false));
     matmul(w, transposed(w, gs), q, in_memory(w, ID_GK, k->keys, k->depth, k->gk_stride, false));
 }
@@ -165,7 +167,7 @@ static key key_of(const tpi_gpu_attention *a) {
     const int64_t *const from[8] = {a->q_stride, a->k_stride, a->v_stride, a->o_stride, a->grad_stride, a->gq_stride, a->gk_stride, a->gv_stride};
     int64_t *const to[8] = {k.q_stride, k.k_stride, k.v_stride, k.o_stride, k.grad_stride, k.gq_stride, k.gk_stride, k.gv_stride};
     for (int i = 0; i < (a->backward ? 8 : 4); i++) memcpy(to[i], from[i], sizeof k.q_stride);
-    k.dtype = (uint8_t)a->dtype, k.backward = a->backward, k.causal = a->causal, k.has_lse = a->lse != NULL;
+    k.dtype = (uint8_t)a->dtype, k.backward = a->backward, k.causal = a->causal, k.has_lse = a->lse != NULL, k.deterministic = a->deterministic;
     return k;
 }
 
@@ -176,7 +178,7 @@ static tpi_dnn_plan *make_plan(int index, const key *k) {
     net w = {.b = &p->build, .k = k, .type = tpi_dnn_type((tp_dtype)k->dtype), .next_id = ID_INSIDE};
     if (k->backward) backward(&w);
     else forward(&w);
-    if (!p->build.failed) tpi_dnn_choose(index, NULL, p, w.op, w.n, DNN_NOTE_NONDETERMINISTIC, NULL);
+    if (!p->build.failed) tpi_dnn_choose(index, NULL, p, w.op, w.n, k->deterministic ? DNN_NOTE_NONDETERMINISTIC : 0, NULL);
     return p;
 }
 
@@ -196,8 +198,7 @@ static tpi_gpu_served attention_locked(int index, tpi_gpu_stream *stream, const 
     if (a->lse) pass(&call, ID_LSE, a->lse);
     if (a->causal) pass(&call, ID_MASKED, &masked);
     if (!a->backward) pass(&call, ID_V, a->v);
-    else pass(&call, ID_KT, a->k), pass(&call, ID_VT, a->v), pass(&call, ID_GRAD, a->grad), pass(&call, ID_GQ, a->gq), pass(&call, ID_GK, a->gk), pass(&call, ID_GV, a->gv),
-        pass(&call, ID_SCALE_AGAIN, &scale);
+    else pass(&call, ID_KT, a->k), pass(&call, ID_VT, a->v), pass(&call, ID_GRAD, a->grad), pass(&call, ID_GQ, a->gq), pass(&call, ID_GK, a->gk), pass(&call, ID_GV, a->gv);
     return tpi_dnn_run(index, stream, p, &call);
 }
 

@@ -77,7 +77,7 @@ typedef struct tpi_gpu_conv {
 
 /* Attention over [batch, heads, length, depth]; strides in elements, the last one is 1. */
 typedef struct tpi_gpu_attention {
-    bool backward, causal;
+    bool backward, causal, deterministic;
     tp_dtype dtype;
     int64_t batch, heads, kv_heads, queries, keys, depth, depth_v;
     int64_t q_stride[3], k_stride[3], v_stride[3], o_stride[3], grad_stride[3]; /* batch, head, row */

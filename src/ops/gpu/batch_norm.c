@@ -80,14 +80,16 @@ static tp_tensor *take_sums(call *c) {
 
 static bool apply(call *c) {
     tpi_gpu_function *kernel = kernel_of(c, &apply_site, false);
-    int64_t total = c->x->numel, blocks = tpi_ceil_div(total, (int64_t)256 * c->vector), most = (int64_t)c->units * 32;
+    int64_t rows = c->n, across = c->columns ? tpi_ceil_div(c->channels, 32 * c->vector) : c->images * c->channels;
+    int64_t along = c->columns ? tpi_ceil_div(rows, 8) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector), most = tpi_ceil_div((int64_t)c->units * (c->columns ? 32 : 64), across);
+    const unsigned grid[3] = {(unsigned)across, (unsigned)(along < most ? along : most), 1}, block[3] = {!c->columns && c->plane / c->vector < 128 ? 64 : 256, 1, 1};
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;
     float narrow = (float)over;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->y->data), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(data_of(c->g)), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data),
-                                TPI_GPU_PTR(data_of(c->weight)), TPI_GPU_PTR(data_of(c->bias)), TPI_GPU_PTR(data_of(c->sums)), TPI_GPU_VAL(total), TPI_GPU_VAL(c->channels),
+                                TPI_GPU_PTR(data_of(c->weight)), TPI_GPU_PTR(data_of(c->bias)), TPI_GPU_PTR(data_of(c->sums)), TPI_GPU_VAL(rows), TPI_GPU_VAL(c->channels),
                                 TPI_GPU_VAL(plane), c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
-    return kernel && tpi_gpu_launch(c->device, kernel, blocks < most ? blocks : most, 256, 0, 12, args);
+    return kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, 12, args);
 }
 
 static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_tensor *running_var, double momentum, double eps) {

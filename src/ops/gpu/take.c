@@ -12,10 +12,13 @@ static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, boo
     for (int i = d + 1; i < x->ndim; i++) inner *= x->shape[i];
     int piece = 16;
     while (inner % piece || (uintptr_t)x->data % (uintptr_t)piece || (uintptr_t)out->data % (uintptr_t)piece) piece /= 2;
-    int64_t per = inner / piece, total = out->numel * (int64_t)tpi_itemsize(out) / piece, blocks = tpi_ceil_div(total, 256);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE_DTYPE("INDEX", index->dtype)};
-    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &rows_site, false, 3, defines);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(index->data), TPI_GPU_VAL(total), TPI_GPU_VAL(count), TPI_GPU_VAL(size), TPI_GPU_VAL(per)};
+    int64_t per = inner / piece, rows = out->numel * (int64_t)tpi_itemsize(out) / inner;
+    int group = 1;
+    while (group < 256 && group * 2 <= per) group *= 2;
+    int64_t blocks = tpi_ceil_div(rows, 256 / group);
+    const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("INDEX", index->dtype)};
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &rows_site, false, 4, defines);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(index->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(count), TPI_GPU_VAL(size), TPI_GPU_VAL(per)};
     return kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks < 1 << 20 ? blocks : 1 << 20, 256, 0, 7, args);
 }
 

@@ -141,45 +141,90 @@ KERNEL(entry)(PTR(parts), PTR(in), PTR(mean), PTR(rstd), PTR(running_mean), PTR(
 #endif
 #endif
 
-/* y = (x - mean) a + b; back: dx = (g - s - (x - mean) rstd t) a with a = rstd w and, in training, s and t the means of the sums. A thread moves pieces of
- * VEC neighbours, which have one channel, or VEC channels side by side (COLUMNS). */
+/* y = x a + b, or back: dx = g a + x t + b, with a channel's coefficients worked out once: forward a = rstd w, b = bias - mean a; back a = rstd w and, in
+ * training, t = -a rstd^2 (sum of g h) / n, b = -a (sum of g) / n - t mean, h being the normalised input. */
 #ifdef KERNEL_apply
-KERNEL(entry)(PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t total, const int channels, const int plane, const A over) {
-    GLOBAL const T_X *x = AT(const T_X, in);
-    for (int64_t i = ((int64_t)BLOCK * THREADS + THREAD) * VEC; i < total; i += (int64_t)BLOCKS * THREADS * VEC) {
-#if COLUMNS
-        const int first = (int)(i % channels);
-#else
-        const int first = (int)(i / plane % channels);
-#endif
-        const piece_x p = *(GLOBAL const piece_x *)(x + i);
+typedef struct line_t {
+    A a, t, b;
+} line_t;
+
+INLINE line_t line_of(const A m, const A k, const A w, const A bias, const A sum, const A along, const A over) {
+    line_t l;
+    l.a = k * w;
 #if BACK
-        const piece_x q = *(GLOBAL const piece_x *)(AT(const T_X, grad) + i);
+    l.t = TRAINING ? -l.a * k * along * over : 0;
+    l.b = TRAINING ? -l.a * sum * over - l.t * m : 0;
+#else
+    l.t = 0;
+    l.b = bias - m * l.a;
 #endif
-        piece_y r;
-        UNROLL
-        for (int j = 0; j < VEC; j++) {
-            const int c = COLUMNS ? first + j : first;
-            const A m = AT(const A, mean)[c], k = AT(const A, rstd)[c];
-            A a = k;
+    return l;
+}
+
 #if WEIGHT
-            a *= GET_W(AT(const T_W, weight)[c]);
-#endif
-#if BACK
-            A d = GET_X(q.v[j]);
-#if TRAINING
-            d -= AT(const A, sums)[c] * over + (GET_X(p.v[j]) - m) * k * (AT(const A, sums)[channels + c] * over);
-#endif
-            r.v[j] = SET_Y(d * a);
+#define WEIGHT_OF(c) GET_W(AT(const T_W, weight)[c])
 #else
-            A v = (GET_X(p.v[j]) - m) * a;
-#if BIAS
-            v += GET_W(AT(const T_W, bias)[c]);
+#define WEIGHT_OF(c) 1
 #endif
-            r.v[j] = SET_Y(v);
+#if BIAS && !BACK
+#define BIAS_OF(c) GET_W(AT(const T_W, bias)[c])
+#else
+#define BIAS_OF(c) 0
 #endif
-        }
-        *(GLOBAL piece_y *)(AT(T_Y, out) + i) = r;
+#if BACK && TRAINING
+#define LINE_OF(c) line_of(AT(const A, mean)[c], AT(const A, rstd)[c], WEIGHT_OF(c), 0, AT(const A, sums)[c], AT(const A, sums)[channels + (c)], over)
+#else
+#define LINE_OF(c) line_of(AT(const A, mean)[c], AT(const A, rstd)[c], WEIGHT_OF(c), BIAS_OF(c), 0, 0, over)
+#endif
+
+INLINE piece_y written(const piece_x p, const piece_x q, const line_t *l) {
+    piece_y r;
+    UNROLL
+    for (int j = 0; j < VEC; j++) {
+#if BACK
+        r.v[j] = SET_Y(GET_X(q.v[j]) * l[j].a + GET_X(p.v[j]) * l[j].t + l[j].b);
+#else
+        r.v[j] = SET_Y(GET_X(p.v[j]) * l[j].a + l[j].b);
+#endif
     }
+    return r;
+}
+
+/* COLUMNS: as in `sums`, 32 lanes of VEC channels and 8 rows at a time; BLOCK_Y goes through the rows in steps of all. Else a block has a plane's stretch: BLOCK
+ * is image and channel, BLOCK_Y a stretch of its elements. */
+KERNEL(entry)(PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t rows, const int channels, const int plane, const A over) {
+#if COLUMNS
+    const int c = ((int)BLOCK * 32 + THREAD % 32) * VEC;
+    if (c >= channels) return;
+    line_t l[VEC];
+    UNROLL
+    for (int j = 0; j < VEC; j++) l[j] = LINE_OF(c + j);
+    for (int64_t r = (int64_t)BLOCK_Y * 8 + THREAD / 32; r < rows; r += (int64_t)BLOCKS_Y * 8) {
+        const int64_t at = r * channels + c;
+        const piece_x p = *(GLOBAL const piece_x *)(AT(const T_X, in) + at);
+#if BACK
+        const piece_x q = *(GLOBAL const piece_x *)(AT(const T_X, grad) + at);
+#else
+        const piece_x q = p;
+#endif
+        *(GLOBAL piece_y *)(AT(T_Y, out) + at) = written(p, q, l);
+    }
+#else
+    const int c = (int)(BLOCK % channels);
+    const int64_t from = (int64_t)BLOCK * plane;
+    line_t l[VEC];
+    l[0] = LINE_OF(c);
+    UNROLL
+    for (int j = 1; j < VEC; j++) l[j] = l[0];
+    for (int i = ((int)BLOCK_Y * THREADS + THREAD) * VEC; i < plane; i += (int)BLOCKS_Y * THREADS * VEC) {
+        const piece_x p = *(GLOBAL const piece_x *)(AT(const T_X, in) + from + i);
+#if BACK
+        const piece_x q = *(GLOBAL const piece_x *)(AT(const T_X, grad) + from + i);
+#else
+        const piece_x q = p;
+#endif
+        *(GLOBAL piece_y *)(AT(T_Y, out) + from + i) = written(p, q, l);
+    }
+#endif
 }
 #endif

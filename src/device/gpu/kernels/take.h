@@ -12,17 +12,19 @@ typedef uint16_t piece_t;
 #else
 typedef uint8_t piece_t;
 #endif
-/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. */
-KERNEL(entry)(PTR(out), PTR(in), PTR(index), const int64_t total, const int64_t count, const int64_t size, const int64_t per) {
-    GLOBAL const piece_t *x = AT(const piece_t, in);
-    for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < total; i += (int64_t)BLOCKS * THREADS) {
-        const int64_t row = i / per, at = i - row * per, outer = row / count;
+/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. GROUP threads have a
+ * row, 256 / GROUP rows a block. */
+KERNEL(entry)(PTR(out), PTR(in), PTR(index), const int64_t rows, const int64_t count, const int64_t size, const int64_t per) {
+    for (int64_t row = (int64_t)BLOCK * (256 / GROUP) + THREAD / GROUP; row < rows; row += (int64_t)BLOCKS * (256 / GROUP)) {
+        const int64_t outer = rows == count ? 0 : row / count;
         int64_t k = AT(const T_INDEX, index)[row - outer * count];
 #if WRAP
         k = k < 0 ? k + size : k;
 #endif
         if (k < 0 || k >= size) k = 0;
-        AT(piece_t, out)[i] = x[(outer * size + k) * per + at];
+        GLOBAL const piece_t *from = AT(const piece_t, in) + (outer * size + k) * per;
+        GLOBAL piece_t *to = AT(piece_t, out) + row * per;
+        for (int64_t at = THREAD % GROUP; at < per; at += GROUP) to[at] = from[at];
     }
 }
 #endif
