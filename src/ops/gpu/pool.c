@@ -22,19 +22,27 @@ static tp_tensor *laid_out(tp_tensor *t, tp_layout layout) {
     return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
 }
 
-/* first and second: what the kernel takes besides `out`, in its order. n: how many elements it writes. */
-static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, int channels, bool last, tp_tensor *out, void *first, void *second) {
+/* first and second: what the kernel takes besides `out`, in its order. to_x: it writes elements of the input, rather than of the result. */
+static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, int channels, bool last, bool to_x, tp_tensor *out, void *first, void *second) {
     geometry g = {.channels = channels, .count_pad = how && how->count_pad, .divisor = how ? how->divisor : 0};
     for (int i = 0; i < 3; i++) {
         if (c->x[i] > INT32_MAX || c->y[i] > INT32_MAX) return false;
         g.x[i] = (int)c->x[i], g.y[i] = (int)c->y[i], g.k[i] = (int)c->k[i], g.stride[i] = (int)c->stride[i], g.pad[i] = (int)c->pad[i], g.dilation[i] = (int)c->dilation[i];
     }
     if (!out->numel) return true;
-    const tpi_gpu_define defines[] = {TPI_DEFINE("LAST", last), TPI_DEFINE_DTYPE("X", out->dtype)};
-    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(out), site, out->dtype == TP_FLOAT64, 2, defines);
-    int64_t n = out->numel, blocks = tpi_ceil_div(n, 256);
+    int group = 1;
+    while (last && group < 256 && group * 2 <= channels) group *= 2;
+    int64_t n = out->numel, plane = 1, planes;
+    for (int i = 0; i < 3; i++) plane *= to_x ? c->x[i] : c->y[i];
+    planes = n / plane;
+    int64_t positions = n / channels, blocks = last ? tpi_ceil_div(positions, 256 / group) : planes, along = last ? 1 : tpi_ceil_div(plane, 256);
+    if (plane > INT32_MAX || (last && positions > INT32_MAX) || planes > INT32_MAX) return false;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("LAST", last), TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("X", out->dtype)};
+    tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(out), site, out->dtype == TP_FLOAT64, 3, defines);
+    const unsigned grid[3] = {(unsigned)(blocks < 1 << 22 || !last ? blocks : 1 << 22), (unsigned)(along < 64 ? along : 64), 1};
+    const unsigned block[3] = {last || plane > 128 ? 256 : plane > 32 ? 128 : 32, 1, 1};
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(first), TPI_GPU_PTR(second), TPI_GPU_VAL(g), TPI_GPU_VAL(n)};
-    return kernel && tpi_gpu_launch(tpi_device(out), kernel, blocks < 1 << 20 ? blocks : 1 << 20, 256, 0, 5, args);
+    return kernel && tpi_gpu_launch3(tpi_device(out), kernel, grid, block, 0, 5, args);
 }
 
 static tp_ints pooled_shape(const tpi_conv *c, tp_ints shape, int n, int64_t *room) {
@@ -51,7 +59,7 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
     tp_ints shape = pooled_shape(c, tpi_shape(self), n, room);
     tp_tensor *x = laid_out(self, layout), *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
     tp_tensor *at = out && places ? tpi_empty_layout(shape, TP_INT64, tpi_device(self), layout) : NULL;
-    bool ok = out && (at || !places) && launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, out, at ? at->data : NULL, x->data);
+    bool ok = out && (at || !places) && launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, false, out, at ? at->data : NULL, x->data);
     tpi_release(x);
     if (!ok) return tpi_release(at), tpi_after(out, NULL);
     if (places) *places = at;
@@ -64,7 +72,7 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
     bool last = is_last(grad) || (places && is_last(places));
     tp_layout layout = layout_of(last, grad->ndim);
     tp_tensor *g = laid_out(grad, layout), *at = places ? laid_out(places, layout) : NULL, *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout) : NULL;
-    bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, out, g->data, at ? at->data : NULL);
+    bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, true, out, g->data, at ? at->data : NULL);
     tpi_release(g), tpi_release(at);
     return ok ? out : tpi_after(out, NULL);
 }

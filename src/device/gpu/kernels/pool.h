@@ -1,4 +1,5 @@
-/* Pooling over planes of up to three dims. Before this text: A the compute type, X the dtype; LAST: channels are the fastest dim of memory.
+/* Pooling over planes of up to three dims. Before this text: A the compute type, X the dtype; LAST: channels are the fastest dim of memory, and GROUP
+ * threads have a position then.
  *
  *   maximum, average, adaptive_average, adaptive_maximum                       a thread per element of the result
  *   maximum_back, average_back, adaptive_back                                  a thread per element of the input, which looks at the windows it is in
@@ -10,26 +11,31 @@ typedef struct geometry_t {
     int64_t divisor; /* 0: the window's elements */
 } geometry_t;
 
-/* Element `at` of a tensor of planes of size[3]: its coordinates, and where its plane begins and how far apart the plane's elements are. */
-#define SPLIT(size)                                                                            \
-    const int64_t plane_size = (int64_t)size[0] * size[1] * size[2];                           \
-    int64_t image, channel, rest;                                                              \
-    if (LAST) {                                                                                \
-        channel = at % g.channels, rest = at / g.channels;                                     \
-        image = rest / plane_size, rest = rest % plane_size;                                   \
-    } else {                                                                                   \
-        channel = at / plane_size, rest = at % plane_size, image = 0;                          \
-    }                                                                                          \
-    const int w = (int)(rest % size[2]), h = (int)(rest / size[2] % size[1]), d = (int)(rest / ((int64_t)size[1] * size[2]));
-/* Where element `place` of the same plane is in a tensor of planes of `other` elements. */
-#define PLACE(other, place) (LAST ? ((image * (other) + (place)) * g.channels + channel) : (channel * (other) + (place)))
+/* EACH_ELEMENT(planes of size[3]) { ... }: `at` is the element's place in memory, `rest` its number within the plane, `image` and `channel` the plane's. With
+ * channels last, GROUP threads have a position and go through its channels; otherwise BLOCK is the plane and BLOCK_Y a stretch of it. Numbers of positions
+ * and of elements in a plane have 32 bits. */
+#if LAST
+#define EACH_ELEMENT(size)                                                                                                                          \
+    const uint32_t plane_size = (uint32_t)size[0] * size[1] * size[2], positions = (uint32_t)(n / g.channels);                                      \
+    for (uint32_t row = BLOCK * (256 / GROUP) + THREAD / GROUP; row < positions; row += BLOCKS * (256 / GROUP))                                     \
+        for (uint32_t image = row / plane_size, rest = row % plane_size, turn = 0; turn < 1; turn++)                                                \
+            for (int64_t channel = THREAD % GROUP, at = (int64_t)row * g.channels + channel; channel < g.channels; channel += GROUP, at += GROUP)
+#define PLACE(other, place) (((int64_t)image * (other) + (place)) * g.channels + channel)
+#else
+#define EACH_ELEMENT(size)                                                                                                                          \
+    const uint32_t plane_size = (uint32_t)size[0] * size[1] * size[2];                                                                              \
+    const int64_t channel = BLOCK;                                                                                                                  \
+    for (uint32_t rest = BLOCK_Y * THREADS + THREAD; rest < plane_size; rest += BLOCKS_Y * THREADS)                                                 \
+        for (int64_t at = channel * plane_size + rest, turn = 0; turn < 1; turn++)
+#define PLACE(other, place) (channel * (other) + (place))
+#endif
+#define SPLIT(size) const int w = (int)(rest % (uint32_t)size[2]), h = (int)(rest / (uint32_t)size[2] % (uint32_t)size[1]), d = (int)(rest / ((uint32_t)size[1] * size[2]));
 #define X_SIZE ((int64_t)g.x[0] * g.x[1] * g.x[2])
 #define Y_SIZE ((int64_t)g.y[0] * g.y[1] * g.y[2])
-#define EACH_ELEMENT for (int64_t at = (int64_t)BLOCK * THREADS + THREAD; at < n; at += (int64_t)BLOCKS * THREADS)
 
 #ifdef KERNEL_maximum
 KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
-    EACH_ELEMENT {
+    EACH_ELEMENT(g.y) {
         SPLIT(g.y)
         const int d0 = d * g.stride[0] - g.pad[0], h0 = h * g.stride[1] - g.pad[1], w0 = w * g.stride[2] - g.pad[2];
         A most = -INFINITY;
@@ -57,7 +63,7 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 
 #ifdef KERNEL_maximum_back
 KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
-    EACH_ELEMENT {
+    EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         const int64_t own = rest;
         A sum = 0;
@@ -93,7 +99,7 @@ INLINE A window_size(const geometry_t *g, const int d, const int h, const int w)
 
 #ifdef KERNEL_average
 KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
-    EACH_ELEMENT {
+    EACH_ELEMENT(g.y) {
         SPLIT(g.y)
         const int d0 = d * g.stride[0] - g.pad[0], h0 = h * g.stride[1] - g.pad[1], w0 = w * g.stride[2] - g.pad[2];
         A sum = 0;
@@ -110,7 +116,7 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 INLINE int first_window(const int x, const int pad, const int k, const int stride) { return x + pad < k ? 0 : (x + pad - k) / stride + 1; }
 INLINE int past_window(const int x, const int pad, const int stride, const int y) { return (x + pad) / stride + 1 < y ? (x + pad) / stride + 1 : y; }
 KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
-    EACH_ELEMENT {
+    EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         A sum = 0;
         for (int yd = first_window(d, g.pad[0], g.k[0], g.stride[0]); yd < past_window(d, g.pad[0], g.stride[0], g.y[0]); yd++)
@@ -128,7 +134,7 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_
 
 #if defined(KERNEL_adaptive_average) || defined(KERNEL_adaptive_maximum)
 KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
-    EACH_ELEMENT {
+    EACH_ELEMENT(g.y) {
         SPLIT(g.y)
         const int d0 = FROM(d, g.x[0], g.y[0]), d1 = TO(d, g.x[0], g.y[0]), h0 = FROM(h, g.x[1], g.y[1]), h1 = TO(h, g.x[1], g.y[1]), w0 = FROM(w, g.x[2], g.y[2]), w1 = TO(w, g.x[2], g.y[2]);
         A v = 0;
@@ -156,7 +162,7 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 
 #ifdef KERNEL_adaptive_back
 KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
-    EACH_ELEMENT {
+    EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         A sum = 0;
         for (int yd = FROM(d, g.y[0], g.x[0]); yd < TO(d, g.y[0], g.x[0]); yd++)
