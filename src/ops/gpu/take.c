@@ -15,7 +15,7 @@ static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, boo
     int64_t per = inner / piece, rows = out->numel * (int64_t)tpi_itemsize(out) / inner;
     int group = 1;
     while (group < 256 && group * 2 <= per) group *= 2;
-    int64_t blocks = tpi_ceil_div(rows, 256 / group);
+    int64_t blocks = tpi_ceil_div(rows, 256 / group * 4); /* four rows at a time: kernels/take.h */
     const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("INDEX", index->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &rows_site, false, 4, defines);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(index->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(count), TPI_GPU_VAL(size), TPI_GPU_VAL(per)};

@@ -232,13 +232,35 @@ KERNEL(entry)(PTR(keys_out), PTR(places_out), PTR(keys), PTR(places), PTR(counts
 }
 #endif
 
-/* What sorted places mean: the element there, and its number within its row. */
+/* What sorted places mean: the element there, and its number within its row. One row's sorted keys (DECODE) say what the element is, which spares a look at its
+ * place, but for zeros, whose sign they do not know, and NaN. */
 #ifdef KERNEL_pick
-KERNEL(entry)(PTR(values), PTR(indices), PTR(in), PTR(places), const int64_t rows, const int n, const int k) {
+KERNEL(entry)(PTR(values), PTR(indices), PTR(in), PTR(places), PTR(keys), const int64_t rows, const int n, const int k) {
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < rows * k; i += (int64_t)BLOCKS * THREADS) {
+#if DECODE
+        const int place = AT(const int, places)[i];
+        key_t key = AT(const key_t, keys)[i];
+#if BACKWARDS
+        key = ~key;
+#endif
+        AT(int64_t, indices)[i] = place;
+#if FLOATING == 8
+        union { double f; uint64_t u; } bits;
+        bits.u = key >> 63 ? key & ~((uint64_t)1 << 63) : ~key;
+        AT(T_X, values)[i] = bits.f == 0 || bits.f != bits.f ? AT(const T_X, in)[place] : bits.f;
+#elif FLOATING
+        const float v = BITS_F32((uint32_t)(key >> 31 ? key & 0x7fffffffu : ~key));
+        AT(T_X, values)[i] = v == 0 || v != v ? AT(const T_X, in)[place] : SET_X(v);
+#elif KEY == 8
+        AT(T_X, values)[i] = SET_X((int64_t)(key ^ (uint64_t)1 << 63));
+#else
+        AT(T_X, values)[i] = SET_X((int32_t)(key ^ 0x80000000u));
+#endif
+#else
         const int place = AT(const int, places)[i / k * n + i % k];
         AT(T_X, values)[i] = AT(const T_X, in)[place];
         AT(int64_t, indices)[i] = place % n;
+#endif
     }
 }
 #endif

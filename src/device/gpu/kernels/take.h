@@ -12,19 +12,31 @@ typedef uint16_t piece_t;
 #else
 typedef uint8_t piece_t;
 #endif
-/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. GROUP threads have a
- * row, 256 / GROUP rows a block. */
+/* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. GROUP threads have
+ * ROWS rows at a time, so that as many loads are on their way at once. */
+#define ROWS 4
 KERNEL(entry)(PTR(out), PTR(in), PTR(index), const int64_t rows, const int64_t count, const int64_t size, const int64_t per) {
-    for (int64_t row = (int64_t)BLOCK * (256 / GROUP) + THREAD / GROUP; row < rows; row += (int64_t)BLOCKS * (256 / GROUP)) {
-        const int64_t outer = rows == count ? 0 : row / count;
-        int64_t k = AT(const T_INDEX, index)[row - outer * count];
+    for (int64_t first = ((int64_t)BLOCK * (256 / GROUP) + THREAD / GROUP) * ROWS; first < rows; first += (int64_t)BLOCKS * (256 / GROUP) * ROWS) {
+        GLOBAL const piece_t *from[ROWS];
+        UNROLL
+        for (int j = 0; j < ROWS; j++) {
+            const int64_t row = first + j < rows ? first + j : rows - 1, outer = rows == count ? 0 : row / count;
+            int64_t k = AT(const T_INDEX, index)[row - outer * count];
 #if WRAP
-        k = k < 0 ? k + size : k;
+            k = k < 0 ? k + size : k;
 #endif
-        if (k < 0 || k >= size) k = 0;
-        GLOBAL const piece_t *from = AT(const piece_t, in) + (outer * size + k) * per;
-        GLOBAL piece_t *to = AT(piece_t, out) + row * per;
-        for (int64_t at = THREAD % GROUP; at < per; at += GROUP) to[at] = from[at];
+            if (k < 0 || k >= size) k = 0;
+            from[j] = AT(const piece_t, in) + (outer * size + k) * per;
+        }
+        GLOBAL piece_t *to = AT(piece_t, out) + first * per;
+        for (int64_t at = THREAD % GROUP; at < per; at += GROUP) {
+            piece_t v[ROWS];
+            UNROLL
+            for (int j = 0; j < ROWS; j++) v[j] = from[j][at];
+            UNROLL
+            for (int j = 0; j < ROWS; j++)
+                if (first + j < rows) to[j * per + at] = v[j];
+        }
     }
 }
 #endif
