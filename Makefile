@@ -6,7 +6,7 @@ WERROR ?= ON
 NINJA = cmake --build $(BUILD)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure python demo test test-all kernels install bench docs clean help
+.PHONY: all setup setup-test setup-long configure python demo test test-all test-device kernels install bench docs clean help
 
 all: configure
 	@$(NINJA)
@@ -41,6 +41,13 @@ test: python
 test-all: setup-long test
 	@$(CTEST) -L long
 
+# Every operator's samples on a device against the CPU: make test-device DEVICE=cuda, xpu (OpenCL; processors too) or test.
+DEVICE ?= test
+test-device: configure
+	@$(NINJA) --target operators_device_test gpu_large_test
+	@cd $(BUILD) && TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) tests/operators_device_test
+	@test $(DEVICE) = test || (cd $(BUILD) && TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) tests/gpu_large_test)
+
 # GPU programs compiled ahead, where NVRTC is found; the library finds the archive beside itself.
 kernels: configure
 	@$(NINJA) --target kernels
@@ -59,7 +66,7 @@ bench: setup-test configure python
 
 # The reference pages and the type stubs are generated with the code; in CI a test compares instead, so what is stale shows.
 docs:
-	@test -n "$$CI" || for page in operators layers optimisers; do cmp -s $(BUILD)/generated/$$page.md docs/$$page.md || cp $(BUILD)/generated/$$page.md docs/$$page.md; done
+	@test -n "$$CI" || for page in operators layers optimisers devices; do cmp -s $(BUILD)/generated/$$page.md docs/$$page.md || cp $(BUILD)/generated/$$page.md docs/$$page.md; done
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:
@@ -70,6 +77,7 @@ help:
 	@echo 'make demo         train a small network on handwritten digits'
 	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
 	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
+	@echo 'make test-device  every operator on a device against the CPU: DEVICE=cuda, xpu or test'
 	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'

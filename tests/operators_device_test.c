@@ -1,7 +1,6 @@
 /* One suite for all devices: every operator's samples on a device against the CPU, forward and backward, in the dtypes that matter on
  * devices and for arguments that lie otherwise in memory. TAPER_TEST_DEVICE=cuda|xpu|test chooses the device: the guarded test device
- * unless it says otherwise, on which a stray look at a device's memory crashes. TAPER_TEST_COVER=FILE writes a line per operator for
- * docs/devices.md: how it runs there, and whether its samples pass. */
+ * unless it says otherwise, on which a stray look at a device's memory crashes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,8 @@
 #include <math.h>
 #include <taper/amp.h>
 #include "base/threads.h"
-#include "tensor/tensor.h"
+#include "amp/scaler.h"
+#include "device/device.h"
 
 enum { CHUNK = 1 << 14 };
 
@@ -49,8 +50,9 @@ static void unscale_piece(int64_t chunk, void *context) {
 static bool check_gradient(const tp_tensor *g, int64_t i) {
     if (!(tpi_dtype_category[g->dtype] & TPI_CAT_FLOAT))
         return tpi_refuse(TP_ERR_TYPE, "argument 'grads': expected floating tensors, got %s at %lld", tp_dtype_name((tp_dtype)g->dtype), (long long)i);
-    if (tpi_device(g).type != TP_CPU) return tpi_refuse(TP_ERR_MISSING, "argument 'grads': expected tensors of the CPU, got another device's at %lld", (long long)i);
-    return true;
+    const tpi_device_ops *device = tpi_device_ops_of(tpi_device(g));
+    if (!device) return false;
+    return tpi_device(g).type == TP_CPU || device->gpu || tpi_refuse(TP_ERR_MISSING, "unscaling gradients is not available on the device '%s'", device->name);
 }
 
 /* The pieces of one gradient, which is dense: its elements lie in a row whatever their order. */
@@ -71,6 +73,20 @@ static bool unscale_strided(tp_tensor *g, double scale, bool *found) {
     return ok;
 }
 
+/* The dense gradients that are on the device of the i-th, together; those before it have been done. */
+static bool unscale_elsewhere(tp_tensors grads, int64_t i, double scale, bool *found) {
+    tp_device device = tpi_device(grads.v[i]);
+    for (int64_t k = 0; k < i; k++)
+        if (grads.v[k] && tpi_is_dense(grads.v[k]) && tpi_device(grads.v[k]).type == device.type && tpi_device(grads.v[k]).index == device.index) return true;
+    tp_tensor **same = tpi_malloc((size_t)grads.n * sizeof *same);
+    int64_t n = 0;
+    for (int64_t k = i; same && k < grads.n; k++)
+        if (grads.v[k] && tpi_is_dense(grads.v[k]) && tpi_device(grads.v[k]).type == device.type && tpi_device(grads.v[k]).index == device.index) same[n++] = grads.v[k];
+    bool ok = same && tpi_unscale_on_gpu(device, n, same, scale, found);
+    tpi_mfree(same);
+    return ok;
+}
+
 bool tp_unscale_gradients(tp_tensors grads, double inverse_scale, bool *found_inf) {
     if (!found_inf) return tpi_refuse(TP_ERR_VALUE, "argument 'found_inf' is NULL");
     *found_inf = false;
@@ -86,8 +102,9 @@ bool tp_unscale_gradients(tp_tensors grads, double inverse_scale, bool *found_in
     bool ok = true;
     for (int64_t i = 0; ok && i < grads.n; i++) {
         if (!grads.v[i]) continue;
-        if (tpi_is_dense(grads.v[i])) n = cut(grads.v[i], pieces, n);
-        else ok = unscale_strided(grads.v[i], inverse_scale, found_inf);
+        if (!tpi_is_dense(grads.v[i])) ok = unscale_strided(grads.v[i], inverse_scale, found_inf);
+        else if (tpi_device(grads.v[i]).type != TP_CPU) ok = unscale_elsewhere(grads, i, inverse_scale, found_inf);
+        else n = cut(grads.v[i], pieces, n);
     }
     if (ok) tpi_parallel_for(n, total > CHUNK, unscale_piece, &(job){pieces, inverse_scale});
     for (int64_t i = 0; ok && i < n; i++) *found_inf |= pieces[i].bad;

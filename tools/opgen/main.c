@@ -111,6 +111,8 @@ int main(int argc, char **argv) {
     write_if_different(dir, "samples.c", &t);
     t = write_docs();
     write_if_different(dir, "operators.md", &t);
+    t = write_device_docs();
+    write_if_different(dir, "devices.md", &t);
     write_all_optimisers(dir, argc - 3, argv + 3);
     write_layers(dir, argc - 3, argv + 3);
     return 0;

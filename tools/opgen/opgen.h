@@ -252,6 +252,8 @@ text write_public_header(void);
 text write_registry(void);
 text write_samples(void);
 text write_docs(void);
+text write_device_docs(void);
+const char *runs_by(const op *o); /* on devices other than the CPU: "kernels", "anywhere" or "host" */
 
 /* tensor expressions, for glue.c */
 typedef struct tensor_scope tensor_scope;

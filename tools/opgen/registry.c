@@ -56,12 +56,6 @@ static void write_invoke(text *t, const op *o) {
     }
 }
 
-/* How it runs on devices other than the CPU. */
-static const char *runs_by(const op *o) {
-    if (o->kind == K_MAP || o->kind == K_FOLD || o->kind == K_SCAN || o->gpu) return "kernels";
-    return o->anywhere || (o->kind != K_NATIVE && o->kind != K_NATIVE_INPLACE) ? "anywhere" : "host";
-}
-
 void write_boxed(text *t, const char *family) {
     put(t, "\n/* ---- boxed calls ---- */\n");
     for (int i = 0; i < nops; i++) {
