@@ -1,0 +1,38 @@
+"""The benchmark's harness: rows run and report, tables mark what falls short, bars are drawn to scale."""
+import json
+import os
+import subprocess
+import sys
+
+BENCH = os.path.join(os.path.dirname(__file__), "..", "..", "bench")
+sys.path.insert(0, BENCH)
+import chart  # noqa: E402
+import compare  # noqa: E402
+import rows  # noqa: E402
+
+
+def test_a_group_reports_its_rows_and_its_peak():
+    done = subprocess.run([sys.executable, "-m", "taper", "run", os.path.join(BENCH, "rows.py"), "taper", "mlp_tiny", "--threads", "1", "--seconds", "0.01"],
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert set(result["rows"]) == {"import", "mlp_tiny_train_step"} and 0 < result["rows"]["mlp_tiny_train_step"] < 1
+    assert 1e6 < result["peak"] < 1e9
+
+
+def test_tables_mark_what_falls_short():
+    first, second = compare.Side("A", "taper", "python"), compare.Side("B", "torch", "python")
+    first.best, second.best = {"x": 1e-6, "y": 1.0, "import": 1}, {"x": 4e-6, "y": 0.5, "z": 2e-3, "import": 9}
+    lines, ratios = compare.table("eager", first, second, {"x": 3, "y": 1})
+    assert ratios == {"x": 4.0, "y": 0.5}
+    assert "| x | 1.00 us | 4.00 us | 4.00 | 3 |" in lines and "| y | 1.00 s | 500.00 ms | **0.50** | 1 |" in lines and "| z |  | 2.00 ms | missing | 1 |" in lines
+    assert lines[-1] == "1 of 3 rows ahead, geometric mean 1.41."
+
+
+def test_bars_start_at_one():
+    assert chart.bar(1) == " " * 20 + "|" and chart.bar(16) == " " * 20 + "|" + "#" * 20 and chart.bar(1 / 16) == "-" * 20 + "|"
+    assert chart.bar(1000) == chart.bar(16) and chart.bar(4).count("#") == 10
+
+
+def test_every_group_that_is_compared_exists():
+    assert set(compare.COMPILED) | set(compare.ONE_THREAD) <= set(rows.GROUPS)
