@@ -31,12 +31,6 @@ static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, c
 }
 
 /* ---- By kernels ------------------------------------------------------------------------------------------------------------ */
-typedef struct form {
-    tp_dtype dtype;
-    bool tiled, sharing, a_down, b_down, has_c, has_bias;
-    int side; /* threads of a block: side * side */
-} form;
-
 typedef struct product_t { /* the kernel's: kernels/matmul.h */
     int64_t m, n, k, batches;
     int64_t a_batch, a_row, a_col, b_batch, b_row, b_col, c_batch, c_row;
@@ -44,8 +38,8 @@ typedef struct product_t { /* the kernel's: kernels/matmul.h */
     tpi_param alpha, beta;
 } product_t;
 
-static bool put_source(tpi_text *t, const void *context) {
-    const form *f = context;
+bool tpi_gpu_matmul_source(tpi_text *t, const void *form) {
+    const tpi_gpu_matmul_form *f = form;
     tpi_ctype c = tpi_gpu_ctype(f->dtype);
     const char *name = tp_dtype_name(f->dtype), *type = tpi_gpu_ctype_text(c);
     const char *sums = c == TPI_I32 ? "uint32_t" : c == TPI_I64 ? "uint64_t" : type;
@@ -57,7 +51,7 @@ static bool put_source(tpi_text *t, const void *context) {
            tpi_text_put(t, "#include \"matmul.h\"\n");
 }
 
-static uint64_t word_of(const form *f) {
+static uint64_t word_of(const tpi_gpu_matmul_form *f) {
     return (uint64_t)f->dtype | (uint64_t)f->tiled << 8 | (uint64_t)f->a_down << 9 | (uint64_t)f->b_down << 10 | (uint64_t)f->has_c << 11 | (uint64_t)f->has_bias << 12 |
            (uint64_t)f->sharing << 13 | (uint64_t)f->side << 16;
 }
@@ -77,8 +71,9 @@ static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bi
     if (!caps) return false;
     tpi_ctype c = tpi_gpu_ctype(p->dtype);
     bool sharing = tpi_gpu_sharing(caps);
-    form f = {.dtype = p->dtype, .tiled = sharing && !along_k(p), .sharing = sharing, .a_down = p->a.col != 1 && p->a.row == 1, .b_down = p->b.col != 1 && p->b.row == 1,
-              .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL, .side = !sharing ? 1 : tpi_gpu_block_size(caps) < 256 ? 4 : 16};
+    tpi_gpu_matmul_form f = {.dtype = p->dtype, .tiled = sharing && !along_k(p), .sharing = sharing, .a_down = p->a.col != 1 && p->a.row == 1,
+                             .b_down = p->b.col != 1 && p->b.row == 1, .has_c = tp_scalar_to_bool(p->beta), .has_bias = bias != NULL,
+                             .side = !sharing ? 1 : tpi_gpu_block_size(caps) < 256 ? 4 : 16};
     product_t args = {p->m, p->n, p->k, p->batches, p->a.batch, p->a.row, p->a.col, p->b.batch, p->b.row, p->b.col, p->c_batch, p->c_row, 0,
                       tpi_param_of(p->alpha, c), tpi_param_of(p->beta, c)};
     while (sharing && !f.tiled && 1 << args.group < f.side * f.side && ((int64_t)READS << args.group) < p->k) args.group++;
@@ -86,7 +81,7 @@ static bool by_kernels(tp_tensor *out, const tpi_product *p, const tp_tensor *bi
     unsigned tiles[3] = {(unsigned)ceil_div(p->m, tile), (unsigned)ceil_div(p->n, tile), (unsigned)batches};
     int64_t units = p->batches * (sharing ? p->m * p->n : ceil_div(p->m, HEIGHT) * ceil_div(p->n, WIDTH));
     unsigned groups[3] = {(unsigned)ceil_div(units, (f.side * f.side) >> args.group), 1, 1}, block[3] = {(unsigned)(f.side * f.side), 1, 1};
-    tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, word_of(&f), put_source, &f);
+    tpi_gpu_function *kernel = tpi_gpu_kernel(device, &what, word_of(&f), tpi_gpu_matmul_source, &f);
     tpi_gpu_arg list[] = {TPI_GPU_PTR(p->a.data), TPI_GPU_PTR(p->b.data), TPI_GPU_PTR(out->data), TPI_GPU_PTR(bias ? bias->data : NULL), TPI_GPU_VAL(args)};
     return kernel && tpi_gpu_launch3(device, kernel, f.tiled ? tiles : groups, block, 0, 5, list);
 }
