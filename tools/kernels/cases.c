@@ -157,13 +157,41 @@ static void run_networks(tp_dtype dtype) {
     tp_error_clear();
 }
 
+/* What is more than an expression, forward and where it has one backward. */
+static void run_natives(tp_dtype dtype) {
+    TP_SCOPE {
+        tp_tensor *x = tp_zeros(TP_INTS(8, 128), .dtype = dtype), *index = tp_zeros(TP_INTS(8, 128), .dtype = TP_INT64), *few = tp_zeros(TP_INTS(4), .dtype = TP_INT64);
+        tp_set_requires_grad(x, true);
+        tp_tensor *results[] = {tp_softmax(x, -1), tp_log_softmax(x, -1), tp_gather(x, 1, index), tp_index_select(x, 0, few), tp_cat(tp_list(2, (tp_tensor *[]){x, x}), .dim = 1),
+                                tp_sort(x).values, tp_topk(x, 5).values, tp_cumsum(x, 1), tp_masked_fill(x, tp_gt(x, 0), 0), tp_where(tp_gt(x, 0), x, 0), tp_flip(x, TP_INTS(1)),
+                                tp_roll(x, TP_INTS(1)), tp_dropout(x, .p = 0.1, .training = true), tp_std(x), tp_var(x, .dim = TP_INTS(1)), tp_scatter_add(x, 1, index, x)};
+        for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+            tp_error_clear();
+            if (results[i] && results[i]->requires_grad) tp_backward(tp_sum(results[i]));
+        }
+        tp_error_clear();
+        tp_argmax(x, .dim = 1), tp_error_clear();
+        tp_nonzero(x), tp_error_clear();
+        tp_tensor *heads = tp_zeros(TP_INTS(2, 4, 64, 32), .dtype = dtype);
+        tp_set_requires_grad(heads, true);
+        tp_tensor *o = tp_scaled_dot_product_attention(heads, heads, heads, .is_causal = true);
+        if (o) tp_backward(tp_sum(o));
+        tp_error_clear();
+        tp_tensor *images = tp_zeros(TP_INTS(2, 3, 16, 16), .dtype = dtype);
+        tp_set_requires_grad(images, true);
+        tp_tensor *larger = tp_interpolate(images, .scale_factor = TP_FLOATS(2, 2), .mode = "bilinear");
+        if (larger) tp_backward(tp_sum(larger));
+        tp_error_clear();
+    }
+}
+
 void run_cases(void) {
     if (!tp_set_default_device(cuda)) return;
     run_tables();
     run_copies();
     for (int served = 1; served >= 0; served--) {
         serve_libraries(served);
-        for (int d = 0; d < 3; d++) run_networks(floats[d]);
+        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]);
     }
     tp_error_clear();
 }
