@@ -168,6 +168,11 @@ static bool collectives(int rank, int n) {
         for (int i = 0; i < n; i++) parts[i] = tp_zeros(TP_INTS(i + 1));
         CHECK(tp_dist_wait(tp_dist_all_gather(NULL, tp_list(n, parts), tp_full(TP_INTS(rank + 1), tp_float(rank)))));
         for (int i = 0; i < n; i++) CHECK(tp_item(tp_sum(parts[i])) == i * (i + 1));
+        for (int64_t size = 1 << 17; size <= 1 << 20; size *= 2) { /* parts that end with what a socket is read at a time */
+            tp_tensor *large = tp_ones(TP_INTS(size));
+            CHECK(tp_dist_wait(tp_dist_all_reduce(NULL, large, TP_REDUCE_SUM)) && tp_item(tp_min(large)) == n && tp_item(tp_max(large)) == n);
+            CHECK(tp_dist_wait(tp_dist_broadcast(NULL, large, n - 1)));
+        }
         tp_tensor *out = tp_zeros(TP_INTS(n));
         CHECK(tp_dist_wait(tp_dist_all_to_all_single(NULL, out, tp_add(tp_arange(tp_int(n), .dtype = TP_FLOAT32), 10 * rank), tp_no_ints(), tp_no_ints())));
         CHECK(tp_item(tp_sum(out)) == 10 * n * (n - 1) / 2 + n * rank);
@@ -219,6 +224,10 @@ static bool train(int rank, int n) {
     tp_optimiser_free(sgd);
     tp_ddp_free(ddp);
     tp_state_free(p);
+    tp_module_release(net);
+    tp_module_release(other);
+    tp_release(x);
+    tp_release(y);
     return true;
 }
 

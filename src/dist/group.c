@@ -29,7 +29,7 @@ static void list_remove(tp_group *g, tp_work *w) {
 
 void tpi_work_begin(tp_work *w) {
     tp_group *g = w->group;
-    char about[TPI_ABOUT_BYTES];
+    char about[TPI_ABOUT_BYTES] = "";
     tpi_work_about(w, about);
     pthread_mutex_lock(&g->lock);
     w->since = tpi_now();

@@ -30,6 +30,7 @@ typedef struct tpi_job {
     int nmade;
     tp_group *all;               /* list of groups that are open, for the watcher; with the lock */
     pthread_mutex_t lock;
+    atomic_bool begun;           /* all ranks are there */
     atomic_bool failed;          /* nothing more can be exchanged, because of: */
     char reason[TPI_REASON_BYTES];
     char engine_error[256];      /* what the engine said last; with the lock */

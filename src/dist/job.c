@@ -182,6 +182,7 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
     tpi_job_now = job;
     bool met = tp_dist_wait(tp_dist_barrier(world)); /* nobody leaves with the store before all have found each other */
     world->number = 0;
+    job->begun = true;
     if (!met) tp_dist_end();
     return met;
 }

@@ -20,6 +20,8 @@
 #include "dist/engine.h"
 #include "dist/net.h"
 
+enum { TURN = 512 << 10 }; /* bytes read from one peer before the next one is looked at */
+
 typedef struct head {
     uint64_t slot, label;
     int64_t bytes;
@@ -132,22 +134,21 @@ static void end_message(engine *e, int from) {
     else deliver(e, into, from);
 }
 
-static bool take(engine *e, int from) { /* what the socket has; false: the peer is gone */
+static bool take(engine *e, int from) { /* what the socket has, up to a turn's worth; false: the peer is gone */
     peer *p = &e->peers[from];
-    for (;;) {
+    for (size_t taken = 0; taken < TURN;) { /* while data pours in, sends must have their turn too */
         bool in_head = p->read < sizeof p->in;
         size_t whole = in_head ? sizeof p->in : sizeof p->in + (size_t)p->in.bytes;
-        if (!in_head && p->read == whole) {
-            end_message(e, from);
-            continue;
-        }
         char *to = in_head ? (char *)&p->in + p->read : p->into->data + (p->read - sizeof p->in);
         ssize_t n = recv(p->fd, to, whole - p->read, 0);
         if (n == 0) return false;
         if (n < 0) return errno == EAGAIN || errno == EINTR;
         p->read += (size_t)n;
+        taken += (size_t)n;
         if (in_head && p->read == whole && !begin_message(e, from)) return tp_error_clear(), false;
+        if (p->read >= sizeof p->in && p->read == sizeof p->in + (size_t)p->in.bytes) end_message(e, from);
     }
+    return true;
 }
 
 /* ---- What leaves (with the lock) ---- */
@@ -355,7 +356,7 @@ static bool call_others(engine *e, double deadline) {
     for (int r = 0; r < e->rank; r++) {
         char key[32], text[TPI_ADDRESS_BYTES + 32], *address = NULL;
         snprintf(key, sizeof key, "tcp/%d", r);
-        if (!e->host.get(e->host.context, key, text, sizeof text)) return false;
+        if (!e->host.get(e->host.context, key, text, sizeof text)) return fail(e, "rank %d has not come", r);
         hello h = {.number = strtoull(text, &address, 10), .rank = e->rank};
         int fd = tpi_net_connect_to(address + 1, deadline);
         if (fd < 0) return false;

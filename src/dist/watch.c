@@ -53,6 +53,7 @@ typedef struct tpi_watch {
     bool somebody_left, server_left;
     double told, asked, failed_at; /* when; 0: not */
     double patience;       /* seconds that an answer may take */
+    double joining;        /* since when, or since the last report of it */
     bool ended;
     pthread_mutex_t lock;  /* of what is sent */
 } watch;
@@ -204,8 +205,8 @@ static void answered(watch *w, const question *q, const char *who) {
     if (!work || (!due && !gone)) return; /* it has come in the meantime */
     char number[48] = "";
     if (q->number != INT64_MAX) snprintf(number, sizeof number, ", number %lld of group '%s'", (long long)q->number, name);
-    snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s. %s:\n%s", job->rank, tpi_net_host(), (int)getpid(), waited, about,
-             number, *place ? place : "?", q->missing < 0 ? "Nobody knows who is missing" : q->missing ? "Not there" : "All ranks have come, the data has not", who);
+    snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s. %s%s", job->rank, tpi_net_host(), (int)getpid(), waited, about,
+             number, *place ? place : "?", q->missing < 0 ? "Nobody knows who is missing:\n" : q->missing ? "Not there:\n" : "All ranks have come, the data has not.", who);
     if (due) report(text);
     if (!gone) return;
     snprintf(text, sizeof text, "%s%s waits for a rank that is gone, %.*s", about, number, (int)strcspn(who + 2, "\n"), who + 2);
@@ -408,14 +409,33 @@ static void serve_sockets(watch *w, int wait_ms) {
     if (fd >= 0) w->clients[w->nclients++] = (link_){.fd = fd, .rank = -1};
 }
 
+/* While ranks still join: rank 0 tells who has not come. */
+static void look_for_absent(watch *w) {
+    char text[512], names[320] = "";
+    int missing = 0;
+    if (w->job->rank != 0 || w->job->begun || tpi_now() - w->joining < w->job->stall) return;
+    for (int i = 0; i < w->job->size; i++) {
+        if (w->list->ranks[i].presence != TPI_NOT_YET) continue;
+        size_t at = strlen(names);
+        if (++missing <= 20) snprintf(names + at, sizeof names - at, "%s%d", missing > 1 ? ", " : "", i);
+    }
+    w->joining = tpi_now();
+    if (!missing) return;
+    snprintf(text, sizeof text, "rank 0 (%s) waits in init_process_group for %d of %d ranks. Not there: rank%s %s%s", w->list->ranks[0].who, missing, w->job->size,
+             missing > 1 ? "s" : "", names, missing > 20 ? " and more" : "");
+    report(text);
+}
+
 static void *watch_main(void *context) {
     watch *w = context;
     double tick = tick_of(w), looked = 0;
+    w->joining = tpi_now();
     w->patience = w->job->stall < 10 ? 0.3 * w->job->stall : 3;
     while (!w->closing) {
         serve_sockets(w, tick < 0.2 ? (int)(tick * 1000) + 1 : 200);
         double now = tpi_now();
         if (now - w->told >= tick) tell_state(w);
+        look_for_absent(w);
         if (w->failed_at == 0 && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_for_stalls(w);
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;

@@ -2,6 +2,7 @@
  * the group's thread. Sends and receives begin at once, in the caller's. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/group.h"
@@ -23,12 +24,12 @@ static void free_pieces(tpi_piece *pieces, int n) {
 }
 
 void tp_work_release(tp_work *w) {
-    if (!w || atomic_fetch_sub(&w->refs, 1) != 1) return;
-    if (w->request) { /* a message under way uses the tensor's memory: the group keeps it until it is done */
-        atomic_store(&w->refs, 1);
+    if (!w) return;
+    if (w->request && !w->orphan && atomic_load(&w->refs) == 1) { /* a message under way uses the tensor's memory: the group keeps it until it is done */
         w->orphan = true;
         return;
     }
+    if (atomic_fetch_sub(&w->refs, 1) != 1) return;
     free_pieces(w->in, w->nin);
     free_pieces(w->out, w->nout);
     tpi_group_release(w->group);
@@ -39,6 +40,8 @@ void tp_work_release(tp_work *w) {
 static tp_group *group_of(tp_group *g) {
     if (!tp_ok()) return NULL;
     if (!tpi_job_now) return tpi_fail(TP_ERR_RUNTIME, "there is no process group: call tp_dist_init first");
+    if (tpi_job_now->pid != getpid())
+        return tpi_fail(TP_ERR_RUNTIME, "this process was forked from rank %d, and has no part in its process groups", tpi_job_now->rank);
     if (!g) g = tp_dist_world();
     if (g->rank < 0) return tpi_fail(TP_ERR_VALUE, "argument 'group': rank %d is not in group '%s'", g->job->rank, g->name);
     return tpi_job_ok(g->job) ? g : NULL;

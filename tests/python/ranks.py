@@ -16,13 +16,14 @@ def free_port():
 class Ranks:
     """Processes that run one program, each with torchrun's variables; what they write goes to files in `folder`."""
 
-    def __init__(self, n, program, folder, variables=None, arguments=()):
+    def __init__(self, n, program, folder, variables=None, arguments=(), absent=()):
         script = folder / "program.py"
         script.write_text(textwrap.dedent(program))
         self.n, self.files, self.started = n, [folder / f"rank{i}.txt" for i in range(n)], time.monotonic()
         common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(n), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
                   **(variables or {})}
-        self.processes = [subprocess.Popen([sys.executable, "-m", "taper", "run", str(script), *arguments], stdout=open(self.files[i], "w"), stderr=subprocess.STDOUT,
+        command = [sys.executable, "-m", "taper", "run", str(script), *arguments]
+        self.processes = [subprocess.Popen(command if i not in absent else ["true"], stdout=open(self.files[i], "w"), stderr=subprocess.STDOUT,
                                            env={**common, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(n)]
 
     def wait(self, timeout=60):

@@ -148,6 +148,36 @@ def test_children_of_a_rank_do_not_hide_its_death(tmp_path):
     assert statuses[0] == 1 and "rank 1 (host " in texts[0] and "died" in texts[0], (statuses, texts)
 
 
+def test_who_has_not_joined(tmp_path):
+    ranks = Ranks(3, BEGIN, tmp_path, variables={"TAPER_STALL": "1"}, absent=(1,))
+    ranks.wait_for_text("waits in init_process_group for 1 of 3 ranks. Not there: rank 1", ranks=[0], timeout=20)
+    ranks.wait(0.1)
+
+
+def test_ctrl_c_ends_a_wait(tmp_path):
+    ranks = faulty(2, "if r == 1:\n    time.sleep(30)\nprint('waits', flush=True)", tmp_path)
+    ranks.wait_for_text("waits", ranks=[0])
+    time.sleep(0.3)
+    ranks.processes[0].send_signal(signal.SIGINT)
+    assert ranks.processes[0].wait(5) != 0
+    statuses, texts = ranks.wait(10)
+    assert "KeyboardInterrupt" in texts[0] and statuses[1] == 1 and "rank 0 (host " in texts[1] and "failed: KeyboardInterrupt" in texts[1], texts
+
+
+def test_a_forked_child_has_no_part(tmp_path):
+    run_ranks(2, BEGIN + """
+pid = os.fork()
+if pid == 0:
+    try:
+        step()
+    except RuntimeError as error:
+        os._exit(7 if "forked from rank" in str(error) else 8)
+    os._exit(9)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+step()
+""", tmp_path)
+
+
 def test_preempted(tmp_path):
     ranks = Ranks(1, """
         import time, taper
