@@ -39,6 +39,16 @@ def test_a_chain_is_one_step(dtype, n):
     assert graphs(f) == 1 and (f.counts() == [1] or dtype == torch.int32)
 
 
+@pytest.mark.parametrize("width", [8, 33, 64, 96, 128, 700])
+def test_a_bias_along_the_last_dim(width):
+    def g(x, b, c):
+        return torch.relu((x + b) * c.neg()) - b
+    f = torch.compile(g)
+    for _ in range(3):
+        args = torch.randn(40, 31, width), torch.randn(width), torch.randn(31, width).double()
+        assert same(f(*args), g(*args))
+
+
 def test_broadcast_strided_and_mixed_operands():
     def g(x, b, h):
         y = (h * 0.5).exp() * (x.t() + b)
@@ -92,6 +102,30 @@ def test_training_is_the_same_bit_by_bit():
         for _ in range(3):
             assert same(compiled(x), plain(x))
     assert graphs(compiled) == 2
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 17, 16), (3, 48, 4, 4), (2, 5, 3), (40, 96), (2, 64, 9, 9)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("affine", [True, False])
+def test_batch_norm_in_evaluation_joins_what_follows(shape, dtype, affine):
+    norm = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}[len(shape)](shape[1], affine=affine, dtype=dtype).eval()
+    for t in [norm.running_mean, *(norm.parameters())]:
+        t.data.normal_()
+    norm.running_var.uniform_(0.5, 2)
+
+    def g(x, y):
+        return torch.relu(norm(x) + y), norm(x.neg())
+    f = torch.compile(g)
+    for i in range(4):
+        x, y = torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)
+        if len(shape) == 4 and i > 1:
+            x, y = x.to(memory_format=torch.channels_last), y.to(memory_format=torch.channels_last)
+        with torch.no_grad():
+            for a, b in zip(f(x, y), g(x, y)):
+                assert same(a, b) and a.stride() == b.stride()
+        norm.running_mean.add_(1)
+        norm.running_var.data.mul_(1.5)  # unseen by version counters
+    assert f.counts()[0] < 12
 
 
 def test_weights_that_are_tied_and_inputs_with_gradients():

@@ -23,6 +23,7 @@ typedef struct program_job {
     int64_t block;                  /* elements of a block */
     bool packed[TPI_MAX_OPERANDS];  /* contiguous over the whole plan */
     bool constant[TPI_MAX_OPERANDS];/* one element for the whole plan */
+    bool repeats[TPI_MAX_OPERANDS]; /* the same run again and again: a bias along the last dim */
     bool long_runs;
     bool straight; /* every operand is contiguous or one element, and no kernel wants another dtype than a value has */
 } program_job;
@@ -30,7 +31,8 @@ typedef struct program_job {
 typedef struct program_scratch {
     _Alignas(64) char block[TPI_PROGRAM_BLOCKS][BLOCK_ROOM];
     _Alignas(64) char converted[TPI_PROGRAM_IN + 1][BLOCK_ROOM];
-    const char *filled[TPI_MAX_OPERANDS]; /* the broadcast element that fills the operand's block, or NULL */
+    const char *filled[TPI_MAX_OPERANDS]; /* what fills the operand's block, if it is still of use: the broadcast element, or the first of a run that repeats */
+    int64_t have[TPI_MAX_OPERANDS];       /* elements of the latter */
     char *at[TPI_PROGRAM_STEPS + TPI_MAX_OPERANDS]; /* where each value is now */
 } program_scratch;
 
@@ -68,7 +70,8 @@ static char *load(const program_job *job, program_scratch *s, const program_bloc
         s->filled[k] = b->data[k];
         return block;
     }
-    s->filled[k] = NULL;
+    if (job->repeats[k] && s->filled[k] == b->data[k] && s->have[k] >= b->lanes) return block;
+    s->filled[k] = job->repeats[k] ? b->data[k] : NULL, s->have[k] = b->lanes;
     if (b->n <= b->run) tpi_load_run(b->n, b->data[k], stride, v->dtype, block, v->dtype);
     else tpi_load_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, p->data[k], v->dtype, block, v->dtype);
     pad(block, b->n, b->lanes, size);
@@ -218,13 +221,16 @@ static void program_chunk(int64_t chunk, void *context) {
 /* What is known of each operand once and for all. */
 static void study(program_job *job) {
     const tpi_plan *p = job->plan;
-    bool all_flat = true;
+    bool all_flat = true, repeats = false;
     int64_t widest = 1;
     for (int k = 0; k < p->nargs; k++) {
         job->packed[k] = tpi_walk_is_packed(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, tpi_dtype_bytes[p->dtype[k]]);
         job->constant[k] = !job->packed[k] && k >= p->nout;
         for (int d = 0; d < p->ndim && job->constant[k]; d++) job->constant[k] = p->stride[k][d] == 0;
         all_flat &= job->packed[k] || job->constant[k];
+        job->repeats[k] = k >= p->nout && p->ndim > 1 && p->stride[k][0];
+        for (int d = 1; d < p->ndim && job->repeats[k]; d++) job->repeats[k] = p->stride[k][d] == 0;
+        repeats |= job->repeats[k];
     }
     for (int v = 0; v < job->program->nvalues; v++)
         if (value_size(&job->program->values[v]) > widest) widest = value_size(&job->program->values[v]);
@@ -237,6 +243,8 @@ static void study(program_job *job) {
     job->straight = is_straight(job);
     job->block = job->straight ? STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
     if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
+    int64_t period = repeats && p->shape[0] % TPI_LANES == 0 ? p->shape[0] : 0; /* blocks that begin alike: what repeats is gathered once */
+    if (period && period < job->block) job->block -= job->block % period;
     job->long_runs = !all_flat && p->ndim && p->shape[0] >= LONG_RUN;
 }
 
