@@ -554,7 +554,7 @@ tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     c->g->nforward = c->g->nsteps;
     ok = ok && (!c->g->differentiable || capture_backward(c, outputs)) && check_writes(c);
     stop(c);
-    ok = ok && tpi_graph_open_norms(c->g) && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
+    ok = ok && tpi_graph_fold_norms(c->g) && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
     if (ok) g = c->g, c->g = NULL, let_go(g);
     else if (!c->failed && tp_ok()) tpi_fail(TP_ERR_RUNTIME, "this cannot be captured: %s", *c->why ? c->why : "there was no memory");

@@ -92,10 +92,18 @@ tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, 
 
 /* ---- What a step writes --------------------------------------------------------------------------------------------------------------- */
 
-/* Natives that move running statistics write them though they are no in-place forms. */
+static bool is_evaluating(const tpi_graph_step *s) {
+    const tp_operator *op = s->op;
+    for (int64_t i = 0; i < op->nargs; i++)
+        if (!strcmp(op->args[i].name, "training")) return s->args[i].kind == TP_K_SCALAR && !s->args[i].as.scalar.as.i;
+    return false;
+}
+
+/* Natives that move running statistics in training write them though they are no in-place forms. */
 static int32_t written_argument(const tp_compiled *g, const tpi_graph_step *s, int which) {
     const tp_operator *op = s->op;
     int at = 0;
+    if (is_evaluating(s)) return -1;
     for (int64_t i = 0; i < op->nargs; i++) {
         int64_t n = s->args[i].kind == TP_K_TENSOR ? 1 : s->args[i].kind == TP_K_TENSORS ? s->args[i].as.tensors.n : 0;
         if (n == 1 && !strncmp(op->args[i].name, "running_", 8) && s->in[at] >= 0 && which-- == 0) return tpi_value_root(g, s->in[at]);

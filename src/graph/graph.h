@@ -1,7 +1,7 @@
 /* A graph: the steps that a captured piece of a program ran, over numbered values. Shapes, dtypes and strides are fixed; memory is not.
  *
  *   capture.c   records steps and values while the program runs, and the backward of what it gave
- *   norms.c     opens batch norms in evaluation into maps
+ *   norms.c     puts batch norms of evaluation into the convolutions before them
  *   fuse.c      joins chains of maps into block programs
  *   graph.c     a graph's memory; the plan of which value ends with which step
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
@@ -101,7 +101,7 @@ int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which
 /* Works out what the backward reads, and which values end with which step. */
 bool tpi_graph_plan(tp_compiled *g);
 /* ---- norms.c ---- */
-bool tpi_graph_open_norms(tp_compiled *g);
+bool tpi_graph_fold_norms(tp_compiled *g);
 /* ---- fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
 #endif

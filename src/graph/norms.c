@@ -1,12 +1,14 @@
-/* Batch norm in evaluation, opened up: y = (x - mean) a + c with a = weight / sqrt(var + eps) per channel, as maps, so that fusion puts it into one
- * program with what follows (an activation, the sum with a shortcut). The coefficients are worked out in double and rounded once, as the
- * operator does, so the bits are the same; and anew in each run, so that they are never older than the statistics. */
+/* Batch norm in evaluation goes into the convolution before it: with a = scale / sqrt(var + eps) per channel, its weight times a and the bias
+ * (bias - mean) a + shift give what the norm would. Both are worked out anew in each run, which costs little beside a pass over the result, so that they
+ * are never older than the parameters and statistics, however those were written. Sums round differently: results agree to the dtype's
+ * precision, not bit by bit. */
 #include <string.h>
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "ops/kernels.h"
 
-enum { X, WEIGHT, BIAS, MEAN, VAR, TRAINING, MOMENTUM, EPS, ARGS }; /* batch_norm_forward's arguments */
+enum { X, WEIGHT, BIAS, MEAN, VAR, TRAINING, MOMENTUM, EPS };                                  /* batch_norm_forward's arguments */
+enum { CONV_INPUT, CONV_WEIGHT, CONV_BIAS, CONV_TRANSPOSED = 6 };                              /* convolution's */
 
 typedef struct norm {
     tp_compiled *g;
@@ -33,10 +35,9 @@ static int32_t channels_like(norm *n, tp_dtype dtype) { /* a vector of one numbe
     return new_value(n, TPI_VALUE_MADE, dtype, -1, tp_ints_view(&count, 1), tp_ints_view(&one, 1));
 }
 
-/* The vector beside x: its channels stand where x's do. */
-static int32_t beside(norm *n, int32_t vector) {
+/* The vector beside a convolution's weight: its channels are the first dim. */
+static int32_t beside(norm *n, int32_t vector, int ndim) {
     const tpi_graph_value *v = &n->g->values[vector];
-    int ndim = n->g->values[n->value[X]].ndim - 1;
     int64_t shape[TP_MAX_DIMS] = {v->dims[0]}, strides[TP_MAX_DIMS] = {v->dims[1]};
     for (int d = 1; d < ndim; d++) shape[d] = 1, strides[d] = 1;
     int64_t offset = v->kind == TPI_VALUE_VIEW ? v->offset : 0;
@@ -66,65 +67,93 @@ static bool is_vector_like(const tp_compiled *g, int32_t v, const tpi_graph_valu
     return v < 0 || (g->values[v].ndim == 1 && g->values[v].dtype == x->dtype && g->values[v].dims[0] == x->dims[1]);
 }
 
-static bool is_used(const tp_compiled *g, int32_t v) {
+/* How many steps and results read the value, itself or through a view. */
+static int count_uses(const tp_compiled *g, int32_t v) {
+    int n = 0;
     for (int32_t i = 0; i < g->nsteps; i++)
-        for (int k = 0; k < g->steps[i].nin; k++)
-            if (g->steps[i].in[k] >= 0 && tpi_value_root(g, g->steps[i].in[k]) == v) return true;
-    for (int32_t i = 0; i < g->noutputs; i++)
-        if (tpi_value_root(g, g->outputs[i]) == v) return true;
-    return false;
+        for (int k = 0; k < g->steps[i].nin; k++) n += g->steps[i].in[k] >= 0 && tpi_value_root(g, g->steps[i].in[k]) == v;
+    for (int32_t i = 0; i < g->noutputs; i++) n += tpi_value_root(g, g->outputs[i]) == v;
+    return n;
 }
 
-/* Is the step a batch norm that can be opened? Then *n has what it reads. `all`: the graph as it was. */
-static bool can_open(const tp_compiled *all, const tpi_graph_step *s, norm *n) {
-    if (s->kind != TPI_STEP_CALL || strcmp(((const tp_operator *)s->op)->name, "batch_norm_forward") || s->args[TRAINING].as.scalar.as.i) return false;
+static bool is_call(const tpi_graph_step *s, const char *name) { return s->kind == TPI_STEP_CALL && !s->inplace && !strcmp(((const tp_operator *)s->op)->name, name); }
+
+/* Does norm step s take the convolution's result? Then *n has what it reads. */
+static bool takes(const tp_compiled *all, const tpi_graph_step *conv, const tpi_graph_step *s, norm *n) {
+    if (!is_call(s, "batch_norm_forward") || s->in[0] != conv->out[0] || s->args[TRAINING].as.scalar.as.i) return false;
     for (int i = X, at = 0; i <= VAR; i++) n->value[i] = s->args[i].kind == TP_K_TENSOR ? s->in[at++] : -1;
     n->eps = tp_scalar_to_double(s->args[EPS].as.scalar);
-    const tpi_graph_value *x = &all->values[n->value[X]], *y = &all->values[s->out[0]];
-    if ((x->dtype != TP_FLOAT32 && x->dtype != TP_FLOAT64) || x->ndim < 2 || x->device.type != TP_CPU || n->value[MEAN] < 0 || n->value[VAR] < 0) return false;
-    if (memcmp(x->dims, y->dims, sizeof(int64_t) * 2 * x->ndim) || is_used(all, s->out[1]) || is_used(all, s->out[2])) return false;
+    const tpi_graph_value *x = &all->values[n->value[X]], *y = &all->values[s->out[0]], *w = &all->values[conv->in[CONV_WEIGHT]];
+    if ((x->dtype != TP_FLOAT32 && x->dtype != TP_FLOAT64) || w->dtype != x->dtype || n->value[MEAN] < 0 || n->value[VAR] < 0) return false;
+    if (memcmp(x->dims, y->dims, sizeof(int64_t) * 2 * x->ndim) || count_uses(all, s->out[1]) || count_uses(all, s->out[2])) return false;
     for (int i = WEIGHT; i <= VAR; i++)
         if (!is_vector_like(all, n->value[i], x)) return false;
     return true;
 }
 
-static void open(norm *n, int32_t y) {
-    tp_compiled *g = n->g;
-    const tpi_graph_value x = g->values[n->value[X]];
+/* The norm after a convolution, -1 if there is none that can go into it, or its weight is no smaller than what the norm passes over. */
+static int32_t find_norm(const tp_compiled *all, int32_t at, norm *n) {
+    const tpi_graph_step *conv = &all->steps[at];
+    if (!is_call(conv, "convolution") || conv->args[CONV_TRANSPOSED].as.scalar.as.i || count_uses(all, conv->out[0]) != 1) return -1;
+    const tpi_graph_value *w = &all->values[conv->in[CONV_WEIGHT]], *y = &all->values[conv->out[0]];
+    if (w->device.type != TP_CPU || w->kind == TPI_VALUE_MADE || 2 * tpi_numel_of(tpi_value_shape(w)) > tpi_numel_of(tpi_value_shape(y))) return -1;
+    for (int32_t i = at + 1; i < all->nsteps; i++)
+        if (takes(all, conv, &all->steps[i], n)) return i;
+    return -1;
+}
+
+/* a = scale / sqrt(var + eps), in double, rounded once. */
+static int32_t put_coefficients(norm *n, tp_dtype dtype) {
     int32_t wide = channels_like(n, TP_FLOAT64), sum = channels_like(n, TP_FLOAT64), root = channels_like(n, TP_FLOAT64), scale = channels_like(n, TP_FLOAT64);
+    int32_t weighted = channels_like(n, TP_FLOAT64), a = channels_like(n, dtype);
     copy(n, n->value[VAR], wide);
     map(n, "add", wide, -1, n->eps, sum);
     map(n, "sqrt", sum, -1, 0, root);
     map(n, "reciprocal", root, -1, 0, scale);
-    if (n->value[WEIGHT] >= 0) {
-        int32_t weighted = channels_like(n, TP_FLOAT64);
-        map(n, "mul", scale, n->value[WEIGHT], 0, weighted);
-        scale = weighted;
-    }
-    int32_t a = channels_like(n, (tp_dtype)x.dtype), away = new_value(n, TPI_VALUE_MADE, (tp_dtype)x.dtype, -1, tpi_value_shape(&x), tpi_value_strides(&x));
-    copy(n, scale, a);
-    int32_t scaled = new_value(n, TPI_VALUE_MADE, (tp_dtype)x.dtype, -1, tpi_value_shape(&x), tpi_value_strides(&x));
-    map(n, "sub", n->value[X], n->ok ? beside(n, n->value[MEAN]) : -1, 0, away);
-    map(n, "mul", away, n->ok ? beside(n, a) : -1, 0, scaled);
-    map(n, "add", scaled, n->ok && n->value[BIAS] >= 0 ? beside(n, n->value[BIAS]) : -1, 0, y);
+    if (n->value[WEIGHT] >= 0) map(n, "mul", scale, n->value[WEIGHT], 0, weighted);
+    copy(n, n->value[WEIGHT] >= 0 ? weighted : scale, a);
+    return a;
 }
 
-bool tpi_graph_open_norms(tp_compiled *g) {
-    if (g->differentiable) return true;
+static void put_convolution(norm *n, const tpi_graph_step *conv, int32_t y) {
+    tp_compiled *g = n->g;
+    const tpi_graph_value w = g->values[conv->in[CONV_WEIGHT]];
+    tp_dtype dtype = (tp_dtype)w.dtype;
+    int32_t a = put_coefficients(n, dtype), column = n->ok ? beside(n, a, w.ndim) : -1;
+    int32_t weight = new_value(n, TPI_VALUE_MADE, dtype, -1, tpi_value_shape(&w), tpi_value_strides(&w));
+    int32_t away = channels_like(n, dtype), scaled = channels_like(n, dtype), bias = channels_like(n, dtype);
+    map(n, "mul", conv->in[CONV_WEIGHT], column, 0, weight);
+    if (conv->args[CONV_BIAS].kind == TP_K_TENSOR) map(n, "sub", conv->in[CONV_BIAS], n->value[MEAN], 0, away);
+    else map(n, "neg", n->value[MEAN], -1, 0, away);
+    map(n, "mul", away, a, 0, scaled);
+    map(n, "add", scaled, n->value[BIAS], 0, bias);
+    tpi_graph_step *s = n->ok ? tpi_graph_add_step(g, TPI_STEP_CALL, 3, 1) : NULL;
+    const tp_operator *op = conv->op;
+    tp_value *args = s ? tpi_room_take(&g->room, (size_t)op->nargs * sizeof *args) : NULL;
+    if (!(n->ok = args)) return;
+    memcpy(args, conv->args, (size_t)op->nargs * sizeof *args);
+    args[CONV_BIAS] = (tp_value){.kind = TP_K_TENSOR};
+    s->op = op, s->args = args, s->out[0] = y;
+    s->in[CONV_INPUT] = conv->in[CONV_INPUT], s->in[CONV_WEIGHT] = weight, s->in[CONV_BIAS] = bias;
+}
+
+bool tpi_graph_fold_norms(tp_compiled *g) {
+    if (g->differentiable || g->writes) return true;
     norm n = {.g = g, .ok = true};
-    bool any = false;
-    for (int32_t i = 0; i < g->nsteps && !any; i++) any = can_open(g, &g->steps[i], &n);
-    if (!any) return true;
     tp_compiled all = *g; /* the steps as they were; the values are the graph's, and only grow */
+    bool *gone = tpi_room_take(&g->room, (size_t)all.nsteps + 1);
+    if (!gone) return false;
     g->steps = NULL, g->nsteps = g->steps_room = 0;
     for (int32_t i = 0; i < all.nsteps && n.ok; i++) {
         all.values = g->values;
-        if (can_open(&all, &all.steps[i], &n)) {
-            open(&n, all.steps[i].out[0]);
-            continue;
+        int32_t after = find_norm(&all, i, &n);
+        if (after >= 0) {
+            gone[after] = true;
+            put_convolution(&n, &all.steps[i], all.steps[after].out[0]);
+        } else if (!gone[i]) {
+            tpi_graph_step *s = tpi_graph_add_step(g, (tpi_step_kind)all.steps[i].kind, 0, 0);
+            if ((n.ok = s)) *s = all.steps[i];
         }
-        tpi_graph_step *s = tpi_graph_add_step(g, (tpi_step_kind)all.steps[i].kind, 0, 0);
-        if ((n.ok = s)) *s = all.steps[i];
     }
     g->nforward = g->nsteps;
     tpi_mfree(all.steps);
