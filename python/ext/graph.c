@@ -172,6 +172,11 @@ static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
 static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     tpy_captured *c = (tpy_captured *)self;
     attempt a = {0};
+    if (tpy_watch_busy()) { /* one thread at a time; this call may be captured another time */
+        PyObject *given = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames), *tuple = given ? Py_BuildValue("(OOO)", given, Py_None, Py_None) : NULL;
+        Py_XDECREF(given);
+        return tuple;
+    }
     PyObject *all = pack(args, n, kwnames), *result = NULL;
     bool kept = false;
     if (!all) return NULL;

@@ -35,6 +35,7 @@ void tpy_leaves_free(tpy_leaves *leaves);
 
 /* ---- watch.c: sees which Python functions run while a call is captured ---- */
 int tpy_watch_init(PyObject *module);
+bool tpy_watch_busy(void); /* another thread is watched */
 bool tpy_watch_start(void);
 /* Ends it. The guards get what the functions named; NULL: drops it. False: an exception is set. */
 bool tpy_watch_stop(tpy_guards *guards);

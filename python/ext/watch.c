@@ -123,6 +123,8 @@ static int on_event(PyObject *context, PyFrameObject *frame, int what, PyObject 
     return 0;
 }
 
+bool tpy_watch_busy(void) { return ran != NULL; }
+
 bool tpy_watch_start(void) {
     PyThreadState *thread = PyThreadState_Get();
     if (!(ran = PyDict_New())) return false;

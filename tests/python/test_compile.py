@@ -20,6 +20,7 @@ def same(a, b):
 
 @pytest.fixture(autouse=True)
 def no_warnings():
+    torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield

@@ -1,4 +1,4 @@
-"""torch.jit and torch.compile as they are until graphs come: scripts run as Python, files bring modules back, wrappers look like PyTorch's."""
+"""torch.jit and the wrappers of torch.compile: files bring modules back, wrappers look like PyTorch's. What they run is test_compile.py's affair."""
 import copy
 import io
 

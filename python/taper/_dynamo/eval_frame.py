@@ -15,8 +15,8 @@ _pure.tell()
 class Capture:
     """Decides what a call that no graph fits becomes: a new graph, or the function as it is."""
 
-    def __init__(self, function, fullgraph, limit):
-        self.function, self.fullgraph, self.limit, self.tries, self.captured = function, fullgraph, limit, 0, None
+    def __init__(self, function, fullgraph, limit, quiet):
+        self.function, self.fullgraph, self.limit, self.quiet, self.tries, self.captured = function, fullgraph, limit, quiet, 0, None
 
     def miss(self, *args, **kwargs):
         captured = self.captured()
@@ -37,6 +37,8 @@ class Capture:
 
     def give_up(self, why, where):
         self.tries = 2
+        if self.quiet:
+            return
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
         code = getattr(getattr(type(self.function), "forward", self.function), "__code__", None)
         if where is None and code is not None:
@@ -44,10 +46,10 @@ class Capture:
         warnings.warn(f"torch.compile runs {name} without a graph, for what is at {where}: {why}", stacklevel=3)
 
 
-def captured(function, fullgraph=False, limit=None):
-    """The callable that captures `function` and runs its graphs."""
+def captured(function, fullgraph=False, limit=None, quiet=False):
+    """The callable that captures `function` and runs its graphs; `quiet`: without a warning where it cannot."""
     from taper._dynamo import config
-    decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit)
+    decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit, quiet)
     given = _C.Captured(function, decides.miss)
     decides.captured = weakref.ref(given)
     _all.add(given)

@@ -1,5 +1,5 @@
-"""torch.jit: scripts and traces that run as the Python they are. Graphs come later; until then script and trace hand through what they are given,
-and save keeps the module as it is, with its weights."""
+"""torch.jit: scripts and traces run as graphs where their code can be captured, and as the Python they are elsewhere. save keeps the module as it
+is, with its weights; torch.export writes graphs."""
 from typing import Final  # noqa: F401
 
 from taper.jit._module import (Error, RecursiveScriptModule, ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, freeze,

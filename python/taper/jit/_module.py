@@ -21,15 +21,21 @@ class TracingCheckError(Exception):
     """A traced function that does not give the same each time."""
 
 
+def _captured(function):
+    """The function's graphs, as torch.compile's; what no graph can repeat runs as it is."""
+    from taper._dynamo.eval_frame import captured
+    return captured(function, quiet=True)
+
+
 class ScriptFunction:
-    """A scripted function: calls run the function itself."""
+    """A scripted function: calls run its graphs."""
 
     def __init__(self, function):
         functools.update_wrapper(self, function)
-        self._function = function
+        self._function, self._graphs = function, _captured(function)
 
     def __call__(self, *args, **kwargs):
-        return self._function(*args, **kwargs)
+        return self._graphs(*args, **kwargs)
 
     @property
     def name(self):
@@ -71,13 +77,13 @@ class RecursiveScriptModule(ScriptModule):
     def __init__(self, module):
         super().__init__()
         own = self.__dict__
-        own["_original"] = module
+        own["_original"], own["_graphs"] = module, _captured(module)
         for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[name] = module.__dict__[name]
         own["training"] = module.training
 
     def forward(self, *args, **kwargs):
-        return self._original(*args, **kwargs)
+        return self._graphs(*args, **kwargs)
 
     def __getattr__(self, name):
         original = self.__dict__.get("_original")
