@@ -114,7 +114,7 @@ extern tpi_cl_library tpi_cl; /* filled once, by tpi_cl_count */
 struct tpi_gpu_stream {
     cl_command_queue queue;
     int index;
-    atomic_ullong work;
+    atomic_ullong work, finished; /* finished: the work when the queue was last waited for */
     pthread_mutex_t probing;
     cl_event probe;             /* the marker of the last query, NULL without one */
     unsigned long long probed;  /* the work before it */

@@ -97,9 +97,16 @@ static void stream_free(int index, tpi_gpu_stream *stream) {
     tpi_mfree(stream);
 }
 
+static bool finish(tpi_gpu_stream *s) {
+    unsigned long long work = atomic_load(&s->work);
+    if (!tpi_cl_ok(tpi_cl.Finish(s->queue), "Finish")) return false;
+    atomic_store(&s->finished, work);
+    return true;
+}
+
 static bool stream_sync(int index, tpi_gpu_stream *stream) {
     tpi_gpu_stream *s = tpi_cl_stream(stream, index);
-    return s && tpi_cl_ok(tpi_cl.Finish(s->queue), "Finish");
+    return s && finish(s);
 }
 
 static int status_of(cl_event event) {
@@ -114,6 +121,10 @@ static int stream_query(int index, tpi_gpu_stream *stream) {
     if (!s) return -1;
     pthread_mutex_lock(&s->probing);
     unsigned long long work = atomic_load(&s->work);
+    if (atomic_load(&s->finished) == work) {
+        pthread_mutex_unlock(&s->probing);
+        return 1;
+    }
     bool ok = true;
     if (!s->probe || s->probed != work) {
         if (s->probe) tpi_cl.ReleaseEvent(s->probe);
@@ -129,8 +140,8 @@ static bool device_sync(int index) {
     tpi_cl_device *d = tpi_cl_device_at(index);
     if (!d) return false;
     pthread_mutex_lock(&d->lock);
-    bool ok = tpi_cl_ok(tpi_cl.Finish(d->first.queue), "Finish");
-    for (tpi_gpu_stream *s = d->streams; s && ok; s = s->next) ok = tpi_cl_ok(tpi_cl.Finish(s->queue), "Finish");
+    bool ok = finish(&d->first);
+    for (tpi_gpu_stream *s = d->streams; s && ok; s = s->next) ok = finish(s);
     pthread_mutex_unlock(&d->lock);
     return ok;
 }
