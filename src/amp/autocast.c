@@ -148,9 +148,31 @@ void tpi_autocast_release(casts *c) {
     tpi_delete(c, sizeof *c);
 }
 
-bool tpi_autocast_arguments(const tpi_entry *entry, void *const *args, casts **out) {
+static bool cares_on_gpu(const tp_tensor *t, bool *gpu) { /* is the region of the tensor's device on? */
+    if (!is_eligible(t)) return false;
+    *gpu = tpi_device(t).type != TP_CPU;
+    return true;
+}
+
+tpi_cast tpi_autocast_rule(const tpi_entry *entry, void *const *args) {
+    if (entry->cast == entry->gpu_cast) return entry->cast;
+    bool gpu = false, found = false;
+    for (int i = 0; entry->args[i] && !found; i++) {
+        found = cares_on_gpu(argument_tensor(entry->args[i], args[i]), &gpu);
+        const tp_tensors *list = entry->args[i] == 'l' ? args[i] : NULL;
+        for (int64_t k = 0; list && k < list->n && !found; k++) found = cares_on_gpu(list->v[k], &gpu);
+    }
+    return gpu ? entry->gpu_cast : entry->cast;
+}
+
+bool tpi_autocast_arguments(const tpi_entry *entry, tpi_cast rule, void *const *args, casts **out) {
+    if (rule == TPI_CAST_REFUSED)
+        return tpi_refuse(TP_ERR_RUNTIME, "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+                                          "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+                                          "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+                                          "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\nsafe to autocast.");
     tp_dtype to = TP_FLOAT32;
-    if (entry->cast == TPI_CAST_PROMOTE) {
+    if (rule == TPI_CAST_PROMOTE) {
         if (!widest_of(entry, args, &to)) return false;
         if (to == TP_NO_DTYPE) return true;
     }
@@ -158,7 +180,7 @@ bool tpi_autocast_arguments(const tpi_entry *entry, void *const *args, casts **o
     if (!c) return false;
     c->n = c->nlists = 0;
     for (int i = 0; entry->args[i]; i++) {
-        if (cast_argument(c, entry->args[i], args[i], entry->cast, to)) continue;
+        if (cast_argument(c, entry->args[i], args[i], rule, to)) continue;
         tpi_autocast_release(c);
         return false;
     }

@@ -18,7 +18,8 @@ int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *ar
         straight_on = NULL;
         return 0;
     }
-    bool watched = tpi_detours & TPI_WATCHED, casts = (tpi_detours & TPI_AUTOCASTS) && entry->cast != TPI_CAST_NOTHING;
+    tpi_cast rule = tpi_detours & TPI_AUTOCASTS ? tpi_autocast_rule(entry, args) : TPI_CAST_NOTHING;
+    bool watched = tpi_detours & TPI_WATCHED, casts = rule != TPI_CAST_NOTHING;
     *detour = (tpi_detour){.event = -1, .before = tpi_detours};
     if (watched) {
         detour->event = tpi_watch_begin(entry->name, TP_EVENT_OPERATOR, tpi_grad_off ? -1 : (int64_t)tpi_next_sequence());
@@ -26,7 +27,7 @@ int tpi_detour_begin(tpi_detour *detour, const tpi_entry *entry, void *const *ar
     }
     if (casts) {
         tpi_detours &= (uint8_t)~TPI_AUTOCASTS; /* what the operator is made of runs in the dtypes it was given */
-        if (entry->cast != TPI_CAST_OFF && !tpi_autocast_arguments(entry, args, &detour->casts)) {
+        if (rule != TPI_CAST_OFF && !tpi_autocast_arguments(entry, rule, args, &detour->casts)) {
             tpi_detour_end(detour);
             return -1;
         }

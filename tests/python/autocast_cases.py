@@ -185,8 +185,72 @@ layer BCEWithLogitsLoss: nn.BCEWithLogitsLoss()(nn.Linear(8,8)(t(2,8)), torch.on
 layer NLLLoss: nn.NLLLoss()(nn.LogSoftmax(-1)(nn.Linear(8,8)(t(2,8))), i(2,8))
 attention by hand: (nn.Linear(8,8)(t(2,3,8)) @ nn.Linear(8,8)(t(2,3,8)).mT / 2).masked_fill(torch.ones(3,3).triu(1).bool(), float("-inf")).softmax(-1) @ nn.Linear(8,8)(t(2,3,8))
 residual: t(2,8) + nn.Linear(8,8)(t(2,8))
+acos: t(3).tanh().acos()
+asin: t(3).tanh().asin()
+cosh: t(3).cosh()
+sinh: t(3).sinh()
+tan: t(3).tan()
+erfinv: t(3).tanh().erfinv()
+expm1: t(3).expm1()
+log: t(3).abs().log()
+log10: t(3).abs().log10()
+log2: t(3).abs().log2()
+log1p: t(3).abs().log1p()
+reciprocal: t(3).reciprocal()
+rsqrt: t(3).abs().rsqrt()
+one over: 1 / t(3)
+number to a power: 2.0 ** t(3)
+pow tensor: torch.pow(t(3).abs(), t(3))
+pow mixed: torch.pow(t(3).abs(), u(3))
+square: t(3).square()
+sigmoid: t(3).sigmoid()
+tanh: t(3).tanh()
+sqrt: t(3).abs().sqrt()
+sin: t(3).sin()
+softplus: F.softplus(t(3))
+silu: F.silu(t(3))
+softmin: F.softmin(t(3,4), -1)
+softmax dtype: t(3,4).softmax(-1, dtype=torch.float64)
+log_softmax dtype: F.log_softmax(t(3,4), -1, dtype=torch.float32)
+sum dim: t(3,4).sum(1)
+sum dtype: t(3,4).sum(1, dtype=torch.float64)
+nansum: t(3,4).nansum()
+mean dim: t(3,4).mean(1)
+std: t(3,4).std(0)
+cumprod: t(3,4).cumprod(0)
+logcumsumexp: t(3,4).logcumsumexp(0)
+logsumexp: t(3,4).logsumexp(1)
+norm dim: t(3,4).norm(dim=1)
+vector_norm: torch.linalg.vector_norm(t(3,4))
+normalize: F.normalize(t(3,4))
+dist: torch.dist(t(3), t(3))
+pdist: F.pdist(t(4,3))
+renorm: torch.renorm(t(3,4), 2, 0, 1.0)
+addcdiv: torch.addcdiv(t(3), t(3), t(3))
+addcdiv mixed: torch.addcdiv(t(3), u(3), t(3))
+addcmul mixed: torch.addcmul(t(3), u(3), t(3))
+atan2 mixed: torch.atan2(t(3), u(3))
+cross: torch.cross(t(2,3), t(2,3), dim=1)
+cross mixed: torch.cross(t(2,3), u(2,3), dim=1)
+dot mixed: torch.dot(t(3), u(3))
+vdot mixed: torch.vdot(t(3), u(3))
+tensordot mixed: torch.tensordot(t(3,4), u(4,5), dims=1)
+index_put mixed: torch.index_put(t(3,4), (i(2,3),), u(2,4))
+scatter_add mixed: torch.scatter_add(t(3,4), 0, i(8,3).view(2,4), u(2,4))
+grid_sample mixed: F.grid_sample(t(1,2,4,4), u(1,3,3,2).tanh(), align_corners=False)
+bilinear mixed: F.bilinear(t(3,4), u(3,5), u(6,4,5))
+lerp: torch.lerp(t(3), t(3), 0.5)
+max: t(3,4).max()
+sort: t(3,4).sort()[0]
+where mixed: torch.where(t(3) > 0, t(3), u(3))
+layer_norm plain: F.layer_norm(t(3,4), (4,))
+native layer norm: nn.LayerNorm(4)(t(3,4))
+batch norm of a convolution: nn.BatchNorm2d(4)(nn.Conv2d(3,4,3)(t(2,3,8,8)))
+layer LSTM: nn.LSTM(8,8)(t(5,2,8))[0]
 """
-INPUTS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+# What PyTorch's CPU kernels refuse for reasons of their own.
+GPU_ALONE = {"pdist", "cross mixed", "tensordot mixed", "bilinear mixed", "layer LSTM"}
+LOWER = {"cpu": torch.bfloat16, "cuda": torch.float16, "xpu": torch.float16}
 
 
 def cases():
@@ -201,25 +265,38 @@ def dtypes_of(value):
     return "(" + ", ".join(dtypes_of(v) for v in value) + ")"
 
 
-def given(code, dtype, lower=torch.bfloat16):
+def given(code, dtype, device):
     """The dtypes of a case's result under autocast, or the error's type."""
     names = {"torch": torch, "F": F, "nn": torch.nn, "d": dtype, "t": lambda *n: torch.randn(*n).to(dtype), "u": lambda *n: torch.randn(*n),
              "i": lambda n, hi: torch.arange(n) % hi, "s": lambda n: (torch.eye(n) * 3 + 1).to(dtype)}
     torch.manual_seed(0)
     try:
-        with warnings.catch_warnings(), torch.autocast("cpu", lower):
+        with warnings.catch_warnings(), torch.device(device), torch.autocast(device, LOWER[device]):
             warnings.simplefilter("ignore")
             return dtypes_of(eval(code, names))
     except (RuntimeError, NotImplementedError):
         return "refused"
 
 
-def table():
+def table(device="cpu", picked=None):
     """A line per case; float64 with float32 beside it is another question than autocast's, so mixed cases and layers, whose weights are float32, have no third column."""
-    columns = list(INPUTS.values())
-    return [f"{name}: " + " ".join(given(code, dtype).replace(", ", ",") for dtype in columns[:2 if re.search(r"\bu\(|\bnn\.", code) else 3]) for name, code in cases()]
+    columns = [torch.float32, LOWER[device], torch.float64]
+    return [f"{name}: " + " ".join(given(code, dtype, device).replace(", ", ",") for dtype in columns[:2 if re.search(r"\bu\(|\bnn\.", code) else 3]) for name, code in cases()
+            if (name in picked if picked is not None else device != "cpu" or name not in GPU_ALONE)]
+
+
+def pretend_cuda():
+    """For PyTorch without a GPU: tensors of shapes and dtypes alone, on a device that is not there."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    torch.cuda.is_available = torch.cuda.is_bf16_supported = lambda *_: True
+    torch.backends.cudnn.is_acceptable = lambda tensor: False
+    return FakeTensorMode()
 
 
 if __name__ == "__main__":
-    print("# What operators give under torch.autocast('cpu', torch.bfloat16) for inputs of float32, bfloat16 and float64, as PyTorch", torch.__version__)
-    print("\n".join(table()))
+    import contextlib
+    import sys
+    device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+    print(f"# What operators give under torch.autocast('{device}', {LOWER[device]}) for inputs of float32, that and float64, as PyTorch", torch.__version__)
+    with pretend_cuda() if device == "cuda" and not torch.cuda.is_available() else contextlib.nullcontext():
+        print("\n".join(table(device)))

@@ -12,7 +12,9 @@ import threading
 import pytest
 
 import taper as torch
-from taper import _C
+from taper import _C, _hook
+
+_hook.install()  # autocast_cases says `import torch`
 
 if not torch.accelerator.is_available():
     why = f"no accelerator here: {_C._gpu_missing('cuda')}; {_C._gpu_missing('xpu')}"
@@ -440,6 +442,21 @@ def test_autocast_of_a_device_type_touches_its_tensors_alone():
     with torch.autocast(KIND):
         Double.apply(leaf).sum().backward()
     assert leaf.grad.unique().tolist() == [2.0]
+
+
+# A few of the recorded cases; CUDA's devices go through all of them.
+PICKED = ["linear mixed", "mv", "mean", "exp", "sum dim", "softmax", "layer_norm plain", "cross mixed", "dot mixed", "cat mixed", "mse_loss", "trace", "pow", "relu",
+          "avg_pool3d", "lstm_cell"]
+
+
+def test_autocast_has_pytorchs_lists_for_gpus():
+    import autocast_cases
+    with open(os.path.join(os.path.dirname(__file__), "autocast_cuda.txt"), encoding="utf-8") as file:
+        rows = [line.rstrip("\n") for line in file if not line.startswith("#")]
+    rows = [row for row in rows if KIND == "cuda" or row.partition(":")[0] in PICKED]
+    assert len(rows) >= len(PICKED) and autocast_cases.table(KIND, {row.partition(":")[0] for row in rows}) == rows
+    with torch.autocast(KIND), pytest.raises(RuntimeError, match="torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast."):
+        torch.nn.functional.binary_cross_entropy(torch.rand(3, device=KIND), torch.rand(3, device=KIND))
 
 
 def test_a_scaler_skips_steps_with_infinities():

@@ -662,6 +662,9 @@ static char *argument_letters(const op *o, bool inplace) {
  * they are made of. */
 static bool is_step(const op *o) { return !o->plain && (o->kind == K_NATIVE || o->kind == K_NATIVE_INPLACE); }
 
+/* What is done to arguments, in the function's form and in those that write into a tensor. */
+static const char *cast_of(const char *cast, bool functional) { return !cast || !strcmp(cast, "NOTHING") ? "NOTHING" : functional ? cast : "OFF"; }
+
 /* A call that somebody watches, or that automatic mixed precision has a say in, takes a detour: it calls itself between two calls of
  * src/amp. `suffix` is "", "_" or "_out"; forms that write into a tensor run without casts, as they stand. What may be replaced is copied
  * first, so that the arguments themselves stay in registers. */
@@ -680,8 +683,8 @@ static void write_detour(text *t, const op *o, const char *suffix, const char *f
     }
     if (functional && many) put(&args, o->nargs ? ", out" : "out");
     put(t, "    if (__builtin_expect(tpi_detours%s, 0)) {\n", o->autocast ? "" : step ? " & (TPI_WATCHED | TPI_RECORDED)" : " & TPI_WATCHED");
-    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, %s};\n%s", o->name, inplace ? "_" : "", letters,
-        !o->autocast ? "NOTHING" : functional ? o->autocast : "OFF", step ? "true" : "false", copies.s);
+    put(t, "        static const tpi_entry entry = {\"%s%s\", \"%s\", TPI_CAST_%s, TPI_CAST_%s, %s};\n%s", o->name, inplace ? "_" : "", letters,
+        cast_of(o->autocast, functional), cast_of(o->autocast_gpu, functional), step ? "true" : "false", copies.s);
     put(t, "        tpi_detour detour;\n        const int way = tpi_detour_begin(&detour, &entry, (void *[]){%s});\n", o->nargs ? places.s : "NULL");
     put(t, "        if (way < 0) return %s;\n        if (way > 0) {\n            %sgiven = tpo_%s%s(%s);\n", failure,
         list ? "tp_tensors " : functional && many ? "bool " : "tp_tensor *", o->cname, suffix, args.s);

@@ -163,7 +163,7 @@ typedef struct op {
     char *node_with;      /* and its name when the argument node_arg is given, or NULL */
     int node_arg;
     bool method, inplace, out, internal;
-    const char *autocast; /* "LOWER", "FLOAT", "PROMOTE": what automatic mixed precision does to the arguments; NULL: nothing */
+    const char *autocast, *autocast_gpu; /* "LOWER", "FLOAT", ...: what automatic mixed precision does to the arguments, on the CPU and on GPUs; NULL: nothing anywhere */
     char *batch;          /* how torch.vmap takes a batch through it; NULL: slice by slice */
     bool module;          /* a layer's constructor: gives a tp_module */
     bool hidden;          /* a layer's forward: called by its layer alone, not in the list of operators */

@@ -323,12 +323,18 @@ static void parse_first(op *o, const char *s, place at) {
     o->start->n = 2;
 }
 
-/* What automatic mixed precision does to the tensor arguments. */
+static const char *parse_cast(const char **s, place at) {
+    static const char *const words[][2] = {{"none", "NOTHING"}, {"lower", "LOWER"}, {"float", "FLOAT"}, {"promote", "PROMOTE"}, {"off", "OFF"}, {"refused", "REFUSED"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (starts(s, words[i][0])) return words[i][1];
+    fail(at, "expected 'none', 'lower', 'float', 'promote', 'off' or 'refused', found '%s'", *s);
+}
+
+/* What automatic mixed precision does to the tensor arguments: `autocast float`, or `autocast none gpu float`. */
 static void parse_autocast(op *o, const char *s, place at) {
-    if (starts(&s, "lower")) o->autocast = "LOWER";
-    else if (starts(&s, "float")) o->autocast = "FLOAT";
-    else if (starts(&s, "promote")) o->autocast = "PROMOTE";
-    else fail(at, "expected 'lower', 'float' or 'promote', found '%s'", s);
+    o->autocast = o->autocast_gpu = parse_cast(&s, at);
+    s = spaces(s);
+    if (starts(&s, "gpu")) o->autocast_gpu = parse_cast(&s, at);
     if (*spaces(s)) fail(at, "expected the end of the line, found '%s'", s);
 }
 
