@@ -37,6 +37,9 @@ set_target_properties(python_extension PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS python_extension LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES ${TAPER_GENERATED_MODULES} DESTINATION taper/nn/modules COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS taper LIBRARY DESTINATION taper NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)
+if(TAPER_PLUGINS) # engines that process groups open, found beside the library
+    install(TARGETS ${TAPER_PLUGINS} LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 # The data that `taper train` comes with.
 file(GLOB example_data CONFIGURE_DEPENDS examples/data/*.gz examples/data/*.txt)
 file(CREATE_LINK ${CMAKE_SOURCE_DIR}/examples/data ${TAPER_PYTHON_DIR}/taper/_train/data SYMBOLIC)
