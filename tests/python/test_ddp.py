@@ -442,6 +442,7 @@ class Slow(torch.autograd.Function):  # a backward that takes its time without u
 
     @staticmethod
     def backward(ctx, grad):
+        done.append(len(spent))
         time.sleep(0.03)
         return grad
 
@@ -449,7 +450,7 @@ class Layer(nn.Linear):
     def forward(self, x):
         return Slow.apply(super().forward(x))
 
-wire, spent = queue.Queue(), []
+wire, spent, done = queue.Queue(), [], []
 def carry():  # one message after the other, each as long as a layer's backward
     while True:
         bucket, future = wire.get()
@@ -468,20 +469,18 @@ ddp = DDP(net, bucket_cap_mb=0.01)
 ddp.register_comm_hook(None, hook)
 assert len(ddp.reducer.buckets) == 8
 x = torch.randn(2, 64)
-times = []
-for step in range(3):
-    loss = ddp(x).sum()
-    start = time.monotonic()
-    loss.backward()
-    times.append(time.monotonic() - start)
-assert spent == list(range(8)) * 3
-both = 8 * 0.03
-assert min(times) < both + both / 2, times  # at least half of the communication is hidden
+best = 0
+for step in range(6):
+    spent.clear(), done.clear()
+    ddp(x).sum().backward()
+    assert spent == list(range(8))  # all are there when the backward returns
+    best = max(best, done[-1])
+assert best >= 4, best  # half of the messages had arrived when the last layer's backward began
 """
 
 
 def test_reductions_run_while_the_backward_does(tmp_path):
-    """A backward and its messages that take equally long: together less than one and a half times as long as one of them."""
+    """A backward and its messages that take equally long: at least half of the messages travel meanwhile."""
     run_ranks(1, OVERLAP, tmp_path)
 
 
