@@ -21,19 +21,16 @@ class Place:
 
 
 def _is_here(host):
-    """Is this host's name ours?"""
-    if host in ("localhost", socket.gethostname(), socket.getfqdn()):
+    """Is this host ours? An address that can be bound is. The host's full name is not asked for: name servers may take their time."""
+    if host in ("localhost", "127.0.0.1", "::1", socket.gethostname()):
         return True
     try:
-        addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
-        own = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None)} | {"127.0.0.1", "::1"}
+        return any(_can_bind(info[4][0]) for info in socket.getaddrinfo(host, None))
     except OSError:
         return False
-    return bool(addresses & own) or any(map(_can_bind, addresses))
 
 
 def _can_bind(address):
-    """Addresses of interfaces that the host's name does not lead to."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as place:
             place.bind((address, 0))
