@@ -122,7 +122,8 @@ static void folds_of_every_shape(void **s) {
     check_fold("sum", noise(tp_ints_view((int64_t[]){0}, 0), TP_FLOAT32), tp_no_ints());
     check_fold("sum", noise(TP_INTS(0, 3), TP_FLOAT32), TP_INTS(0));
     check_fold("sum", turned(noise(TP_INTS(4, 9, 6), TP_FLOAT32)), TP_INTS(0, 2));       /* two dims apart */
-    check_fold("sum", noise(TP_INTS(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2), TP_FLOAT32), TP_INTS(0, 2, 4, 6, 8, 10, 12, 14, 16)); /* more than a kernel takes */
+    tp_tensor *many = noise(TP_INTS(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2), TP_FLOAT32); /* dims, more than a kernel takes */
+    check_fold("sum", many, TP_INTS(0, 2, 4, 6, 8, 10, 12, 14, 16));
 }
 
 static void folds_of_every_dtype(void **s) {
@@ -217,8 +218,14 @@ static void tensors_on_a_device(void **s) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_on_a_device),  cmocka_unit_test(folds_of_every_shape),     cmocka_unit_test(folds_of_every_dtype), cmocka_unit_test(scans_of_every_shape),
-        cmocka_unit_test(threads_work_together), cmocka_unit_test(the_same_bits_every_time), cmocka_unit_test(products),             cmocka_unit_test(products_of_threads_together),
+        cmocka_unit_test(tensors_on_a_device),
+        cmocka_unit_test(folds_of_every_shape),
+        cmocka_unit_test(folds_of_every_dtype),
+        cmocka_unit_test(scans_of_every_shape),
+        cmocka_unit_test(threads_work_together),
+        cmocka_unit_test(the_same_bits_every_time),
+        cmocka_unit_test(products),
+        cmocka_unit_test(products_of_threads_together),
     };
     if (tp_device_count(TP_XPU) == 0) {
         fprintf(stderr, "SKIPPED: %s (Debian: pocl-opencl-icd)\n", tp_gpu_missing(TP_XPU));

@@ -39,8 +39,8 @@ bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     const tpi_gpu_axes_form *f = form;
     const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_ctype_suffix(tpi_gpu_ctype((tp_dtype)f->x));
     return tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
-           tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n#define BLOCK_SIZE %d\n#define SPLIT %d\n#define SHARING %d\n", f->kdims,
-                        f->rdims, f->nout, f->vec, f->block, f->split, f->sharing) &&
+           tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims, f->nout, f->vec) &&
+           tpi_text_put(t, "#define BLOCK_SIZE %d\n#define SPLIT %d\n#define SHARING %d\n", f->block, f->split, f->sharing) &&
            tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n", f->wide ? "int64_t" : "uint32_t", x,
                         tpi_gpu_ctype_suffix((tpi_ctype)f->compute), own, x) &&
            put_results(t, f) && tpi_text_put(t, "#include \"%s\"\n", f->text);

@@ -1,6 +1,7 @@
-/* Scans on GPUs. A block takes a column whose elements lie together, tile by tile; a thread takes one that lies beside others, or is short. Where that makes too few
- * of them, columns are cut into pieces: their totals come first, as a reduction's, then what stands before each, then the pieces themselves; or, on CUDA and HIP, all in
- * one pass (kernels/chain.h). How a call is cut follows from shapes and the device alone: the same bits every time. */
+/* Scans on GPUs. A block takes a column whose elements lie together, tile by tile; a thread takes one that lies beside others, or is short.
+ * Where that makes too few of them, columns are cut into pieces: their totals come first, as a reduction's, then what stands before each, then
+ * the pieces themselves; or, on CUDA and HIP, all in one pass (kernels/chain.h). How a call is cut follows from shapes and the device alone: the
+ * same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
 #include <stdlib.h>
@@ -36,9 +37,9 @@ static bool scan_columns(tpi_gpu_axes_call *c, bool cuttable) {
         if (c->group > TPI_GPU_BESIDE) c->group = TPI_GPU_BESIDE;
         tpi_gpu_axes_cut(c, tpi_ceil_div(c->kept.total, block), (int64_t)(most >> c->group) * TPI_GPU_READS);
     }
-    if (c->pieces > 1 && !(tpi_gpu_axes_states(c, c->pieces * c->kept.total, 0) && launch(c, TOTAL_COLUMNS, vec, most, tpi_ceil_div(c->kept.total, (int64_t)vec << c->group), c->pieces) && carry(c)))
-        return false;
-    return launch(c, SCAN_COLUMNS, 1, block, tpi_ceil_div(c->kept.total, block), c->pieces);
+    int64_t strips = tpi_ceil_div(c->kept.total, (int64_t)vec << c->group);
+    bool ok = c->pieces == 1 || (tpi_gpu_axes_states(c, c->pieces * c->kept.total, 0) && launch(c, TOTAL_COLUMNS, vec, most, strips, c->pieces) && carry(c));
+    return ok && launch(c, SCAN_COLUMNS, 1, block, tpi_ceil_div(c->kept.total, block), c->pieces);
 }
 
 /* 16 bytes of x at a time, where results can be written so too. */

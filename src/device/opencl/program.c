@@ -118,8 +118,8 @@ bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *f, const
     cl_int code = set ? tpi_cl.EnqueueNDRangeKernel(s->queue, f->kernel, 3, NULL, all, group, 0, NULL, NULL) : 0;
     pthread_mutex_unlock(&f->lock);
     if (code)
-        return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s could not be launched with %ux%ux%u blocks of %ux%ux%u threads", code, f->name, grid[0], grid[1],
-                          grid[2], block[0], block[1], block[2]);
+        return tpi_refuse(TP_ERR_RUNTIME, "OpenCL error %d: kernel %s could not be launched with %ux%ux%u blocks of %ux%ux%u threads", code, f->name,
+                          grid[0], grid[1], grid[2], block[0], block[1], block[2]);
     if (set && atomic_fetch_add_explicit(&s->work, 1, memory_order_relaxed) % FLUSH_EVERY == 0) tpi_cl.Flush(s->queue);
     return set;
 }

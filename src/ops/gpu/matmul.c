@@ -45,9 +45,9 @@ bool tpi_gpu_matmul_source(tpi_text *t, const void *form) {
     const char *sums = c == TPI_I32 ? "uint32_t" : c == TPI_I64 ? "uint64_t" : type;
     return tpi_text_put(t, "typedef s_%s s_t;\ntypedef %s c_t;\ntypedef %s a_t;\n", name, type, sums) &&
            tpi_text_put(t, "#define GET(s) get_%s(s)\n#define SET(v) set_%s((c_t)(v))\n#define NUMBER(p) ((p).%s)\n", name, name, tpi_gpu_ctype_suffix(c)) &&
-           tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n#define TILED %d\n#define SHARING %d\n#define A_DOWN %d\n#define B_DOWN %d\n"
-                           "#define SIDE %d\n",
-                        tp_dtype_is_complex(f->dtype), f->has_c, f->has_bias, f->tiled, f->sharing, f->a_down, f->b_down, f->side) &&
+           tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n", tp_dtype_is_complex(f->dtype), f->has_c, f->has_bias) &&
+           tpi_text_put(t, "#define TILED %d\n#define SHARING %d\n#define SIDE %d\n", f->tiled, f->sharing, f->side) &&
+           tpi_text_put(t, "#define A_DOWN %d\n#define B_DOWN %d\n", f->a_down, f->b_down) &&
            tpi_text_put(t, "#include \"matmul.h\"\n");
 }
 

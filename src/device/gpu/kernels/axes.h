@@ -51,4 +51,14 @@ INLINE pack_t read_pack(GLOBAL const char *at) {
 #endif
     return p;
 }
+
+/* A result's value r<k>; VEC of them, to be written 16 bytes at a time: EACH_OUT(OUT_PACK) declares their type, pack<k>_t. */
+#define DECLARE_RESULT(k) out##k##_t r##k;
+#define OUT_PACK(k)                                                                               \
+    typedef union pack##k##_t {                                                                   \
+        word16 words[VEC * sizeof(so##k##_t) / 16];                                               \
+        so##k##_t e[VEC];                                                                         \
+    } pack##k##_t;
+#define DECLARE_PACK(k) pack##k##_t w##k;
+#define KEEP_RESULT(k) w##k.e[v] = WRITE##k(r##k);
 #endif

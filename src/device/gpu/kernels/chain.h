@@ -1,7 +1,8 @@
-/* Running results of long columns in one pass over memory. A block takes a tile, in the order in which blocks start, so that the tiles before it are done or at work. It
- * leaves its tile's state for others and takes what stands before it: the state before its window of BLOCK_SIZE tiles, and the states of the tiles of the window
- * that come before it, all merged in their order whoever comes first; the last tile of a window leaves the state before the next. So results are
- * the same bits every time. For devices whose blocks make progress side by side, with VEC > 1. Memory that starts as zeros:
+/* Running results of long columns in one pass over memory. A block takes a tile, in the order in which blocks start, so that the tiles before
+ * it are done or at work. It leaves its tile's state for others and takes what stands before it: the state before its window of BLOCK_SIZE
+ * tiles, and the states of the tiles of the window that come before it, all merged in their order whoever comes first; the last tile of a
+ * window leaves the state before the next. So results are the same bits every time. For devices whose blocks make progress side by side, with
+ * VEC > 1. `states` is memory that starts as zeros:
  *   counter, padded to 16 bytes; a flag per tile; a flag per window; the states of tiles; the states before windows. */
 #include "axes.h"
 
@@ -59,16 +60,8 @@ INLINE void forget(pack_t *p) {
 #endif
 }
 
-#define OUT_PACK(k)                                                                               \
-    typedef union pack##k##_t {                                                                   \
-        word16 words[VEC * sizeof(so##k##_t) / 16];                                               \
-        so##k##_t e[VEC];                                                                         \
-    } pack##k##_t;
 EACH_OUT(OUT_PACK)
-#define DECLARE_RESULT(k) out##k##_t r##k;
-#define DECLARE_PACK(k) pack##k##_t w##k;
 #define DECLARE_TARGET(k) char *to##k = AT(char, out##k) + column_out(&g, column, k);
-#define KEEP_RESULT(k) w##k.e[v] = WRITE##k(r##k);
 #define WRITE_PACK(k)                                                                             \
     UNROLL for (int w = 0; w < (int)(VEC * sizeof(so##k##_t) / 16); w++)                          \
         ((word16 *)(to##k + (base + at) * sizeof(so##k##_t)))[w] = w##k.words[w];

@@ -7,8 +7,19 @@
 
 #include "axes.h"
 
+/* `a` of a group's threads becomes, in the first of them, that of all. */
+#if SHARING
+#define MERGE_GROUP                                                                               \
+    room[THREAD] = a;                                                                             \
+    for (int s = group / 2; s > 0; s /= 2) {                                                      \
+        BARRIER();                                                                                \
+        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);                    \
+    }
+#else
+#define MERGE_GROUP
+#endif
+
 #if !SPLIT
-#define DECLARE_RESULT(k) out##k##_t r##k;
 #define WRITE_RESULT(k) *(GLOBAL so##k##_t *)(out##k + column_out(g, column, k)) = WRITE##k(r##k);
 INLINE void write_results(const axes_t *g, const params_t param, const state_t a, const int64_t column, OUT_POINTERS) {
     EACH_OUT(DECLARE_RESULT)
@@ -64,13 +75,7 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
         for (; i < to; i += group) a = op_step(a, read_x(row + element_x(&g, i)), i, param);
 #endif
     }
-#if SHARING
-    room[THREAD] = a;
-    for (int s = group / 2; s > 0; s /= 2) {
-        BARRIER();
-        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);
-    }
-#endif
+    MERGE_GROUP
     if (lane || column >= g.kept) return;
 #if SPLIT
     AT(state_t, states)[piece * g.kept + column] = a;
@@ -140,13 +145,7 @@ KERNEL(entry)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) 
     state_t a = op_start(param);
     if (column < g.kept)
         for (int64_t p = lane; p < g.pieces; p += group) a = op_merge(a, AT(const state_t, states)[p * g.kept + column], param);
-#if SHARING
-    room[THREAD] = a;
-    for (int s = group / 2; s > 0; s /= 2) {
-        BARRIER();
-        if (lane < s) room[THREAD] = a = op_merge(a, room[THREAD + s], param);
-    }
-#endif
+    MERGE_GROUP
     if (lane == 0 && column < g.kept) write_results(&g, param, a, column, OUT_VALUES);
 }
 #endif

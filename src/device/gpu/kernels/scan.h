@@ -1,5 +1,5 @@
-/* Running results along one dim. A block takes a column, or a piece of it, tile by tile: each of its threads folds ITEMS elements that follow one another, the threads' states are
- * scanned, and every thread goes over its elements again from the state before them. Kernels:
+/* Running results along one dim. A block takes a column, or a piece of it, tile by tile: each of its threads folds ITEMS elements that follow
+ * one another, the threads' states are scanned, and every thread goes over its elements again from the state before them. Kernels:
  *   SCAN_ROWS     a block per piece of a column
  *   SCAN_COLUMNS  a thread per piece of a column: columns that lie side by side, and short ones
  *   SCAN_CARRY    a block per column: the states of its pieces (kernels/fold.h made them) become those before each piece
@@ -12,8 +12,6 @@
 #define PACKS 4
 #endif
 #define ITEMS (PACKS * VEC)
-
-#define DECLARE_RESULT(k) out##k##_t r##k;
 
 /* The state before this thread's in `before`, which starts as the block's own, from each thread's state in `mine`; `before` then is the block's next. */
 #define SCAN_BLOCK(room, mine, before)                                                            \
@@ -33,14 +31,7 @@
 
 #if defined(SCAN_ROWS)
 #if VEC > 1
-#define OUT_PACK(k)                                                                               \
-    typedef union pack##k##_t {                                                                   \
-        word16 words[VEC * sizeof(so##k##_t) / 16];                                               \
-        so##k##_t e[VEC];                                                                         \
-    } pack##k##_t;
 EACH_OUT(OUT_PACK)
-#define DECLARE_PACK(k) pack##k##_t w##k;
-#define KEEP_RESULT(k) w##k.e[v] = WRITE##k(r##k);
 #define WRITE_PACK(k)                                                                             \
     UNROLL for (int w = 0; w < (int)(VEC * sizeof(so##k##_t) / 16); w++)                          \
         ((GLOBAL word16 *)(to##k + (i + q * VEC) * sizeof(so##k##_t)))[w] = w##k.words[w];
