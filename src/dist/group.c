@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/net.h"
@@ -130,12 +129,8 @@ tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, 
     if (name && *name) snprintf(g->name, sizeof g->name, "%s", name);
     else snprintf(g->name, sizeof g->name, "%d", g->id);
     g->end = &g->first;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&g->lock, NULL);
-    pthread_cond_init(&g->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    tpi_condition_init(&g->changed);
     if (g->id && g->rank >= 0 && job->engine->group && !(g->members = job->engine->group(job->self, n, copy, g->id))) {
         tpi_refuse_engine(job);
         tpi_mfree(copy);
@@ -236,7 +231,7 @@ static void finish_message(tp_work *w, double seconds) { /* of a send or receive
 static void wait_a_while(tp_work *w, double seconds) { /* up to that long, for it to be done */
     tp_group *g = w->group;
     double deadline = tpi_now() + seconds;
-    struct timespec until = {.tv_sec = (time_t)deadline, .tv_nsec = (long)((deadline - (double)(time_t)deadline) * 1e9)};
+    struct timespec until = tpi_until(deadline);
     pthread_mutex_lock(&g->lock);
     while (!w->done && (!w->request || w->finishing) && seconds > 0)
         if (pthread_cond_timedwait(&g->changed, &g->lock, &until) == ETIMEDOUT) break;

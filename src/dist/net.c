@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 #include "base/error.h"
 
@@ -25,6 +24,20 @@ double tpi_now(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+struct timespec tpi_until(double deadline) {
+    return (struct timespec){.tv_sec = (time_t)deadline, .tv_nsec = (long)((deadline - (double)(time_t)deadline) * 1e9)};
+}
+
+void tpi_condition_init(pthread_cond_t *changed) {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+uint64_t tpi_secret(void) { return (uint64_t)(tpi_now() * 1e9) * 2654435761u ^ (uint64_t)getpid(); }
 
 /* ---- A forked child closes what it inherited. A bit per descriptor; those beyond are rare and only outlive their rank. ---- */
 enum { MOST_FDS = 65536 };

@@ -2,11 +2,16 @@
  * known to a forked child, which closes them (tpi_net_forked), so that a rank's death is seen while a child of its lives on. */
 #ifndef TPI_DIST_NET_H
 #define TPI_DIST_NET_H
+#include <pthread.h>
 #include <taper/base.h>
+#include <time.h>
 
 enum { TPI_ADDRESS_BYTES = 512 };
 
 double tpi_now(void); /* seconds of the monotonic clock */
+struct timespec tpi_until(double deadline);       /* the same moment, for conditions that tpi_condition_init made */
+void tpi_condition_init(pthread_cond_t *changed); /* one that waits by that clock */
+uint64_t tpi_secret(void);                        /* a number that strangers do not guess by accident */
 
 /* A socket that listens on every interface; port 0: any free one. *port is what it became. -1 and an error on failure. */
 int tpi_net_listen(int port, int *bound);

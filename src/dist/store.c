@@ -166,7 +166,7 @@ static enum tpi_store_answer hash_ask(tp_store *s, enum tpi_store_op op, const c
     pthread_mutex_lock(&h->lock);
     enum tpi_store_answer a;
     while ((a = tpi_table_ask(&h->table, op, key, key_bytes, in, n, out)) == TPI_STORE_ABSENT && tpi_now() < deadline) {
-        struct timespec until = {.tv_sec = (time_t)deadline, .tv_nsec = (long)((deadline - (double)(time_t)deadline) * 1e9)};
+        struct timespec until = tpi_until(deadline);
         pthread_cond_timedwait(&h->changed, &h->lock, &until);
     }
     pthread_cond_broadcast(&h->changed);
@@ -185,12 +185,8 @@ tp_store *tp_store_hash(void) {
     static const tpi_store_kind kind = {hash_ask, hash_free};
     hash_store *h = (hash_store *)tpi_store_new(sizeof *h, &kind, 300);
     if (!h) return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    tpi_condition_init(&h->changed);
     return &h->store;
 }
 

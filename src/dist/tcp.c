@@ -13,7 +13,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
@@ -291,7 +290,7 @@ static tpi_engine_result tcp_finish(void *self, void *request, double seconds, t
     engine *e = self;
     post *p = request;
     double deadline = tpi_now() + seconds;
-    struct timespec until = {.tv_sec = (time_t)deadline, .tv_nsec = (long)((deadline - (double)(time_t)deadline) * 1e9)};
+    struct timespec until = tpi_until(deadline);
     pthread_mutex_lock(&e->lock);
     while (!p->done && !e->stopped && seconds > 0)
         if (pthread_cond_timedwait(&e->changed, &e->lock, &until) == ETIMEDOUT) break;
@@ -388,17 +387,13 @@ static void *tcp_open(const tpi_engine_host *host) {
     memset(e, 0, sizeof *e + sizeof(peer) * (size_t)host->size);
     *e = (engine){.rank = host->rank, .size = host->size, .host = *host, .polls = polls, .wake = {-1, -1}};
     for (int i = 0; i < e->size; i++) e->peers[i].fd = -1;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    tpi_condition_init(&e->changed);
     more_descriptors();
     int port = 0, listener = tpi_net_listen(0, &port);
     double deadline = tpi_now() + host->timeout;
     char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 32], key[32];
-    uint64_t number = (uint64_t)(tpi_now() * 1e9) * 2654435761u ^ (uint64_t)getpid();
+    uint64_t number = tpi_secret();
     bool ok = listener >= 0 && tpi_net_address(port, *host->address ? host->address : NULL, address) && pipe2(e->wake, O_CLOEXEC | O_NONBLOCK) == 0;
     if (ok) {
         snprintf(key, sizeof key, "tcp/%d", e->rank);

@@ -464,7 +464,7 @@ static bool listen_here(watch *w) {
     int port;
     char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 220];
     const char *first = w->job->store->address;
-    w->number = (uint64_t)(tpi_now() * 1e9) * 2654435761u ^ (uint64_t)getpid();
+    w->number = tpi_secret();
     w->listener = tpi_net_listen(0, &port);
     if (w->listener < 0 || !tpi_net_address(port, *first ? first : NULL, address)) return false;
     snprintf(w->list->ranks[0].who, sizeof w->list->ranks[0].who, "host %s, pid %d", tpi_net_host(), (int)getpid());

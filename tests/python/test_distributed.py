@@ -189,6 +189,26 @@ def test_ways_to_meet(how, tmp_path):
     run_ranks(3, MEET, tmp_path, arguments=(how, str(tmp_path)))
 
 
+def test_tensors_of_other_devices(tmp_path):
+    """Through the CPU's memory, and back. OpenCL on the processor stands for a GPU."""
+    texts = run_ranks(2, BEGIN.replace("gloo", "cpu:gloo,xpu:xccl") + """
+if torch.xpu.is_available():
+    t = torch.full((3, 4), float(r + 1), device="xpu")
+    dist.all_reduce(t)
+    b = torch.full((2, 3), r, device="xpu").t()
+    dist.broadcast(b, 1)
+    parts = [torch.zeros(2, device="xpu") for _ in range(n)]
+    dist.all_gather(parts, torch.full((2,), float(r), device="xpu"))
+    x = torch.zeros(2, device="xpu")
+    (dist.send(t[0, :2], 1) if r == 0 else dist.recv(x, 0))
+    assert t.device.type == "xpu" and t.sum().item() == 36 and b.tolist() == [[1, 1]] * 3 and [p.tolist() for p in parts] == [[0, 0], [1, 1]]
+    assert r == 0 or x.tolist() == [3, 3]
+print("xpu", torch.xpu.is_available())
+""", tmp_path, variables={"TAPER_XPU_DEVICES": "cpu"})
+    if "xpu False" in texts[0]:
+        pytest.skip("OpenCL has no processor here (pocl-opencl-icd)")
+
+
 def test_names_and_errors():
     import taper.distributed as dist
     assert dist.is_available() and dist.is_gloo_available() and not dist.is_initialized() and dist.ReduceOp.SUM == dist.ReduceOp.RedOpType.SUM
