@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <taper/taper.h>
 #include "device/gpu/map.h"
@@ -213,6 +214,7 @@ static void fills(void **state) {
 }
 
 int main(void) {
+    setenv("TAPER_XPU_DEVICES", "all", 0); /* processors too */
     if (!tp_device_count(TP_XPU)) {
         fprintf(stderr, "SKIPPED: there is no OpenCL device here: %s\n", tp_error() ? tp_error() : "PoCL's packages give one");
         return 77;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <taper/gpu.h>
 #include <taper/taper.h>
@@ -163,6 +164,7 @@ static void every_map_in_every_type(void **state) {
 }
 
 int main(void) {
+    setenv("TAPER_XPU_DEVICES", "all", 0); /* processors too */
     if (!tp_gpu_count(TP_XPU)) {
         fprintf(stderr, "SKIPPED: there is no OpenCL device here: %s\n", tp_gpu_missing(TP_XPU));
         return 77;

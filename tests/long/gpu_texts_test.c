@@ -157,6 +157,7 @@ static void kernels_in_their_forms(void **state) {
 
 /* In a process of its own: PoCL and hiprtc each bring an LLVM, and two do not live in one. */
 static int run_opencl(void) {
+    setenv("TAPER_XPU_DEVICES", "all", 0); /* processors too */
     tpi_gpu_caps caps; /* compiles for devices that are there */
     if (tpi_opencl_driver.count() && tpi_opencl_driver.describe(0, &caps)) opencl.arch = caps.arch;
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_text_compiles, &opencl)};
