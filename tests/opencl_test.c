@@ -7,6 +7,7 @@
 #include "device/gpu/driver.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,10 +162,41 @@ static void a_forked_child_is_told(void **s) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-int main(void) {
+/* How many devices a process finds under these variables: this program, started anew, says so. */
+static int count_with(const char *tiles, const char *mask) {
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("TAPER_XPU_TILES", tiles, 1);
+        setenv("ZE_AFFINITY_MASK", mask, 1);
+        execl("/proc/self/exe", "opencl_test", "count", (char *)NULL);
+        _exit(99);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void tiles_and_masks_count(void **s) {
+    (void)s;
+    if (!caps.host_memory || caps.units < 2 || driver->count() != 1) { /* a GPU's driver may read the mask itself, and its tiles are as they are */
+        print_message("SKIPPED: expected one processor of two cores or more\n");
+        skip();
+    }
+    assert_int_equal(count_with("1", ""), 1);
+    assert_int_equal(count_with("2", ""), 2);
+    assert_int_equal(count_with("2", "0.1"), 1);
+    assert_int_equal(count_with("2", "0"), 2);
+    assert_int_equal(count_with("1", "1,2"), 0);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1) return driver->count();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_can_be_added_to),  cmocka_unit_test(kernels_take_addresses_and_values), cmocka_unit_test(streams_wait_for_events_and_take_times),
         cmocka_unit_test(what_cannot_be_is_an_error), cmocka_unit_test(threads_share_a_kernel),            cmocka_unit_test(a_forked_child_is_told),
+        cmocka_unit_test(tiles_and_masks_count),
     };
     if (driver->count() == 0) {
         fprintf(stderr, "SKIPPED: %s (Debian: pocl-opencl-icd)\n", driver->missing());
