@@ -91,7 +91,8 @@ static bool belongs_to_us(PyObject *function) {
 
 /* Modules whose functions call what they need without doing more than they say. */
 static bool is_trusted(PyObject *globals) {
-    static const char *const names[] = {"contextlib", "functools", "collections", "typing", "abc", "enum", "dataclasses", "copy", "warnings", "operator", "types", NULL};
+    static const char *const names[] = {"contextlib", "functools", "collections", "typing", "abc", "enum", "dataclasses", "copy", "warnings", "operator", "types", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "_frozen_importlib",
+        "_frozen_importlib_external", NULL};
     PyObject *name = PyDict_GetItemString(globals, "__name__");
     if (tpy_is_own_name(name)) return true;
     for (int i = 0; name && names[i]; i++)
