@@ -459,6 +459,22 @@ def test_autocast_has_pytorchs_lists_for_gpus():
         torch.nn.functional.binary_cross_entropy(torch.rand(3, device=KIND), torch.rand(3, device=KIND))
 
 
+def test_checkpointing_repeats_masks_and_regions():
+    from taper.utils.checkpoint import checkpoint
+    x = torch.randn(64, 64, device=KIND, requires_grad=True)
+    for reentrant in False, True:
+        seen = []
+
+        def block(x):
+            seen.append((x @ x).dtype)
+            return torch.nn.functional.dropout(x * 2)
+        x.grad = None
+        with torch.autocast(KIND, torch.bfloat16):
+            y = checkpoint(block, x, use_reentrant=reentrant)
+        y.sum().backward()
+        assert seen == [torch.bfloat16] * 2 and x.grad.equal((y.detach() != 0) * 4.0)
+
+
 def test_a_scaler_skips_steps_with_infinities():
     weight = torch.nn.Parameter(torch.ones(3, device=KIND))
     optimizer, scaler = torch.optim.SGD([weight], lr=1.0), torch.amp.GradScaler(KIND, init_scale=4.0, growth_interval=1)

@@ -1,5 +1,5 @@
 """torch.utils.checkpoint: activations computed again in backward instead of kept."""
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from taper import _C
 from taper._C import Tensor
@@ -45,40 +45,52 @@ def check_backward_validity(inputs):
 
 
 @contextmanager
-def _random_state(state):
-    """The default generator in that state for a block (None: as it is)."""
-    if state is None:
+def _random_state(states):
+    """The default generators in those states for a block (None: as they are)."""
+    if states is None:
         yield
         return
-    from taper import get_rng_state, set_rng_state
-    now = get_rng_state()
-    set_rng_state(state)
+    now = [(generator, generator.get_state()) for generator, _ in states]
+    for generator, state in states:
+        generator.set_state(state)
     try:
         yield
     finally:
-        set_rng_state(now)
+        for generator, state in now:
+            generator.set_state(state)
+
+
+_ACCELERATORS = "cuda", "xpu"
 
 
 def _state_now(preserve):
+    """[(generator, state)] of the CPU and of the devices in use."""
     if not preserve:
         return None
-    from taper import get_rng_state
-    return get_rng_state()
+    generators = [_C._default_generator_of(kind, i) for kind in _ACCELERATORS if _C._gpu_used(kind) for i in range(_C._gpu_count(kind))]
+    return [(generator, generator.get_state()) for generator in (_C.default_generator, *generators)]
+
+
+def _regions_on():
+    return {kind: _C.get_autocast_dtype(kind) for kind in ("cpu", *_ACCELERATORS) if _C.is_autocast_enabled(kind)}
 
 
 def _region_now():
-    """The autocast region, for the second run; None where there is none."""
-    if not _C.is_autocast_enabled("cpu"):
-        return None
-    return _C.get_autocast_dtype("cpu"), _C.is_autocast_cache_enabled()
+    """The autocast regions by device type, and whether they keep casts, for the second run."""
+    return _regions_on(), _C.is_autocast_cache_enabled()
 
 
 def _region(then):
-    """The autocast region as it was, for a block."""
-    if then is None and not _C.is_autocast_enabled("cpu"):
+    """The autocast regions as they were, for a block."""
+    wanted, cache = then
+    present = _regions_on()
+    if wanted == present:
         return nullcontext()
     from taper.amp import autocast
-    return autocast("cpu", enabled=False) if then is None else autocast("cpu", then[0], cache_enabled=then[1])
+    stack = ExitStack()
+    for kind in {**present, **wanted}:
+        stack.enter_context(autocast(kind, wanted[kind], cache_enabled=cache) if kind in wanted else autocast(kind, enabled=False))
+    return stack
 
 
 class CheckpointFunction(Function):

@@ -98,7 +98,7 @@ class RNNBase(Module):
             raise ValueError(f"{self._get_name()}: Expected input to be 2D or 3D, got {input.dim()}D instead")
         if input.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}")
-        if input.dtype != self._flat_weights[0].dtype and not _C.is_autocast_enabled("cpu"):
+        if input.dtype != self._flat_weights[0].dtype and not _C.is_autocast_enabled(input.device.type):
             raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({self._flat_weights[0].dtype}). Convert input: input.to({self._flat_weights[0].dtype}), "
                              "or convert model: model.to(" + str(input.dtype) + ")")
 
