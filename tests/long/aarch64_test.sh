@@ -11,7 +11,7 @@ flags="-std=gnu11 -O3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=
     $(pkg-config --cflags openblas) -idirafter /usr/include/$host -idirafter /usr/include"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-list() { find src "$generated" -name "$1" ! -name '*samples.c' | sort; }
+list() { find src "$generated" -name "$1" ! -name '*samples.c' ! -path 'src/dist/plugins/*' | sort; } # plug-ins need an MPI's headers
 {
     list '*.c' | grep -v '\.isa\.c$'
     list '*.isa.c' | sed 's/$/ -DTPI_ISA_SUFFIX=_base/'
