@@ -303,12 +303,13 @@ static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value 
     return true;
 }
 
-/* What gives results whose shapes depend on values, or reads more of the world than its arguments. */
-static bool cannot_repeat(const char *name) {
-    static const char *const names[] = {"nonzero", "masked_select", "unique", "bincount", "histc", "histogram", "repeat_interleave", "one_hot", "argwhere",
-        "masked_scatter", "nested", "combinations", "pack", "ctc_loss", "mode", NULL};
+/* What gives results whose shapes depend on values. */
+static bool cannot_repeat(const char *name, const char *letters, void *const *args) {
+    static const char *const names[] = {"nonzero", "masked_select", "unique", "bincount", "histogram", "repeat_interleave", "argwhere", "ctc_loss", NULL};
+    if (!strcmp(name, "nonzero_static") || !strcmp(name, "repeat_interleave")) return false; /* these have sizes among their arguments */
+    if (!strcmp(name, "one_hot")) return letters[1] != 'i' || *(const int64_t *)args[1] < 0; /* as many classes as it finds */
     for (int i = 0; names[i]; i++)
-        if (!strncmp(name, names[i], strlen(names[i]))) return strcmp(name, "unique_consecutive_backward") != 0;
+        if (!strncmp(name, names[i], strlen(names[i]))) return true;
     return false;
 }
 
@@ -339,7 +340,7 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     const tp_operator *op = operator_of(name, &inplace);
     bool masked = false;
     for (int i = 0; !strcmp(name, "index") && letters[i]; i++) masked |= letters[i] == 'l' && has_mask(args[i]);
-    if (!op || masked || cannot_repeat(name)) return give_up(c, "%s gives what depends on values", name);
+    if (!op || masked || cannot_repeat(name, letters, args)) return give_up(c, "%s gives what depends on values", name);
     int room = 0, n = 0, nargs = (int)strlen(letters);
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)

@@ -329,6 +329,18 @@ def test_what_programs_say_to_it(capsys):
     assert nested(x + 1) == nested(x + 1) == 3 and graphs(nested) == 1 and graphs(inner) == 0
 
 
+def test_sizes_that_are_given_are_no_obstacle():
+    def g(i, x):
+        return F.one_hot(i, 5), x.repeat_interleave(2, 0), torch.nonzero_static(x > 0, size=4)
+    f = torch.compile(g)
+    for _ in range(3):
+        args = torch.randint(0, 5, (3,)), torch.randn(4, 2)
+        assert all(same(a, b) for a, b in zip(f(*args), g(*args)))
+    assert graphs(f) == 1
+    with pytest.warns(UserWarning, match="one_hot gives what depends on values"):
+        assert torch.compile(lambda i: F.one_hot(i))(torch.tensor([0, 2])).shape == (2, 3)
+
+
 def test_methods_and_many_shapes():
     class Holder:
         def __init__(self, k):
