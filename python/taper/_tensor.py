@@ -156,15 +156,16 @@ def _share(self):
 
 @_method
 def share_memory_(self):
-    """Moves the tensor to memory that other processes can look at too: child processes, and those it is sent to."""
-    if not self.untyped_storage().is_shared():
+    """Moves the tensor to memory that other processes can look at too: child processes, and those it is sent to. A device's memory stays as it is."""
+    if not self.is_shared():
         self._share()
     return self
 
 
 @_method
 def is_shared(self):
-    return self.untyped_storage().is_shared()
+    """Is it in memory that other processes can look at? A device's counts as such, as in PyTorch."""
+    return not self.is_cpu or self.untyped_storage().is_shared()
 
 
 @_method

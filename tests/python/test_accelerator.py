@@ -195,6 +195,7 @@ def test_storages_copies_and_files():
     assert memory.device == HERE and memory.cpu().device.type == "cpu" and getattr(memory.cpu(), KIND)().device == HERE and y.storage().type() == f"torch.{KIND}.LongStorage"
     for again in copy.deepcopy(y), copy.copy(y), pickle.loads(pickle.dumps(y)):
         assert again.device == HERE and again.tolist() == [0, 1, 2, 3]
+    assert y.is_shared() and y.share_memory_() is y and y.device == HERE
     parameter = copy.deepcopy(torch.nn.Parameter(torch.ones(2, device=KIND)))
     assert isinstance(parameter, torch.nn.Parameter) and parameter.device == HERE and parameter.requires_grad
     file = io.BytesIO()
