@@ -6,7 +6,7 @@ static const tpi_gpu_site sums_site = {"batch_norm.h", "sums"}, settle_site = {"
 typedef struct call {
     tp_device device;
     int64_t images, plane, n;  /* n: elements of a channel */
-    int channels, vector, units;
+    int channels, vector, lanes, units;
     bool columns, wide, back, training;
     tp_dtype dtype, weight_dtype, running_dtype;
     tp_tensor *weight, *bias;
@@ -50,21 +50,23 @@ static void choose_vector(call *c) {
     int64_t line = c->columns ? c->channels : c->plane;
     c->vector = 16 / size;
     while (c->vector > 1 && (line % c->vector || bits % (uintptr_t)(c->vector * size))) c->vector /= 2;
+    c->lanes = 1;
+    while (c->lanes < 32 && c->lanes * c->vector < c->channels) c->lanes *= 2;
 }
 
 static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool running) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("COLUMNS", c->columns), TPI_DEFINE("BACK", c->back), TPI_DEFINE("TRAINING", c->training), TPI_DEFINE("RUNNING", running),
-                                      TPI_DEFINE("WEIGHT", c->weight != NULL), TPI_DEFINE("BIAS", c->bias != NULL), TPI_DEFINE("VEC", c->vector), TPI_DEFINE_DTYPE("X", c->dtype),
+                                      TPI_DEFINE("WEIGHT", c->weight != NULL), TPI_DEFINE("BIAS", c->bias != NULL), TPI_DEFINE("VEC", c->vector), TPI_DEFINE("LANES", c->lanes), TPI_DEFINE_DTYPE("X", c->dtype),
                                       TPI_DEFINE_DTYPE("Y", c->dtype), TPI_DEFINE_DTYPE("W", c->weight_dtype), TPI_DEFINE_DTYPE("R", c->running_dtype)};
-    return tpi_gpu_site_kernel(c->device, site, c->wide, 11, defines);
+    return tpi_gpu_site_kernel(c->device, site, c->wide, 12, defines);
 }
 
 static void *data_of(const tp_tensor *t) { return t ? t->data : NULL; }
 
 /* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device alone. */
 static tp_tensor *take_sums(call *c) {
-    int64_t across = c->columns ? tpi_ceil_div(c->channels, 32 * c->vector) : c->channels, over = c->columns ? c->n : c->images;
-    int64_t parts = tpi_ceil_div((int64_t)c->units * 8, across), least = c->columns ? 64 : 1;
+    int64_t across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->channels, over = c->columns ? c->n : c->images;
+    int64_t parts = tpi_ceil_div((int64_t)c->units * 8, across), least = c->columns ? 4 * 256 / c->lanes : 1;
     if (parts > tpi_ceil_div(over, least)) parts = tpi_ceil_div(over, least);
     int64_t each = tpi_ceil_div(over, parts);
     parts = tpi_ceil_div(over, each);
@@ -80,8 +82,8 @@ static tp_tensor *take_sums(call *c) {
 
 static bool apply(call *c) {
     tpi_gpu_function *kernel = kernel_of(c, &apply_site, false);
-    int64_t rows = c->n, across = c->columns ? tpi_ceil_div(c->channels, 32 * c->vector) : c->images * c->channels;
-    int64_t along = c->columns ? tpi_ceil_div(rows, 8) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector), most = tpi_ceil_div((int64_t)c->units * (c->columns ? 32 : 64), across);
+    int64_t rows = c->n, across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->images * c->channels;
+    int64_t along = c->columns ? tpi_ceil_div(rows, 256 / c->lanes) : tpi_ceil_div(c->plane, (int64_t)256 * c->vector), most = tpi_ceil_div((int64_t)c->units * (c->columns ? 32 : 64), across);
     const unsigned grid[3] = {(unsigned)across, (unsigned)(along < most ? along : most), 1}, block[3] = {!c->columns && c->plane / c->vector < 128 ? 64 : 256, 1, 1};
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;

@@ -81,6 +81,8 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
 static bool geometry_of(tpi_conv *c, tp_ints shape, int n, tpi_windows w) { return tpi_pool_geometry(c, shape, n, &w, "pool") || (tp_error_clear(), false); }
 static bool adaptive_of(tpi_conv *c, tp_ints shape, int n, tp_ints size) {
     if (!tpi_adaptive_geometry(c, shape, n, size, "pool")) return tp_error_clear(), false;
+    for (int i = 0; i < 3; i++)
+        if ((c->x[i] + 1) * (c->y[i] + 1) > INT32_MAX) return false;
     return c->y[0] && c->y[1] && c->y[2];
 }
 

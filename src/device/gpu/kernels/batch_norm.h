@@ -1,6 +1,6 @@
 /* Batch norm over (images, channels, plane), plane contiguous, or over rows of channels (COLUMNS: the plane is one element and channels lie side by side).
  * Before this text: A the type to compute in, X and Y the dtypes of what is read and written, W the affine vectors', R the running ones', VEC how many
- * neighbours a thread moves at once.
+ * neighbours a thread moves at once, LANES how many threads stand side by side on a row of channels.
  *
  *   sums     two sums per channel and part of the batch: of x - first and its square (BACK 0), or of g and g (x - mean) rstd (BACK 1)
  *   settle   a channel's statistics from the parts, the running ones moved on; or the gradients of weight and bias
@@ -14,6 +14,7 @@
 #endif
 typedef struct ALIGNED(T_X) piece_x { T_X v[VEC]; } piece_x;
 typedef struct ALIGNED(T_Y) piece_y { T_Y v[VEC]; } piece_y;
+#define SLICES (256 / LANES)
 #define GROUP 256
 #define GROUPS 1
 #include "group.h"
@@ -22,10 +23,11 @@ GROUP_REDUCTION(group_sum, A, JOIN_SUM)
 /* Parts lie as [2][parts][channels]. */
 #ifdef KERNEL_sums
 #if COLUMNS
-/* A block has 32 lanes of VEC channels and 8 rows at a time; BLOCK is a stretch of channels, BLOCK_Y a part of the rows. */
+/* A block has LANES lanes of VEC channels and SLICES rows at a time; BLOCK is a stretch of channels, BLOCK_Y a part of the rows. Four rows are on their way
+ * at once. */
 KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_t rows, const int64_t rows_per_part, const int channels) {
-    SHARED A room[2][8][32 * VEC];
-    const int lane = THREAD % 32, slice = THREAD / 32, c = ((int)BLOCK * 32 + lane) * VEC;
+    SHARED A room[2][SLICES][LANES * VEC];
+    const int lane = THREAD % LANES, slice = THREAD / LANES, c = ((int)BLOCK * LANES + lane) * VEC;
     A one[VEC], two[VEC];
     for (int j = 0; j < VEC; j++) one[j] = two[j] = 0;
     if (c < channels) {
@@ -40,30 +42,42 @@ KERNEL(entry)(PTR(parts), PTR(in), PTR(grad), PTR(mean), PTR(rstd), const int64_
 #endif
         }
         const int64_t first = (int64_t)BLOCK_Y * rows_per_part, last = first + rows_per_part < rows ? first + rows_per_part : rows;
-        for (int64_t r = first + slice; r < last; r += 8) {
-            const piece_x p = *(GLOBAL const piece_x *)(x + r * channels);
+        for (int64_t r = first + slice; r < last; r += 4 * SLICES) {
+            piece_x p[4];
 #if BACK
-            const piece_x q = *(GLOBAL const piece_x *)(AT(const T_X, grad) + c + r * channels);
+            piece_x q[4];
 #endif
             UNROLL
-            for (int j = 0; j < VEC; j++) {
-                const A d = (GET_X(p.v[j]) - shift[j]) * scale[j];
+            for (int i = 0; i < 4; i++) {
+                const int64_t row = r + i * SLICES < last ? r + i * SLICES : r;
+                p[i] = *(GLOBAL const piece_x *)(x + row * channels);
 #if BACK
-                const A g = GET_X(q.v[j]);
-                one[j] += g, two[j] += g * d;
-#else
-                one[j] += d, two[j] += d * d;
+                q[i] = *(GLOBAL const piece_x *)(AT(const T_X, grad) + c + row * channels);
 #endif
+            }
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                if (r + i * SLICES >= last) break;
+                UNROLL
+                for (int j = 0; j < VEC; j++) {
+                    const A d = (GET_X(p[i].v[j]) - shift[j]) * scale[j];
+#if BACK
+                    const A g = GET_X(q[i].v[j]);
+                    one[j] += g, two[j] += g * d;
+#else
+                    one[j] += d, two[j] += d * d;
+#endif
+                }
             }
         }
     }
     UNROLL
     for (int j = 0; j < VEC; j++) room[0][slice][lane * VEC + j] = one[j], room[1][slice][lane * VEC + j] = two[j];
     BARRIER();
-    for (int at = THREAD; at < 64 * VEC; at += 256) {
-        const int which = at / (32 * VEC), k = at % (32 * VEC), channel = (int)BLOCK * 32 * VEC + k;
+    for (int at = THREAD; at < 2 * LANES * VEC; at += 256) {
+        const int which = at / (LANES * VEC), k = at % (LANES * VEC), channel = (int)BLOCK * LANES * VEC + k;
         A sum = 0;
-        for (int s = 0; s < 8; s++) sum += room[which][s][k];
+        for (int s = 0; s < SLICES; s++) sum += room[which][s][k];
         if (channel < channels) AT(A, parts)[((int64_t)which * BLOCKS_Y + BLOCK_Y) * channels + channel] = sum;
     }
 }
@@ -190,16 +204,16 @@ INLINE piece_y written(const piece_x p, const piece_x q, const line_t *l) {
     return r;
 }
 
-/* COLUMNS: as in `sums`, 32 lanes of VEC channels and 8 rows at a time; BLOCK_Y goes through the rows in steps of all. Else a block has a plane's stretch: BLOCK
+/* COLUMNS: as in `sums`, LANES lanes of VEC channels and SLICES rows at a time; BLOCK_Y goes through the rows in steps of all. Else a block has a plane's stretch: BLOCK
  * is image and channel, BLOCK_Y a stretch of its elements. */
 KERNEL(entry)(PTR(out), PTR(in), PTR(grad), PTR(mean), PTR(rstd), PTR(weight), PTR(bias), PTR(sums), const int64_t rows, const int channels, const int plane, const A over) {
 #if COLUMNS
-    const int c = ((int)BLOCK * 32 + THREAD % 32) * VEC;
+    const int c = ((int)BLOCK * LANES + THREAD % LANES) * VEC;
     if (c >= channels) return;
     line_t l[VEC];
     UNROLL
     for (int j = 0; j < VEC; j++) l[j] = LINE_OF(c + j);
-    for (int64_t r = (int64_t)BLOCK_Y * 8 + THREAD / 32; r < rows; r += (int64_t)BLOCKS_Y * 8) {
+    for (int64_t r = (int64_t)BLOCK_Y * SLICES + THREAD / LANES; r < rows; r += (int64_t)BLOCKS_Y * SLICES) {
         const int64_t at = r * channels + c;
         const piece_x p = *(GLOBAL const piece_x *)(AT(const T_X, in) + at);
 #if BACK

@@ -61,26 +61,25 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 }
 #endif
 
+/* The windows that x is in, without dilation: from the smallest y with y stride - pad + k > x on. */
+INLINE int first_window(const int x, const int pad, const int k, const int stride) { return x + pad < k ? 0 : (x + pad - k) / stride + 1; }
+INLINE int past_window(const int x, const int pad, const int stride, const int y) { return (x + pad) / stride + 1 < y ? (x + pad) / stride + 1 : y; }
+
 #ifdef KERNEL_maximum_back
+/* With a dilation the windows between first and past need not have x among their elements: the place that each kept tells. */
 KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
+    const int kd = g.dilation[0] * (g.k[0] - 1) + 1, kh = g.dilation[1] * (g.k[1] - 1) + 1, kw = g.dilation[2] * (g.k[2] - 1) + 1;
     EACH_ELEMENT(g.x) {
         SPLIT(g.x)
         const int64_t own = rest;
+        const int d1 = past_window(d, g.pad[0], g.stride[0], g.y[0]), h1 = past_window(h, g.pad[1], g.stride[1], g.y[1]), w1 = past_window(w, g.pad[2], g.stride[2], g.y[2]);
         A sum = 0;
-        for (int i = 0; i < g.k[0]; i++) {
-            const int td = d + g.pad[0] - i * g.dilation[0], yd = td / g.stride[0];
-            if (td < 0 || td % g.stride[0] || yd >= g.y[0]) continue;
-            for (int j = 0; j < g.k[1]; j++) {
-                const int th = h + g.pad[1] - j * g.dilation[1], yh = th / g.stride[1];
-                if (th < 0 || th % g.stride[1] || yh >= g.y[1]) continue;
-                for (int k = 0; k < g.k[2]; k++) {
-                    const int tw = w + g.pad[2] - k * g.dilation[2], yw = tw / g.stride[2];
-                    if (tw < 0 || tw % g.stride[2] || yw >= g.y[2]) continue;
+        for (int yd = first_window(d, g.pad[0], kd, g.stride[0]); yd < d1; yd++)
+            for (int yh = first_window(h, g.pad[1], kh, g.stride[1]); yh < h1; yh++)
+                for (int yw = first_window(w, g.pad[2], kw, g.stride[2]); yw < w1; yw++) {
                     const int64_t y = PLACE(Y_SIZE, ((int64_t)yd * g.y[1] + yh) * g.y[2] + yw);
                     if (AT(const int64_t, places)[y] == own) sum += GET_X(AT(const T_X, grad)[y]);
                 }
-            }
-        }
         AT(T_X, out)[at] = SET_X(sum);
     }
 }
@@ -112,9 +111,6 @@ KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t 
 #endif
 
 #ifdef KERNEL_average_back
-/* The first window that x is in: the smallest y with y stride - pad + k > x. */
-INLINE int first_window(const int x, const int pad, const int k, const int stride) { return x + pad < k ? 0 : (x + pad - k) / stride + 1; }
-INLINE int past_window(const int x, const int pad, const int stride, const int y) { return (x + pad) / stride + 1 < y ? (x + pad) / stride + 1 : y; }
 KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_t n) {
     EACH_ELEMENT(g.x) {
         SPLIT(g.x)
@@ -128,9 +124,9 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(places), const geometry_t g, const int64_
 }
 #endif
 
-/* Adaptive windows: from floor(i x / y) to ceil((i + 1) x / y). */
-#define FROM(i, x, y) ((int)((int64_t)(i) * (x) / (y)))
-#define TO(i, x, y) ((int)((((int64_t)(i) + 1) * (x) + (y) - 1) / (y)))
+/* Adaptive windows: from floor(i x / y) to ceil((i + 1) x / y), in 32 bits: the host has seen to it that x y fits. */
+#define FROM(i, x, y) ((int)((uint32_t)((i) * (x)) / (uint32_t)(y)))
+#define TO(i, x, y) ((int)((uint32_t)(((i) + 1) * (x) + (y) - 1) / (uint32_t)(y)))
 
 #if defined(KERNEL_adaptive_average) || defined(KERNEL_adaptive_maximum)
 KERNEL(entry)(PTR(out), PTR(places), PTR(in), const geometry_t g, const int64_t n) {
