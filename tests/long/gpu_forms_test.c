@@ -73,7 +73,7 @@ static void scans(void **state) {
     need_compiler(*state);
     static const struct { const char *kernel, *text; bool split, packed; } forms[] = {
         {"FOLD_ROWS", "fold.h", true, true},  {"SCAN_ROWS", "scan.h", true, true},     {"SCAN_ROWS", "scan.h", false, false},
-        {"SCAN_CARRY", "scan.h", true, false}, {"SCAN_COLUMNS", "scan.h", true, false}, {"SCAN_CHAIN", "chain.h", true, true}};
+        {"SCAN_CARRY", "scan.h", true, false}, {"SCAN_COLUMNS", "scan.h", true, false}};
     static const tp_dtype dtypes[] = {TP_FLOAT32, TP_BFLOAT16, TP_UINT8};
     for (const tpi_family *f = tpi_families; f->maps; f++)
         for (const tpi_scan_op *const *o = f->scans; *o; o++)

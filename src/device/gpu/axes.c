@@ -68,8 +68,8 @@ void tpi_gpu_axes_cut(tpi_gpu_axes_call *c, int64_t blocks, int64_t step) {
     c->pieces = tpi_ceil_div(total, c->piece);
 }
 
-bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states, size_t more) {
-    c->states_bytes = (size_t)(states * c->nstate) * sizeof(tpi_c128) + more; /* no variable of a state is larger */
+bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states) {
+    c->states_bytes = (size_t)(states * c->nstate) * sizeof(tpi_c128); /* no variable of a state is larger */
     return (c->states = tpi_gpu_alloc(c->device, c->states_bytes)) != NULL;
 }
 

@@ -46,7 +46,7 @@ bool tpi_gpu_axes_begin(tpi_gpu_axes_call *c, tpi_ctype compute, int nout, const
 void tpi_gpu_axes_end(tpi_gpu_axes_call *c); /* frees the states */
 /* Cuts columns into pieces, each a multiple of `step` elements, where `blocks` blocks without a cut would leave the device idle. */
 void tpi_gpu_axes_cut(tpi_gpu_axes_call *c, int64_t blocks, int64_t step);
-bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states, size_t more); /* memory for so many states, and more bytes */
+bool tpi_gpu_axes_states(tpi_gpu_axes_call *c, int64_t states); /* memory for so many states */
 /* Launches the kernel that the form names, with x and the results, one of them, or neither, then the states. */
 bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, int64_t blocks, int64_t down);
 

@@ -23,7 +23,7 @@ static bool fold_columns(tpi_gpu_axes_call *c) {
     int64_t blocks = tpi_ceil_div(c->kept.total, (int64_t)vec << c->group);
     tpi_gpu_axes_cut(c, blocks, (int64_t)(block >> c->group) * TPI_GPU_READS);
     c->form.split = c->pieces > 1;
-    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total, 0)) && launch(c, COLUMNS, blocks, c->pieces);
+    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total)) && launch(c, COLUMNS, blocks, c->pieces);
 }
 
 /* A column at a time, or a piece of one: 2^group threads for each. */
@@ -35,7 +35,7 @@ static bool fold_rows(tpi_gpu_axes_call *c) {
     int64_t per_block = c->form.block >> c->group;
     tpi_gpu_axes_cut(c, tpi_ceil_div(c->kept.total, per_block), ((int64_t)vec << c->group) * TPI_GPU_READS);
     c->form.split = c->pieces > 1;
-    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total, 0)) && launch(c, ROWS, tpi_ceil_div(c->kept.total * c->pieces, per_block), 1);
+    return (!c->form.split || tpi_gpu_axes_states(c, c->pieces * c->kept.total)) && launch(c, ROWS, tpi_ceil_div(c->kept.total * c->pieces, per_block), 1);
 }
 
 static bool merge(tpi_gpu_axes_call *c) {

@@ -1,24 +1,24 @@
 /* Scans on GPUs. A block takes a column whose elements lie together, tile by tile; a thread takes one that lies beside others, or is short.
  * Where that makes too few of them, columns are cut into pieces: their totals come first, as a reduction's, then what stands before each, then
- * the pieces themselves; or, on CUDA and HIP, all in one pass (kernels/chain.h). How a call is cut follows from shapes and the device alone: the
+ * the pieces themselves (one pass with tiles waiting for those before them was
+ * tried on an H200: slower, see bench/README.md). How a call is cut follows from shapes and the device alone: the
  * same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOTAL_ROWS, TOTAL_COLUMNS, CARRY, SCAN_ROWS, SCAN_COLUMNS, CHAIN }; /* kernels of kernels/fold.h, scan.h and chain.h */
+enum { TOTAL_ROWS, TOTAL_COLUMNS, CARRY, SCAN_ROWS, SCAN_COLUMNS }; /* kernels of kernels/fold.h and scan.h */
 enum {
     SHORT_COLUMN = 32,    /* elements that a thread alone may take wherever they lie */
     STRIDED_ITEMS = 4,    /* elements per thread of SCAN_ROWS that are read one by one, */
     PACKS = 2,            /* or 16 bytes at a time */
-    CHAIN_ROUNDS = 4,     /* so many times more per tile of CHAIN */
 };
 
 static bool launch(tpi_gpu_axes_call *c, int kernel, int vec, int block, int64_t blocks, int64_t down) {
-    static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "SCAN_CARRY", "SCAN_ROWS", "SCAN_COLUMNS", "SCAN_CHAIN"};
+    static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "SCAN_CARRY", "SCAN_ROWS", "SCAN_COLUMNS"};
     c->form.kernel = (uint8_t)kernel, c->form.vec = (uint8_t)vec, c->form.block = (uint16_t)block, c->form.split = c->pieces > 1;
-    c->form.define = names[kernel], c->form.text = kernel <= TOTAL_COLUMNS ? "fold.h" : kernel == CHAIN ? "chain.h" : "scan.h";
+    c->form.define = names[kernel], c->form.text = kernel <= TOTAL_COLUMNS ? "fold.h" : "scan.h";
     return tpi_gpu_axes_launch(c, kernel != CARRY, kernel != CARRY, blocks, down);
 }
 
@@ -38,7 +38,7 @@ static bool scan_columns(tpi_gpu_axes_call *c, bool cuttable) {
         tpi_gpu_axes_cut(c, tpi_ceil_div(c->kept.total, block), (int64_t)(most >> c->group) * TPI_GPU_READS);
     }
     int64_t strips = tpi_ceil_div(c->kept.total, (int64_t)vec << c->group);
-    bool ok = c->pieces == 1 || (tpi_gpu_axes_states(c, c->pieces * c->kept.total, 0) && launch(c, TOTAL_COLUMNS, vec, most, strips, c->pieces) && carry(c));
+    bool ok = c->pieces == 1 || (tpi_gpu_axes_states(c, c->pieces * c->kept.total) && launch(c, TOTAL_COLUMNS, vec, most, strips, c->pieces) && carry(c));
     return ok && launch(c, SCAN_COLUMNS, 1, block, tpi_ceil_div(c->kept.total, block), c->pieces);
 }
 
@@ -54,28 +54,13 @@ static int vector_of(const tpi_gpu_axes_call *c) {
     return vec;
 }
 
-static bool can_chain(const tpi_gpu_axes_call *c, int vec, int block) {
-    const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)c->device.type);
-    return driver && strcmp(driver->dialect, "opencl") && vec > 1 && c->caps->warp >= 32 && block % c->caps->warp == 0;
-}
-
-static bool scan_chain(tpi_gpu_axes_call *c, int vec, int block) {
-    const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)c->device.type);
-    c->piece = (int64_t)CHAIN_ROUNDS * PACKS * vec * block, c->pieces = tpi_ceil_div(c->reduced.total, c->piece);
-    int64_t tiles = c->kept.total * c->pieces, windows = c->kept.total * tpi_ceil_div(c->pieces, block);
-    size_t flags = (size_t)tpi_ceil_div((4 + tiles + windows) * (int64_t)sizeof(uint32_t), 16) * 16; /* and the counter before them */
-    return tpi_gpu_axes_states(c, tiles + windows, flags) && driver->set(c->device.index, tpi_gpu_stream_of(c->device), c->states, 0, flags) &&
-           launch(c, CHAIN, vec, block, tiles, 1);
-}
-
 static bool scan_rows(tpi_gpu_axes_call *c) {
     int vec = vector_of(c), items = vec > 1 ? PACKS * vec : STRIDED_ITEMS, most = tpi_gpu_block_size(c->caps);
     int block = fitting(tpi_ceil_div(c->reduced.total, items), most);
     tpi_gpu_axes_cut(c, c->kept.total, (int64_t)block * items);
-    if (c->pieces > 1 && can_chain(c, vec, most)) return scan_chain(c, vec, most);
     int64_t blocks = c->kept.total * c->pieces;
     c->group = tpi_gpu_exponent(most);
-    if (c->pieces > 1 && !(tpi_gpu_axes_states(c, c->pieces * c->kept.total, 0) && launch(c, TOTAL_ROWS, vec, most, blocks, 1) && carry(c))) return false;
+    if (c->pieces > 1 && !(tpi_gpu_axes_states(c, c->pieces * c->kept.total) && launch(c, TOTAL_ROWS, vec, most, blocks, 1) && carry(c))) return false;
     return launch(c, SCAN_ROWS, vec, block, blocks, 1);
 }
 
