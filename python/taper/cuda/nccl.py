@@ -1,7 +1,4 @@
 """torch.cuda.nccl: NCCL between the GPUs of one process is not used; between processes torch.distributed is."""
-from taper._absent import refusals
-
-globals().update(refusals("cuda.nccl", "CUDA", "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter"))
 
 
 def is_available(tensors):
