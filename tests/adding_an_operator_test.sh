@@ -30,17 +30,18 @@ for isa in base avx2 avx512; do
     $cc $flags $march -DTPI_ISA_SUFFIX=_$isa -c generated/bump_kernels.isa.c -o kernels_$isa.o
 done
 $cc $flags -c generated/bump_glue.c -o glue.o
+$cc $flags -c generated/bump_texts.c -o texts.o # its text for GPUs
 $cc $flags -c generated/registry.c -o registry.o
 # The new objects come first, so that the archive's own registry is not taken.
 libraries="$TAPER_BUILD_DIR/libtaper_testable.a -lopenblas -lz -lm -ldl -lpthread"
-$cc $flags program.c kernels_*.o glue.o registry.o $libraries -o program || fail "the page's program does not build"
+$cc $flags program.c kernels_*.o glue.o texts.o registry.o $libraries -o program || fail "the page's program does not build"
 ./program > printed
 diff -u expected printed || fail "the page's program prints something else than the page says"
 
 $cc $flags -c generated/samples.c -o samples.o
 for part in samples samples_check; do $cc $flags -c "$TAPER_SOURCE_DIR/tests/$part.c" -o support_$part.o; done
 for test in values gradient forms; do
-    $cc $flags "$TAPER_SOURCE_DIR/tests/operators_${test}_test.c" support_*.o samples.o kernels_*.o glue.o registry.o $libraries -lcmocka -o test_$test ||
+    $cc $flags "$TAPER_SOURCE_DIR/tests/operators_${test}_test.c" support_*.o samples.o kernels_*.o glue.o texts.o registry.o $libraries -lcmocka -o test_$test ||
         fail "operators_${test}_test does not build with the new operator"
     TAPER_TEST_OP=bump ./test_$test > log 2>&1 || { cat log; fail "operators_${test}_test fails for the new operator"; }
 done
