@@ -57,7 +57,7 @@ dist.init_process_group("mpi")
 t = torch.full((100000,), float(dist.get_rank()))
 dist.all_reduce(t)
 assert bool((t == 28).all()) and dist.get_node_local_rank() == dist.get_rank()
-print("rank", dist.get_rank(), "of", dist.get_world_size())
+print(f"rank {dist.get_rank()} of {dist.get_world_size()}\\n", end="", flush=True)  # one write, which no other rank cuts
 """, tmp_path)
     assert sorted(re.findall(r"rank (\d) of 8", out)) == list("01234567")
 
