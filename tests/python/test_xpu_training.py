@@ -1,0 +1,123 @@
+"""Whole trainings on an OpenCL device (PoCL where there is no GPU): a convolutional network on the shipped digits, a small GPT and an LSTM on Shakespeare, each beside the CPU from the
+same weights and batches. Losses stay together, and come down."""
+import gzip
+import os
+import pathlib
+
+os.environ.setdefault("TAPER_XPU_DEVICES", "all")
+import pytest
+import taper as torch
+from taper import nn
+from taper.nn import functional as F
+
+if not torch.xpu.is_available():
+    pytest.skip("no OpenCL device here", allow_module_level=True)
+
+DATA = pathlib.Path(__file__).parents[2] / "examples" / "data"
+
+
+def steps(make, batches, device, lr, mixed=None):
+    torch.manual_seed(0)
+    model = make().to(device)
+    adam = torch.optim.Adam(model.parameters(), lr=lr)
+    losses = []
+    for x, y in batches:
+        adam.zero_grad()
+        with torch.autocast(device, dtype=mixed or torch.bfloat16, enabled=mixed is not None):
+            out = model(x.to(device))
+            loss = F.cross_entropy(out.view(-1, out.size(-1)), y.to(device).view(-1))
+        loss.backward()
+        adam.step()
+        losses.append(loss.item())
+    return losses, model
+
+
+def together(make, batches, lr, off):
+    here, _ = steps(make, batches, "cpu", lr)
+    there, model = steps(make, batches, "xpu", lr)
+    assert max(abs(a - b) for a, b in zip(here, there)) < off, (here, there)
+    assert sum(there[-5:]) < 0.85 * sum(there[:5])
+    return there, model
+
+
+def read(name):
+    with gzip.open(DATA / name) as f:
+        data = f.read()
+    dims = data[3]
+    shape = [int.from_bytes(data[4 + 4 * i:8 + 4 * i], "big") for i in range(dims)]
+    return torch.frombuffer(bytearray(data[4 + 4 * dims:]), dtype=torch.uint8).view(*shape)
+
+
+def test_digits():
+    images, labels = read("train-images.idx.gz")[:2048].float().div(255).unsqueeze(1), read("train-labels.idx.gz")[:2048].long()
+    batches = 2 * list(zip(images.split(64), labels.split(64)))
+
+    def make():
+        return nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                             nn.Linear(16 * 6 * 6, 10))
+
+    _, model = together(make, batches, 5e-3, 2e-2)
+    model.eval()
+    with torch.no_grad():
+        seen = model(images[:512].to("xpu")).argmax(1).cpu()
+    assert (seen == labels[:512]).float().mean().item() > 0.9
+
+
+def characters(n, batch, length):
+    text = (DATA / "shakespeare.txt").read_text()[:20000]
+    codes = {c: i for i, c in enumerate(sorted(set(text)))}
+    ids = torch.tensor([codes[c] for c in text])
+    at = [[(k * batch + b) * 37 % (len(text) - length - 1) for b in range(batch)] for k in range(n)]
+    return len(codes), [(torch.stack([ids[i:i + length] for i in row]), torch.stack([ids[i + 1:i + 1 + length] for i in row])) for row in at]
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.before, self.between = heads, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (p.view(b, t, self.heads, -1).transpose(1, 2) for p in self.qkv(self.before(x)).chunk(3, -1))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).reshape(b, t, c))
+        return x + self.mlp(self.between(x))
+
+
+class Gpt(nn.Module):
+    def __init__(self, codes, length, width=32, heads=4, layers=2):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(codes, width), nn.Embedding(length, width)
+        self.blocks, self.last, self.head = nn.Sequential(*(Block(width, heads) for _ in range(layers))), nn.LayerNorm(width), nn.Linear(width, codes)
+
+    def forward(self, ids):
+        places = torch.arange(ids.size(1), device=ids.device)
+        return self.head(self.last(self.blocks(self.tokens(ids) + self.places(places))))
+
+
+def test_gpt():
+    codes, batches = characters(30, 8, 32)
+    together(lambda: Gpt(codes, 32), batches, 3e-3, 2e-2)
+
+
+def test_gpt_in_bfloat16():
+    codes, batches = characters(30, 8, 32)
+    plain, _ = steps(lambda: Gpt(codes, 32), batches, "xpu", 3e-3)
+    mixed, _ = steps(lambda: Gpt(codes, 32), batches, "xpu", 3e-3, torch.bfloat16)
+    assert abs(sum(mixed[-5:]) - sum(plain[-5:])) < 0.3 and sum(mixed[-5:]) < 0.8 * sum(mixed[:5])
+
+
+class Reader(nn.Module):
+    def __init__(self, codes, width=32):
+        super().__init__()
+        self.tokens, self.lstm, self.head = nn.Embedding(codes, width), nn.LSTM(width, width, 2, batch_first=True), nn.Linear(width, codes)
+
+    def forward(self, ids):
+        return self.head(self.lstm(self.tokens(ids))[0])
+
+
+def test_lstm():
+    codes, batches = characters(30, 8, 24)
+    together(lambda: Reader(codes), batches, 1e-2, 2e-2)
