@@ -1,5 +1,6 @@
 /* Process groups for torch.distributed: stores, groups, works, and what a watcher says. Waiting is done without the interpreter lock. */
 #include "tpy.h"
+#include <frameobject.h> /* PyFrame_GetBack and its kin, on 3.10 */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
