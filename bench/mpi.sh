@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# all_reduce of 64 MB through the MPI engine takes at most 1/0.9 of calling MPI_Allreduce directly, in the same program, in turns; for each MPI that is there.
+# bench/mpi.sh BUILD: all_reduce of 64 MB through the MPI engine against MPI_Allreduce called directly, in the same program, in turns; for each MPI that is there.
+# 90% and more is the aim.
 set -eu
+source=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "${1:-$source/build}" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch"
@@ -29,24 +32,20 @@ int main(void) {
         if (c - b < direct) direct = c - b;
     }
     if (rank == 0) printf("all_reduce of 64 MB: %.1f ms, MPI_Allreduce: %.1f ms, %.0f%%\n", ours * 1e3, direct * 1e3, 100 * direct / ours);
-    int slow = rank == 0 && direct / ours < 0.9;
     tp_release(t);
     tp_dist_end();
     MPI_Finalize();
-    return slow;
+    return 0;
 }
 END
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-ran=
 for mpi in openmpi mpich; do
     [ "$mpi" = openmpi ] && launcher="mpirun.openmpi --oversubscribe" || launcher=mpiexec.mpich
-    if ! command -v "mpicc.$mpi" > /dev/null || [ ! -e "$TAPER_BUILD_DIR/libtaper-mpi-$mpi.so" ]; then
+    if ! command -v "mpicc.$mpi" > /dev/null || [ ! -e "$build/libtaper-mpi-$mpi.so" ]; then
         echo "SKIPPED: $mpi is not on this machine"
         continue
     fi
-    "mpicc.$mpi" -O1 -I"$TAPER_SOURCE_DIR/include" -I"$TAPER_BUILD_DIR/generated/include" speed.c -L"$TAPER_BUILD_DIR" -ltaper -Wl,-rpath,"$TAPER_BUILD_DIR" -o "speed-$mpi"
-    said=$($launcher -n 2 "./speed-$mpi") || { echo "FAILED: less than 90% under $mpi: $said"; exit 1; }
+    "mpicc.$mpi" -O1 -I"$source/include" -I"$build/generated/include" speed.c -L"$build" -ltaper -Wl,-rpath,"$build" -o "speed-$mpi"
+    said=$($launcher -n 2 "./speed-$mpi")
     echo "$mpi: $said"
-    ran=yes
 done
-[ -n "$ran" ] || exit 77
