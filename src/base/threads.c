@@ -116,6 +116,19 @@ static int cores(void) {
     return alone ? alone : n;
 }
 
+/* Ranks of a job that share this machine's processors: a launcher says how many there are, and a mask that holds all of the machine's processors that it gave none of
+ * them a part of its own. */
+static int ranks_beside(void) {
+    static const char *const names[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", NULL};
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) < sysconf(_SC_NPROCESSORS_ONLN)) return 1;
+    for (int i = 0; names[i]; i++) {
+        const char *text = getenv(names[i]);
+        if (text && atoi(text) > 0) return atoi(text);
+    }
+    return 1;
+}
+
 static void in_child(void) { forked = true; }
 
 static void find_allowed(void) {
@@ -125,10 +138,10 @@ static void find_allowed(void) {
         allowed = within(atoi(wish));
         return;
     }
-    int n = cores();
+    int n = cores(), beside = ranks_beside();
     double quota = group_quota();
     if (quota > 0 && quota < n) n = (int)quota + (quota > (int)quota);
-    allowed = within(n);
+    allowed = within(n / beside > 0 ? n / beside : 1);
 }
 
 int tp_num_threads(void) {

@@ -205,3 +205,21 @@ def test_what_programs_say_to_the_compiler():
         assert f(1) == g(1) == torch.compiler.allow_in_graph(f)(1) == 1
     with pytest.raises(RuntimeError):
         torch.compiler.set_stance("sideways")
+
+
+class Calls:
+    def __reduce__(self):
+        import os
+        return os.putenv, ("TAPER_CALLED", "1")
+
+
+def test_a_file_calls_nothing(tmp_path):
+    import pickle
+    import zipfile
+    torch.jit.save(torch.jit.script(nn.Linear(2, 2)), tmp_path / "good.pt")
+    with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(tmp_path / "bad.pt", "w") as bad:
+        for name in good.namelist():
+            bad.writestr(name, pickle.dumps(Calls(), 2) if name.endswith("data.pkl") else good.read(name))
+    with pytest.raises(pickle.UnpicklingError, match="names posix.putenv"):
+        torch.jit.load(tmp_path / "bad.pt")
+    assert torch.jit.load(tmp_path / "good.pt")(torch.ones(1, 2)).shape == (1, 2)

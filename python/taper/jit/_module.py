@@ -254,8 +254,49 @@ def _is_torchscript(f):
             f.seek(0)
 
 
+# What a saved module's file may name besides classes of modules.
+_PLAIN = {"collections.OrderedDict", "_codecs.encode"} | {f"{home}.{name}" for home in ("builtins", "__builtin__") for name in "set frozenset slice complex bytearray".split()}
+_REBUILDS = {"_rebuild_tensor_v2", "_rebuild_parameter", "_rebuild_parameter_with_state", "Size", "device"}
+
+
+class _Named:
+    """A function by its name: nothing that a file could have called while it is read."""
+
+    def __init__(self, function):
+        self.function = function
+
+
+def _only_modules():
+    """A pickle module for taper.load whose files name what a module is made of alone."""
+    import pickle
+    import sys
+    import types
+    import taper
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module, name):
+            ours = module.partition(".")[0] in ("torch", "taper")
+            found = sys.modules.get("taper" + module[5:] if ours else module)
+            for part in name.split("."):
+                found = getattr(found, part, None)
+            if isinstance(found, type) and issubclass(found, Module):
+                return found
+            if f"{module}.{name}" in _PLAIN or (ours and (name in _REBUILDS or name.endswith("Storage") or isinstance(found, taper.dtype) or module.endswith("nn.functional"))):
+                return super().find_class(module, name)
+            if isinstance(found, types.FunctionType) and not ours:
+                return _Named(found)
+            raise pickle.UnpicklingError(f"torch.jit.load: the file names {module}.{name}, which is no class of a module that this program has imported")
+
+    only = types.ModuleType("taper.jit._only_modules")
+    only.__dict__.update(pickle.__dict__)
+    only.Unpickler = Unpickler
+    only.load = lambda f, **options: Unpickler(f, **options).load()
+    return only
+
+
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Brings back what torch.jit.save wrote, to be called. The file names the classes of its modules, which are imported: load only files you trust."""
+    """Brings back what torch.jit.save wrote, to be called. The file may name tensors, plain containers and classes of modules that the program has imported, nothing else: no
+    file makes it call another function."""
     import os
     import taper
     from taper._hook import NotCovered
@@ -263,13 +304,13 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
         raise ValueError(f"The provided filename {f} does not exist")
     if _is_torchscript(f):
         raise NotCovered("torch.jit.load of TorchScript code")
-    held = taper.load(f, map_location=map_location, weights_only=False)
+    held = taper.load(f, map_location=map_location, weights_only=False, pickle_module=_only_modules())
     if not isinstance(held, dict) or held.get("format") != _FORMAT:
         raise RuntimeError("torch.jit.load: the file was not written by torch.jit.save; torch.load reads other files")
     for name, text in held["extra_files"].items():
         if _extra_files is not None and name in _extra_files:
             _extra_files[name] = text.encode() if isinstance(text, str) else text
-    module = held["module"]
+    module = held["module"].function if isinstance(held["module"], _Named) else held["module"]
     if not isinstance(module, Module):
         return ScriptFunction(module)
     kinds = {cls.__name__: cls for cls in (RecursiveScriptModule, TracedModule, TopLevelTracedModule)}

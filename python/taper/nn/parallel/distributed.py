@@ -2,6 +2,7 @@
 (_reducer.py does that), so that all make the same step."""
 from contextlib import contextmanager
 
+import taper
 from taper import distributed as dist
 from taper.distributed.algorithms.join import Join, Joinable, JoinHook
 from taper.nn.modules.module import Module
@@ -56,6 +57,10 @@ class DistributedDataParallel(Module, Joinable):
         self.device_ids = list(device_ids) if device_ids and on_device else None
         self.output_device = output_device if output_device is not None else self.device_ids[0] if self.device_ids else None
         self.device = next(p.device for p in module.parameters() if p.requires_grad)
+        self._inputs_go_to = None  # a plain number means a device of the parameters' kind
+        if self.device_ids:
+            first = self.device_ids[0]
+            self._inputs_go_to = taper.device(self.device.type, first) if isinstance(first, int) else first
         self.broadcast_buffers = True if broadcast_buffers is None else broadcast_buffers
         self.find_unused_parameters, self.gradient_as_bucket_view, self.static_graph = find_unused_parameters, gradient_as_bucket_view, static_graph
         self.require_backward_grad_sync = self.require_forward_param_sync = True
@@ -128,7 +133,7 @@ class DistributedDataParallel(Module, Joinable):
         if self._join_config.enable:
             self._someone_reduces(recording)
         if self.device_ids:
-            inputs, kwargs = to_device((inputs, kwargs), self.device_ids[0])
+            inputs, kwargs = to_device((inputs, kwargs), self._inputs_go_to)
         output = self.module(*inputs, **kwargs)
         self.require_forward_param_sync = recording
         if recording:
