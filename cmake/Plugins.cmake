@@ -6,7 +6,7 @@ function(taper_plugin target name)
     target_link_libraries(${target} PRIVATE taper_warnings Threads::Threads)
     target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME taper-${name} PREFIX lib LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} CXX_VISIBILITY_PRESET hidden)
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} OPTIONAL)
 endfunction()
 
 set(TAPER_PLUGINS "")

@@ -38,6 +38,7 @@ install(TARGETS python_extension LIBRARY DESTINATION taper COMPONENT python EXCL
 install(FILES ${TAPER_GENERATED_MODULES} DESTINATION taper/nn/modules COMPONENT python EXCLUDE_FROM_ALL)
 install(TARGETS taper LIBRARY DESTINATION taper NAMELINK_SKIP COMPONENT python EXCLUDE_FROM_ALL)
 if(TAPER_PLUGINS) # engines that process groups open, found beside the library
+    add_dependencies(python_extension ${TAPER_PLUGINS})
     install(TARGETS ${TAPER_PLUGINS} LIBRARY DESTINATION taper COMPONENT python EXCLUDE_FROM_ALL)
 endif()
 # The data that `taper train` comes with.

@@ -66,7 +66,7 @@ static void one_stream_waits_for_nothing(void **s) {
 static void other_streams_are_waited_for(void **s) {
     (void)s;
     need_device();
-    tp_stream *side, *third;
+    tp_stream *side = NULL, *third = NULL;
     assert_true(tp_stream_new(gpu, 0, &side) && tp_stream_new(gpu, 0, &third));
     check(side, NULL);
     assert_int_equal(nwaiters, 2); /* backward's stream for the forward's, and at the end the other way round */

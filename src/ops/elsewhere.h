@@ -1,8 +1,9 @@
 /* Calls of natives whose tensors are not on the CPU. Generated code asks at the entrance of every native whether all its tensors are
  * there, and comes here if not:
  *
+ *     void *const places[] = {&self, NULL};                                                      which e remembers
  *     tpi_elsewhere e;
- *     if (!tpi_elsewhere_begin(&e, "softmax", "t-", (void *[]){&self, NULL})) return NULL;       one device for all, or an error
+ *     if (!tpi_elsewhere_begin(&e, "softmax", "t-", places)) return NULL;                        one device for all, or an error
  *     if (e.kernels && (out = FUNCTION_OF_THE_GPU_LINE(self, dim))) return out;                  NULL without an error: it declines
  *     if (!tpi_elsewhere_to_host(&e)) return NULL;                                               arguments are copies on the host now
  *     return tpi_elsewhere_back(&e, FUNCTION_OF_THE_CPU(self, dim));                             and the result is on the device

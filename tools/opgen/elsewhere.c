@@ -54,7 +54,7 @@ void write_elsewhere(text *t, const op *o) {
     op helper = *o;
     helper.function = format("elsewhere_%s", o->cname);
     put(t, "static %s {\n%s", function_prototype(&helper), copies.s);
-    put(t, "    tpi_elsewhere e;\n    if (!tpi_elsewhere_begin(&e, \"%s\", \"%s\", (void *[]){%s})) return %s;\n", o->name, letters, places.s, failure);
+    put(t, "    void *const places[] = {%s};\n    tpi_elsewhere e;\n    if (!tpi_elsewhere_begin(&e, \"%s\", \"%s\", places)) return %s;\n", places.s, o->name, letters, failure);
     if (o->gpu) {
         put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n", list ? "tp_tensors " : inplace || many ? "bool " : "tp_tensor *", o->gpu, args.s);
         put(t, "        if (by_kernels%s) return tpi_elsewhere_end(&e), by_kernels;\n    }\n", list ? ".v" : "");

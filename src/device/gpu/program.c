@@ -180,6 +180,7 @@ typedef struct known {
     const void *what;
     uint64_t form;
     tp_device device;
+    tpi_gpu_module *module; /* kept with its function, for as long as the process lives */
     tpi_gpu_function *function;
 } known;
 typedef struct known_table {
@@ -231,7 +232,7 @@ static tpi_gpu_function *learn(tp_device device, const void *what, uint64_t form
     known_table *t = roomy();
     tpi_gpu_module *module = t ? make_module(device, "entry", make, context) : NULL;
     if (!module || !(k = tpi_new0(sizeof *k))) return NULL;
-    *k = (known){what, form, device, NULL};
+    *k = (known){what, form, device, module, NULL};
     if (tpi_gpu_driver_of(device.type)->function(device.index, module, "entry", &k->function)) return enter(t, k), k->function;
     tpi_delete(k, sizeof *k);
     return NULL;
