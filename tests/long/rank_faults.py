@@ -34,7 +34,7 @@ def stall(folder):
         ranks.wait_for_text("has waited", timeout=STALL + 6, ranks=others)
         time.sleep(0.2)
         # who waits in the collective before, for the same rank, is named as waiting there
-        named = [set(re.findall(r"^  rank (\d+) \(host \S+, pid (\d+)\): (?!it waits in number)", text, re.M)) for r, text in enumerate(ranks.texts()) if r != culprit]
+        named = [set(re.findall(r"^  rank (\d+) \(host \S+, pid (\d+)\)(?!: it waits in number)", text, re.M)) for r, text in enumerate(ranks.texts()) if r != culprit]
         wanted = {(str(culprit), str(ranks.processes[culprit].pid))}
         assert all(one == wanted for one in named), (culprit, named)
     finally:
