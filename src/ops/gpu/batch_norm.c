@@ -14,18 +14,12 @@ typedef struct call {
     tp_tensor *x, *g, *y, *mean, *rstd, *sums; /* x, g: as they lie in memory for the kernels; owned, as is `sums` */
 } call;
 
-static bool is_channels_last(const tp_tensor *t) {
-    return (t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D));
-}
-
 static bool is_vector(const tp_tensor *t, int64_t channels) { return !t || (t->ndim == 1 && t->numel == channels && tp_is_contiguous(t) && tpi_gpu_floats(t)); }
 
 /* t lying in memory as the input's layout asks; owned. */
 static tp_tensor *laid_out(const call *c, tp_tensor *t, const tp_tensor *input) {
     if (!c->columns || input->ndim == 2) return tpi_contiguous_data(t);
-    if (is_channels_last(t)) return tpi_retain(t);
-    tp_tensor *copy = tpi_empty_layout(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t), t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
+    return tpi_gpu_laid_out(t, t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
 }
 
 static bool prepare(call *c, tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
@@ -36,7 +30,7 @@ static bool prepare(call *c, tp_tensor *input, tp_tensor *weight, tp_tensor *bia
     for (int i = 2; i < input->ndim; i++) c->plane *= input->shape[i];
     c->n = c->images * c->plane;
     if (c->plane > INT32_MAX || !is_vector(weight, c->channels) || !is_vector(bias, c->channels) || (weight && bias && weight->dtype != bias->dtype)) return false;
-    c->columns = input->ndim == 2 || c->plane == 1 || (!tp_is_contiguous(input) && is_channels_last(input));
+    c->columns = input->ndim == 2 || c->plane == 1 || (!tp_is_contiguous(input) && tpi_gpu_is_channels_last(input));
     c->dtype = (tp_dtype)input->dtype, c->wide = c->dtype == TP_FLOAT64;
     c->weight = weight, c->bias = bias;
     c->weight_dtype = weight ? (tp_dtype)weight->dtype : bias ? (tp_dtype)bias->dtype : c->wide ? TP_FLOAT64 : TP_FLOAT32;
@@ -61,8 +55,6 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site, bool
     return tpi_gpu_site_kernel(c->device, site, c->wide, 12, defines);
 }
 
-static void *data_of(const tp_tensor *t) { return t ? t->data : NULL; }
-
 /* The parts' sums, in a fresh tensor; owned. As many parts as keep the device busy, which depends on shape and device alone. */
 static tp_tensor *take_sums(call *c) {
     int64_t across = c->columns ? tpi_ceil_div(c->channels, c->lanes * c->vector) : c->channels, over = c->columns ? c->n : c->images;
@@ -73,7 +65,7 @@ static tp_tensor *take_sums(call *c) {
     c->parts = (int)parts;
     tp_tensor *sums = tpi_empty(TP_INTS(2, parts, c->channels), c->wide ? TP_FLOAT64 : TP_FLOAT32, c->device);
     tpi_gpu_function *kernel = sums ? kernel_of(c, &sums_site, false) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(data_of(sums)), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(data_of(c->g)), TPI_GPU_PTR(data_of(c->mean)), TPI_GPU_PTR(data_of(c->rstd)),
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(sums)), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(tpi_gpu_data(c->g)), TPI_GPU_PTR(tpi_gpu_data(c->mean)), TPI_GPU_PTR(tpi_gpu_data(c->rstd)),
                                 TPI_GPU_VAL(over), TPI_GPU_VAL(each), TPI_GPU_VAL(c->channels), TPI_GPU_VAL(c->plane)};
     const unsigned grid[3] = {(unsigned)across, (unsigned)parts, 1}, block[3] = {256, 1, 1};
     if (kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, c->columns ? 8 : 9, args)) return sums;
@@ -88,8 +80,8 @@ static bool apply(call *c) {
     int plane = (int)c->plane;
     double over = 1 / (double)c->n;
     float narrow = (float)over;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->y->data), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(data_of(c->g)), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data),
-                                TPI_GPU_PTR(data_of(c->weight)), TPI_GPU_PTR(data_of(c->bias)), TPI_GPU_PTR(data_of(c->sums)), TPI_GPU_VAL(rows), TPI_GPU_VAL(c->channels),
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(c->y->data), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(tpi_gpu_data(c->g)), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data),
+                                TPI_GPU_PTR(tpi_gpu_data(c->weight)), TPI_GPU_PTR(tpi_gpu_data(c->bias)), TPI_GPU_PTR(tpi_gpu_data(c->sums)), TPI_GPU_VAL(rows), TPI_GPU_VAL(c->channels),
                                 TPI_GPU_VAL(plane), c->wide ? TPI_GPU_VAL(over) : TPI_GPU_VAL(narrow)};
     return kernel && tpi_gpu_launch3(c->device, kernel, grid, block, 0, 12, args);
 }
@@ -99,8 +91,8 @@ static bool settle(call *c, const tp_tensor *parts, tp_tensor *running_mean, tp_
     tpi_gpu_function *kernel = kernel_of(c, &settle_site, running_mean != NULL);
     float narrow_momentum = (float)momentum, narrow_eps = (float)eps;
     int64_t stride = c->columns ? 1 : c->plane;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(data_of(parts)), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data), TPI_GPU_PTR(data_of(running_mean)),
-                                TPI_GPU_PTR(data_of(running_var)), TPI_GPU_VAL(c->parts), TPI_GPU_VAL(c->channels), TPI_GPU_VAL(stride), TPI_GPU_VAL(c->n),
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(parts)), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(c->mean->data), TPI_GPU_PTR(c->rstd->data), TPI_GPU_PTR(tpi_gpu_data(running_mean)),
+                                TPI_GPU_PTR(tpi_gpu_data(running_var)), TPI_GPU_VAL(c->parts), TPI_GPU_VAL(c->channels), TPI_GPU_VAL(stride), TPI_GPU_VAL(c->n),
                                 c->wide ? TPI_GPU_VAL(momentum) : TPI_GPU_VAL(narrow_momentum), c->wide ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow_eps)};
     return kernel && tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->channels, 128), 128, 0, 12, args);
 }

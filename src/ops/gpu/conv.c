@@ -17,16 +17,7 @@ static void describe(const tp_tensor *t, int spatial, bool has_batch, int64_t *s
     for (int i = 0; i < spatial; i++) shape[n] = t->shape[at], stride[n++] = t->strides[at++];
 }
 
-static bool is_channels_last(const tp_tensor *t) {
-    return !tp_is_contiguous(t) && ((t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D)));
-}
-
-/* t in the layout; owned. */
-static tp_tensor *laid_out(tp_tensor *t, tp_layout layout) {
-    if (tp_is_contiguous_as(t, layout)) return tpi_retain(t);
-    tp_tensor *copy = tpi_empty_layout(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t), layout);
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
-}
+static bool is_channels_last(const tp_tensor *t) { return !tp_is_contiguous(t) && tpi_gpu_is_channels_last(t); }
 
 /* a and b are the two that are given, `role` of the third, which has `shape`. */
 static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a, tp_tensor *b, int role_b, int spatial, tp_ints shape) {
@@ -37,7 +28,7 @@ static tp_tensor *multiply(const tpi_conv *c, int role, tp_tensor *a, int role_a
     tp_layout layout = !last ? TP_CONTIGUOUS : spatial == 3 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST;
     if (last && (a->ndim != spatial + 2 || b->ndim != spatial + 2 || shape.n != spatial + 2)) layout = TP_CONTIGUOUS;
     tp_tensor *of[3] = {NULL};
-    of[role_a] = laid_out(a, layout), of[role_b] = laid_out(b, layout), of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
+    of[role_a] = tpi_gpu_laid_out(a, layout), of[role_b] = tpi_gpu_laid_out(b, layout), of[role] = tpi_empty_layout(shape, (tp_dtype)a->dtype, device, layout);
     tpi_gpu_served served = TPI_GPU_FAILED;
     if (of[X] && of[W] && of[Y] && of[role]->numel) {
         tpi_gpu_conv job = {.what = role == Y ? TPI_CONV_FORWARD : role == X ? TPI_CONV_GRAD_INPUT : TPI_CONV_GRAD_WEIGHT, .dtype = (tp_dtype)a->dtype,

@@ -32,6 +32,12 @@ typedef struct tpi_gpu_rows {
 /* size: bytes of the largest element; align: the addresses of all rows' starts, joined by |. heavy: how many rows a thread holds at once. */
 tpi_gpu_rows tpi_gpu_rows_for(tp_device device, int64_t n, int size, uintptr_t align, int heavy);
 
+static inline void *tpi_gpu_data(const tp_tensor *t) { return t ? t->data : NULL; } /* of a tensor that may be missing */
+static inline bool tpi_gpu_is_index(const tp_tensor *t) { return t->dtype == TP_INT64 || t->dtype == TP_INT32; }
+/* Images or volumes whose channels are the fastest dim of memory; a tensor may be so and contiguous at once. */
+bool tpi_gpu_is_channels_last(const tp_tensor *t);
+tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout); /* t in the layout, itself if it lies so already; owned */
+
 /* float16, bfloat16, float32, or float64 where the device has it. */
 bool tpi_gpu_floats(const tp_tensor *t);
 #endif

@@ -43,8 +43,6 @@ static int largest(tp_tensor *const *t, int n) {
     return (int)size;
 }
 
-static void *data_of(tp_tensor *t) { return t ? t->data : NULL; }
-
 static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_tensor *bias, double eps, bool rms, tp_tensor **out) {
     int64_t n, room[TP_MAX_DIMS];
     if (!serves(input, normalized, weight, bias, &n)) return false;
@@ -66,7 +64,7 @@ static bool forward(tp_tensor *input, tp_ints normalized, tp_tensor *weight, tp_
         int64_t rows = x->numel / n;
         int width = (int)n;
         float narrow = (float)eps;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(y->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(data_of(weight)), TPI_GPU_PTR(data_of(bias)), TPI_GPU_PTR(data_of(mean)),
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(y->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(tpi_gpu_data(weight)), TPI_GPU_PTR(tpi_gpu_data(bias)), TPI_GPU_PTR(tpi_gpu_data(mean)),
                                     TPI_GPU_PTR(rstd->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(width), is_wide(input) ? TPI_GPU_VAL(eps) : TPI_GPU_VAL(narrow)};
         ok = kernel && tpi_gpu_launch(device, kernel, tpi_ceil_div(rows, r.groups), r.group * r.groups, 0, 9, args);
     }
@@ -87,7 +85,7 @@ static bool add_lines(tp_tensor *dweight, tp_tensor *dbias, const tp_tensor *par
                                       TPI_DEFINE_DTYPE("Y", some->dtype), TPI_DEFINE_DTYPE("W", some->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &columns_site, wide, 8, defines);
     int width = (int)n;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(data_of(dweight)), TPI_GPU_PTR(data_of(dbias)), TPI_GPU_PTR(parts->data), TPI_GPU_VAL(lines), TPI_GPU_VAL(width)};
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(dweight)), TPI_GPU_PTR(tpi_gpu_data(dbias)), TPI_GPU_PTR(parts->data), TPI_GPU_VAL(lines), TPI_GPU_VAL(width)};
     const unsigned grid[3] = {(unsigned)tpi_ceil_div(n, 32), dweight && dbias ? 2 : 1, 1}, block[3] = {256, 1, 1};
     return kernel && tpi_gpu_launch3(device, kernel, grid, block, 0, 5, args);
 }
@@ -118,8 +116,8 @@ static bool backward(tp_tensor *grad, tp_tensor *input, tp_ints normalized, tp_t
                                           TPI_DEFINE_DTYPE("S", rstd->dtype), TPI_DEFINE_DTYPE("G", g->dtype)};
         tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &backward_site, wide, 13, defines);
         int width = (int)n;
-        const tpi_gpu_arg args[] = {TPI_GPU_PTR(dx->data), TPI_GPU_PTR(g->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(data_of(weight)), TPI_GPU_PTR(data_of(mean)),
-                                    TPI_GPU_PTR(rstd->data), TPI_GPU_PTR(data_of(parts)), TPI_GPU_VAL(rows), TPI_GPU_VAL(width)};
+        const tpi_gpu_arg args[] = {TPI_GPU_PTR(dx->data), TPI_GPU_PTR(g->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(tpi_gpu_data(weight)), TPI_GPU_PTR(tpi_gpu_data(mean)),
+                                    TPI_GPU_PTR(rstd->data), TPI_GPU_PTR(tpi_gpu_data(parts)), TPI_GPU_VAL(rows), TPI_GPU_VAL(width)};
         ok = kernel && tpi_gpu_launch(device, kernel, blocks, r.group * r.groups, 0, 9, args);
         ok = ok && (!sums || add_lines(weight ? dweight : NULL, bias ? dbias : NULL, parts, lines, n, wide));
     }

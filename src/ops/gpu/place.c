@@ -23,8 +23,6 @@ static layout layout_of(tp_ints shape, const int64_t *strides, int d, int64_t si
 }
 static tpi_gpu_arg layout_arg(const layout *l) { return (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((2 * l->dims + 2) * 8), l->numbers}; }
 
-static bool is_index(const tp_tensor *t) { return t->dtype == TP_INT64 || t->dtype == TP_INT32; }
-
 static bool has_dtype(const tp_tensor *t) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
     return caps && (caps->f64 || (t->dtype != TP_FLOAT64 && t->dtype != TP_COMPLEX128));
@@ -43,7 +41,7 @@ static tpi_gpu_function *kernel_of(tp_device device, const tpi_gpu_site *site, i
 static int fitting_dim(const tp_tensor *self, int64_t dim, const tp_tensor *index, const tp_tensor *source) {
     int d = self->ndim ? TPI_DIM(self, dim) : 0;
     if (d < 0) return tp_error_clear(), -1;
-    if (!is_index(index) || index->ndim != self->ndim || self->ndim > MOST_DIMS || !has_dtype(self) || !self->numel || !index->numel) return -1;
+    if (!tpi_gpu_is_index(index) || index->ndim != self->ndim || self->ndim > MOST_DIMS || !has_dtype(self) || !self->numel || !index->numel) return -1;
     for (int i = 0; i < self->ndim; i++)
         if ((i != d && index->shape[i] > self->shape[i]) || (source && index->shape[i] > source->shape[i])) return -1;
     return d;
@@ -137,7 +135,7 @@ static tp_tensor *spread(tp_tensor *index, const tp_tensor *like, int d) {
 static tp_tensor *spread_along(tp_tensor *self, int64_t dim, tp_tensor *index, const tp_tensor *source) {
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
     if (d < 0) return tp_error_clear(), NULL;
-    if (index->ndim > 1 || !is_index(index) || self->ndim > MOST_DIMS || (source && source->ndim != self->ndim)) return NULL;
+    if (index->ndim > 1 || !tpi_gpu_is_index(index) || self->ndim > MOST_DIMS || (source && source->ndim != self->ndim)) return NULL;
     for (int i = 0; source && i < self->ndim; i++)
         if (source->shape[i] != (i == d ? index->numel : self->shape[i])) return NULL;
     return spread(index, self, d);
@@ -168,7 +166,7 @@ bool tpi_gpu_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scala
 
 /* One tensor of numbers, which count from the end when they are negative, along the first dim. */
 bool tpi_gpu_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
-    if (indices.n < 1 || !indices.v[0] || !is_index(indices.v[0]) || values->dtype != self->dtype || self->ndim < 1 || self->ndim > MOST_DIMS || !self->numel) return false;
+    if (indices.n < 1 || !indices.v[0] || !tpi_gpu_is_index(indices.v[0]) || values->dtype != self->dtype || self->ndim < 1 || self->ndim > MOST_DIMS || !self->numel) return false;
     for (int64_t i = 1; i < indices.n; i++)
         if (indices.v[i]) return false;
     tp_tensor *index = indices.v[0];

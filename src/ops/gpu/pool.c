@@ -11,16 +11,8 @@ typedef struct geometry { /* as kernels/pool.h has it */
 static const tpi_gpu_site maximum = {"pool.h", "maximum"}, maximum_back = {"pool.h", "maximum_back"}, average = {"pool.h", "average"}, average_back = {"pool.h", "average_back"},
                           adaptive_average = {"pool.h", "adaptive_average"}, adaptive_maximum = {"pool.h", "adaptive_maximum"}, adaptive_back = {"pool.h", "adaptive_back"};
 
-static bool is_last(const tp_tensor *t) {
-    return !tp_is_contiguous(t) && ((t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D)));
-}
+static bool is_last(const tp_tensor *t) { return !tp_is_contiguous(t) && tpi_gpu_is_channels_last(t); }
 static tp_layout layout_of(bool last, int64_t ndim) { return !last ? TP_CONTIGUOUS : ndim == 5 ? TP_CHANNELS_LAST_3D : TP_CHANNELS_LAST; }
-
-static tp_tensor *laid_out(tp_tensor *t, tp_layout layout) {
-    if (tp_is_contiguous_as(t, layout)) return tpi_retain(t);
-    tp_tensor *copy = tpi_empty_layout(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t), layout);
-    return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
-}
 
 /* first and second: what the kernel takes besides `out`, in its order. to_x: it writes elements of the input, rather than of the result. */
 static bool launch(const tpi_gpu_site *site, const tpi_conv *c, const tpi_average *how, int channels, bool last, bool to_x, tp_tensor *out, void *first, void *second) {
@@ -57,7 +49,7 @@ static tp_tensor *forth(const tpi_gpu_site *site, const tpi_conv *c, const tpi_a
     bool last = is_last(self);
     tp_layout layout = layout_of(last, self->ndim);
     tp_ints shape = pooled_shape(c, tpi_shape(self), n, room);
-    tp_tensor *x = laid_out(self, layout), *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
+    tp_tensor *x = tpi_gpu_laid_out(self, layout), *out = x ? tpi_empty_layout(shape, (tp_dtype)self->dtype, tpi_device(self), layout) : NULL;
     tp_tensor *at = out && places ? tpi_empty_layout(shape, TP_INT64, tpi_device(self), layout) : NULL;
     bool ok = out && (at || !places) && launch(site, c, how, (int)self->shape[self->ndim - n - 1], last, false, out, at ? at->data : NULL, x->data);
     tpi_release(x);
@@ -71,7 +63,7 @@ static tp_tensor *back(const tpi_gpu_site *site, const tpi_conv *c, const tpi_av
     if (!tpi_gpu_floats(grad) || !grad->numel || (places && (places->dtype != TP_INT64 || !tpi_same_shape(places, grad)))) return NULL;
     bool last = is_last(grad) || (places && is_last(places));
     tp_layout layout = layout_of(last, grad->ndim);
-    tp_tensor *g = laid_out(grad, layout), *at = places ? laid_out(places, layout) : NULL, *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout) : NULL;
+    tp_tensor *g = tpi_gpu_laid_out(grad, layout), *at = places ? tpi_gpu_laid_out(places, layout) : NULL, *out = g && (at || !places) ? tpi_empty_layout(shape, (tp_dtype)grad->dtype, tpi_device(grad), layout) : NULL;
     bool ok = out && launch(site, c, how, (int)grad->shape[grad->ndim - n - 1], last, true, out, g->data, at ? at->data : NULL);
     tpi_release(g), tpi_release(at);
     return ok ? out : tpi_after(out, NULL);

@@ -3,8 +3,6 @@
 
 static const tpi_gpu_site rows_site = {"take.h", "rows"}, segments_site = {"take.h", "segments"};
 
-static bool is_index(const tp_tensor *t) { return t->dtype == TP_INT64 || t->dtype == TP_INT32; }
-
 /* out, contiguous, from rows along dim d of x; index has out's numbers in order. */
 static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, bool wrap) {
     if (!out->numel) return true;
@@ -38,13 +36,13 @@ static tp_tensor *taken(tp_tensor *self, int d, tp_tensor *index, bool wrap) {
 
 tp_tensor *tpi_gpu_index_select(tp_tensor *self, int64_t dim, tp_tensor *index) {
     int d = self->ndim ? TPI_DIM(self, dim) : -1;
-    if (d < 0 || index->ndim != 1 || !is_index(index)) return tp_error_clear(), NULL;
+    if (d < 0 || index->ndim != 1 || !tpi_gpu_is_index(index)) return tp_error_clear(), NULL;
     return taken(self, d, index, false);
 }
 
 tp_tensor *tpi_gpu_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t padding_idx, bool scale_grad_by_freq) {
     (void)padding_idx, (void)scale_grad_by_freq;
-    return weight->ndim == 2 && is_index(indices) ? taken(weight, 0, indices, false) : NULL;
+    return weight->ndim == 2 && tpi_gpu_is_index(indices) ? taken(weight, 0, indices, false) : NULL;
 }
 
 /* One tensor of numbers among dims that are taken whole. */
@@ -55,13 +53,13 @@ tp_tensor *tpi_gpu_index(tp_tensor *self, tp_tensors indices) {
         if (d >= 0) return NULL;
         d = (int)i;
     }
-    if (d < 0 || d >= self->ndim || !is_index(indices.v[d]) || !tp_is_contiguous(self)) return NULL;
+    if (d < 0 || d >= self->ndim || !tpi_gpu_is_index(indices.v[d]) || !tp_is_contiguous(self)) return NULL;
     return taken(self, d, indices.v[d], true);
 }
 
 tp_tensor *tpi_gpu_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
     int64_t width = grad->ndim ? grad->shape[grad->ndim - 1] : 0;
-    if (!tpi_gpu_floats(grad) || !is_index(indices) || !width || width > INT32_MAX || indices->numel * width != grad->numel) return NULL;
+    if (!tpi_gpu_floats(grad) || !tpi_gpu_is_index(indices) || !width || width > INT32_MAX || indices->numel * width != grad->numel) return NULL;
     tp_device device = tpi_device(grad);
     tp_tensor *out = tpi_empty(TP_INTS(num_weights, width), (tp_dtype)grad->dtype, device);
     bool ok = out && tpi_fill_data(out, tp_int(0));
