@@ -18,7 +18,7 @@ static bool is_vector(const tp_tensor *t, int64_t channels) { return !t || (t->n
 
 /* t lying in memory as the input's layout asks; owned. */
 static tp_tensor *laid_out(const call *c, tp_tensor *t, const tp_tensor *input) {
-    if (!c->columns || input->ndim == 2) return tpi_contiguous_data(t);
+    if (!c->columns || input->ndim < 4) return tpi_contiguous_data(t); /* rows of channels, also where a plane is one element */
     return tpi_gpu_laid_out(t, t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
 }
 
