@@ -10,13 +10,6 @@
 static PyObject *backend_error, *network_error, *store_error;
 static pthread_t main_thread;
 
-#define UNLOCKED(...)              \
-    do {                           \
-        Py_BEGIN_ALLOW_THREADS     \
-        __VA_ARGS__;               \
-        Py_END_ALLOW_THREADS       \
-    } while (0)
-
 /* The library's error as the exception PyTorch has for it; one that a signal has set goes first. */
 static PyObject *raise_as(PyObject *type) {
     if (PyErr_Occurred()) {
@@ -53,7 +46,7 @@ static PyObject *wrap_store(tp_store *s) { /* takes s over */
 
 static void store_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
-    UNLOCKED(tp_store_release(((store_object *)o)->s));
+    TPY_UNLOCKED(tp_store_release(((store_object *)o)->s));
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -65,7 +58,7 @@ static PyObject *store_tcp(PyObject *unused, PyObject *args) {
     double timeout;
     if (!PyArg_ParseTuple(args, "sipd", &host, &port, &serve, &timeout)) return NULL;
     tp_store *s;
-    UNLOCKED(s = tp_store_tcp(host, port, serve, timeout));
+    TPY_UNLOCKED(s = tp_store_tcp(host, port, serve, timeout));
     return wrap_store(s);
 }
 
@@ -99,7 +92,7 @@ static PyObject *put(PyObject *o, PyObject *args, bool (*how)(tp_store *, const 
     Py_buffer value;
     if (!PyArg_ParseTuple(args, "ss*", &key, &value)) return NULL;
     bool ok;
-    UNLOCKED(ok = how(store_of(o), key, value.buf, (size_t)value.len));
+    TPY_UNLOCKED(ok = how(store_of(o), key, value.buf, (size_t)value.len));
     PyBuffer_Release(&value);
     if (!ok) return raise_as(store_error);
     Py_RETURN_NONE;
@@ -119,7 +112,7 @@ static PyObject *store_get(PyObject *o, PyObject *key) {
     size_t n;
     bool ok;
     if (!text) return NULL;
-    UNLOCKED(ok = tp_store_get(store_of(o), text, &data, &n));
+    TPY_UNLOCKED(ok = tp_store_get(store_of(o), text, &data, &n));
     return ok ? bytes_of(data, n) : raise_as(store_error);
 }
 
@@ -129,7 +122,7 @@ static PyObject *store_add(PyObject *o, PyObject *args) {
     int64_t sum;
     if (!PyArg_ParseTuple(args, "sL", &key, &amount)) return NULL;
     bool ok;
-    UNLOCKED(ok = tp_store_add(store_of(o), key, amount, &sum));
+    TPY_UNLOCKED(ok = tp_store_add(store_of(o), key, amount, &sum));
     return ok ? PyLong_FromLongLong(sum) : raise_as(store_error);
 }
 
@@ -140,7 +133,7 @@ static PyObject *store_compare_set(PyObject *o, PyObject *args) {
     char *data;
     size_t n;
     bool ok;
-    UNLOCKED(ok = tp_store_compare_set(store_of(o), key, expected.buf, (size_t)expected.len, fresh.buf, (size_t)fresh.len, &data, &n));
+    TPY_UNLOCKED(ok = tp_store_compare_set(store_of(o), key, expected.buf, (size_t)expected.len, fresh.buf, (size_t)fresh.len, &data, &n));
     PyBuffer_Release(&expected);
     PyBuffer_Release(&fresh);
     return ok ? bytes_of(data, n) : raise_as(store_error);
@@ -151,7 +144,7 @@ static PyObject *store_wait(PyObject *o, PyObject *args) {
     double timeout;
     if (!PyArg_ParseTuple(args, "sd", &key, &timeout)) return NULL;
     bool ok;
-    UNLOCKED(ok = tp_store_wait(store_of(o), key, timeout));
+    TPY_UNLOCKED(ok = tp_store_wait(store_of(o), key, timeout));
     if (!ok) return raise_as(store_error);
     Py_RETURN_NONE;
 }
@@ -160,7 +153,7 @@ static PyObject *yes_or_no(PyObject *o, PyObject *key, int (*how)(tp_store *, co
     const char *text = PyUnicode_AsUTF8(key);
     if (!text) return NULL;
     int answer;
-    UNLOCKED(answer = how(store_of(o), text));
+    TPY_UNLOCKED(answer = how(store_of(o), text));
     return answer < 0 ? raise_as(store_error) : PyBool_FromLong(answer);
 }
 static PyObject *store_check(PyObject *o, PyObject *key) { return yes_or_no(o, key, tp_store_check); }
@@ -169,7 +162,7 @@ static PyObject *store_delete(PyObject *o, PyObject *key) { return yes_or_no(o, 
 static PyObject *store_count(PyObject *o, PyObject *unused) {
     (void)unused;
     int64_t count;
-    UNLOCKED(count = tp_store_count(store_of(o)));
+    TPY_UNLOCKED(count = tp_store_count(store_of(o)));
     return count < 0 ? raise_as(store_error) : PyLong_FromLongLong(count);
 }
 
@@ -230,7 +223,7 @@ static PyObject *wrap_work(tp_work *w) {
 
 static void work_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
-    UNLOCKED(tp_work_release(((work_object *)o)->w));
+    TPY_UNLOCKED(tp_work_release(((work_object *)o)->w));
     type->tp_free(o);
     Py_DECREF(type);
 }
@@ -239,7 +232,7 @@ static PyObject *work_wait(PyObject *o, PyObject *seconds) {
     double most = PyFloat_AsDouble(seconds);
     if (PyErr_Occurred()) return NULL;
     bool ok;
-    UNLOCKED(ok = tp_work_wait(((work_object *)o)->w, most));
+    TPY_UNLOCKED(ok = tp_work_wait(((work_object *)o)->w, most));
     return ok ? Py_NewRef(Py_True) : raise_as(backend_error);
 }
 static PyObject *work_done(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_work_done(((work_object *)o)->w)); }
@@ -282,7 +275,7 @@ static PyObject *group_free(PyObject *o, PyObject *unused) {
     tp_group *g = group_of(o);
     if (!g) return NULL;
     ((group_object *)o)->g = NULL;
-    UNLOCKED(tp_group_free(g));
+    TPY_UNLOCKED(tp_group_free(g));
     Py_RETURN_NONE;
 }
 
@@ -481,7 +474,7 @@ static PyObject *dist_init(PyObject *unused, PyObject *args) {
         options.store = store_of(store);
     }
     bool ok;
-    UNLOCKED(ok = tp_dist_init_with(&options));
+    TPY_UNLOCKED(ok = tp_dist_init_with(&options));
     if (!ok) return raise_as(network_error);
     job_number++;
     return wrap_group(tp_dist_world());
@@ -490,7 +483,7 @@ static PyObject *dist_init(PyObject *unused, PyObject *args) {
 static PyObject *dist_end(PyObject *unused, PyObject *unused2) {
     (void)unused, (void)unused2;
     job_number++;
-    UNLOCKED(tp_dist_end());
+    TPY_UNLOCKED(tp_dist_end());
     Py_RETURN_NONE;
 }
 
@@ -505,7 +498,7 @@ static PyObject *dist_group(PyObject *unused, PyObject *args) {
     tp_ints given;
     tp_group *g = NULL;
     bool ok = list && rows_in(ranks, list, n, &given);
-    if (ok) UNLOCKED(g = tp_group_new(given, timeout, name));
+    if (ok) TPY_UNLOCKED(g = tp_group_new(given, timeout, name));
     PyMem_Free(list);
     return ok ? wrap_group(g) : NULL;
 }
@@ -558,13 +551,13 @@ static PyObject *dist_tell(PyObject *unused, PyObject *reason) {
     (void)unused;
     const char *text = PyUnicode_AsUTF8(reason);
     if (!text) return NULL;
-    UNLOCKED(tp_dist_tell_failure(text));
+    TPY_UNLOCKED(tp_dist_tell_failure(text));
     Py_RETURN_NONE;
 }
 
 static PyObject *dist_leave(PyObject *unused, PyObject *unused2) {
     (void)unused, (void)unused2;
-    UNLOCKED(tp_dist_leave());
+    TPY_UNLOCKED(tp_dist_leave());
     Py_RETURN_NONE;
 }
 

@@ -6,13 +6,6 @@ typedef struct { PyObject_HEAD tp_records *r; } record_writer;
 
 static PyObject *closed(const char *what) { return PyErr_Format(PyExc_ValueError, "the %s is closed", what); }
 
-#define UNLOCKED(...)              \
-    do {                           \
-        Py_BEGIN_ALLOW_THREADS     \
-        __VA_ARGS__;               \
-        Py_END_ALLOW_THREADS       \
-    } while (0)
-
 /* ---- Event files ---- */
 static PyObject *event_writer_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"folder", "max_queue", "flush_secs", "suffix", NULL};
@@ -23,7 +16,7 @@ static PyObject *event_writer_new(PyTypeObject *type, PyObject *args, PyObject *
         return NULL;
     o.max_queue = max_queue;
     event_writer *self = (event_writer *)type->tp_alloc(type, 0);
-    if (self) UNLOCKED(self->w = tp_events_open_with(PyBytes_AS_STRING(folder), &o));
+    if (self) TPY_UNLOCKED(self->w = tp_events_open_with(PyBytes_AS_STRING(folder), &o));
     Py_DECREF(folder);
     if (!self || self->w) return (PyObject *)self;
     Py_DECREF(self);
@@ -34,7 +27,7 @@ static PyObject *event_writer_close(PyObject *o, PyObject *unused) {
     tp_events *w = ((event_writer *)o)->w;
     ((event_writer *)o)->w = NULL;
     bool ok;
-    UNLOCKED(ok = tp_events_close(w));
+    TPY_UNLOCKED(ok = tp_events_close(w));
     return tpy_none_or_raise(ok);
 }
 static void event_writer_dealloc(PyObject *o) {
@@ -48,7 +41,7 @@ static PyObject *event_writer_flush(PyObject *o, PyObject *unused) {
     tp_events *w = ((event_writer *)o)->w;
     if (!w) return closed("event file");
     bool ok;
-    UNLOCKED(ok = tp_events_flush(w));
+    TPY_UNLOCKED(ok = tp_events_flush(w));
     return tpy_none_or_raise(ok);
 }
 static PyObject *event_writer_purge(PyObject *o, PyObject *step) {
@@ -73,7 +66,7 @@ static PyObject *event_writer_write(PyObject *o, PyObject *args) {
         goto done;
     }
     bool ok;
-    UNLOCKED(ok = tp_events_log_bytes(w, (tp_event_part)part, data.buf, (size_t)data.len, s, t));
+    TPY_UNLOCKED(ok = tp_events_log_bytes(w, (tp_event_part)part, data.buf, (size_t)data.len, s, t));
     result = tpy_none_or_raise(ok);
 done:
     PyBuffer_Release(&data);
@@ -91,7 +84,7 @@ static PyObject *record_writer_new(PyTypeObject *type, PyObject *args, PyObject 
     PyObject *path = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&:RecordWriter", names, PyUnicode_FSConverter, &path)) return NULL;
     record_writer *self = (record_writer *)type->tp_alloc(type, 0);
-    if (self) UNLOCKED(self->r = tp_records_create(PyBytes_AS_STRING(path)));
+    if (self) TPY_UNLOCKED(self->r = tp_records_create(PyBytes_AS_STRING(path)));
     Py_DECREF(path);
     if (!self || self->r) return (PyObject *)self;
     Py_DECREF(self);
@@ -102,7 +95,7 @@ static PyObject *record_writer_close(PyObject *o, PyObject *unused) {
     tp_records *r = ((record_writer *)o)->r;
     ((record_writer *)o)->r = NULL;
     bool ok;
-    UNLOCKED(ok = tp_records_close(r));
+    TPY_UNLOCKED(ok = tp_records_close(r));
     return tpy_none_or_raise(ok);
 }
 static void record_writer_dealloc(PyObject *o) {
@@ -117,7 +110,7 @@ static PyObject *record_writer_write(PyObject *o, PyObject *arg) {
     if (!r) return closed("record file");
     if (PyObject_GetBuffer(arg, &data, PyBUF_SIMPLE) < 0) return NULL;
     bool ok;
-    UNLOCKED(ok = tp_records_write(r, data.buf, (size_t)data.len));
+    TPY_UNLOCKED(ok = tp_records_write(r, data.buf, (size_t)data.len));
     PyBuffer_Release(&data);
     return tpy_none_or_raise(ok);
 }
@@ -126,7 +119,7 @@ static PyObject *record_writer_flush(PyObject *o, PyObject *unused) {
     tp_records *r = ((record_writer *)o)->r;
     if (!r) return closed("record file");
     bool ok;
-    UNLOCKED(ok = tp_records_flush(r));
+    TPY_UNLOCKED(ok = tp_records_flush(r));
     return tpy_none_or_raise(ok);
 }
 

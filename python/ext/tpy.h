@@ -92,6 +92,14 @@ PyObject *tpy_call_name(const char *name, PyObject *const *args, Py_ssize_t n, P
 PyObject *tpy_results(const tp_operator *op, tp_value *results); /* boxed results as Python objects */
 PyObject *tpy_invoke(const tp_operator *op, const tp_value *values, bool inplace); /* calls and wraps; plain tensors only */
 
+/* Lets other threads run while the statement does. */
+#define TPY_UNLOCKED(...)          \
+    do {                           \
+        Py_BEGIN_ALLOW_THREADS     \
+        __VA_ARGS__;               \
+        Py_END_ALLOW_THREADS       \
+    } while (0)
+
 /* Lets other threads run while the library works, if that takes more than a few microseconds. */
 #define TPY_HEAVY_ELEMENTS 8192
 #define TPY_HEAVY(elements, ...)                                                   \

@@ -3,7 +3,7 @@ import os
 from enum import IntEnum
 
 import taper
-from taper import _C
+from taper import _C, backends
 from taper.intel_extension_for_pytorch import xpu  # noqa: F401
 from taper.intel_extension_for_pytorch.xpu import amp as _amp
 
@@ -64,18 +64,8 @@ def enable_onednn_fusion(enabled):
 enable_auto_channels_last = disable_auto_channels_last = lambda: None
 
 
-class verbose:
-    """A library's own report of its calls; accepted."""
+class verbose(backends.verbose):
     VERBOSE_OFF, VERBOSE_ON, VERBOSE_ON_CREATION = 0, 1, 2
-
-    def __init__(self, level=0):
-        self.level = level
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        return False
 
 
 def has_xpu():
