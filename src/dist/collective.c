@@ -260,7 +260,7 @@ static bool run_barrier(tp_work *w) {
     return true;
 }
 
-static bool checks_wanted(void) {
+bool tpi_checks_wanted(void) {
     const char *wish = getenv("TAPER_DIST_CHECK");
     return !wish || strcmp(wish, "0") != 0;
 }
@@ -268,7 +268,7 @@ static bool checks_wanted(void) {
 bool tpi_collective_run(tp_work *w) {
     static bool (*const run[])(tp_work *) = {run_all_reduce, run_reduce, run_broadcast, run_all_gather, run_gather, run_scatter, run_reduce_scatter,
                                              run_all_to_all, run_barrier};
-    if ((checks_wanted() || w->kind == TPI_BARRIER) && !tpi_agree(w)) return false;
+    if ((tpi_checks_wanted() || w->kind == TPI_BARRIER) && !tpi_agree(w)) return false;
     return run[w->kind](w);
 }
 

@@ -85,6 +85,8 @@ struct tp_work {
 
 /* collective.c: runs it, in the group's thread. False with an error. */
 bool tpi_collective_run(tp_work *work);
+/* Do ranks agree before each collective (TAPER_DIST_CHECK)? Then none leaves one that another has not come to. */
+bool tpi_checks_wanted(void);
 /* What a work is about, for messages: "all_reduce(SUM) of float32 [2, 3]". */
 void tpi_work_about(const tp_work *work, char text[TPI_ABOUT_BYTES]);
 

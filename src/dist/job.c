@@ -181,7 +181,9 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
     }
     tpi_job_now = job;
     bool met = tp_dist_wait(tp_dist_barrier(world)); /* nobody leaves with the store before all have found each other */
-    world->number = 0;
+    pthread_mutex_lock(&world->lock); /* the program's own collectives count from 1 */
+    world->number = world->entered = world->left = 0;
+    pthread_mutex_unlock(&world->lock);
     job->begun = true;
     if (!met) tp_dist_end();
     return met;

@@ -52,11 +52,35 @@ static void stood_at(const tpi_standing *s, int64_t at_least, double ago, char *
     else snprintf(text, room, "it left number %lld, %s, at %s, %.0f s ago", (long long)s->left, s->about, s->place, s->since + ago);
 }
 
-void tpi_ranks_last(const tpi_ranks *list, int rank, char *text, size_t room) {
+/* Who has left most of the group's collectives since: where ranks agree before each, `rank` has come to what that one left. */
+static int ahead_of(const tpi_ranks *list, int rank, int group) {
+    int found = -1;
+    for (int i = 0; i < list->n; i++) {
+        const tpi_standing *s = i == rank ? NULL : standing_in(list, i, group);
+        if (s && s->left > 0 && (found < 0 || s->left > standing_in(list, found, group)->left)) found = i;
+    }
+    return found;
+}
+
+/* Others know of more collectives than `known`, what the rank itself told last: says so. */
+static bool seen_by_others(const tpi_ranks *list, int rank, int group, const tpi_standing *known, char *text, size_t room) {
+    int other = ahead_of(list, rank, group);
+    const tpi_standing *s = other < 0 ? NULL : standing_in(list, other, group);
+    if (!s || (known && (known->entered > s->left || known->left == s->left))) return false;
+    int at = snprintf(text, room, "it came to number %lld%s%s", (long long)s->left, s->entered == s->left ? ", " : "", s->entered == s->left ? s->about : "");
+    if (s->entered > s->left) snprintf(text + at, room - (size_t)at, "; rank %d is in number %lld, %s, at %s", other, (long long)s->entered, s->about, s->place);
+    return true;
+}
+
+void tpi_ranks_last(const tpi_ranks *list, int rank, int world, char *text, size_t room) {
     const struct tpi_known *k = &list->ranks[rank];
     const tpi_standing *last = NULL;
-    for (int i = 0; i < k->nstandings; i++)
-        if (k->standings[i].entered && (!last || k->standings[i].waits > last->waits || k->standings[i].since < last->since)) last = &k->standings[i];
+    for (int i = 0; i < k->nstandings; i++) {
+        const tpi_standing *s = &k->standings[i];
+        if (world >= 0 && seen_by_others(list, rank, s->group, s, text, room)) return;
+        if (s->entered && (!last || s->waits > last->waits || s->since < last->since)) last = s;
+    }
+    if (world >= 0 && !standing_in(list, rank, world) && seen_by_others(list, rank, world, NULL, text, room)) return;
     if (last) stood_at(last, 0, tpi_now() - k->heard, text, room);
     else snprintf(text, room, "it had not come to any collective");
 }

@@ -1,6 +1,6 @@
 /* The watcher's thread. Each rank tells rank 0's watcher, once a second, where it stands. One whose collective has waited for the stall time asks there
- * who has not come, and reports it. A connection that closes without a goodbye is a death, which rank 0 tells everybody; so does a rank that fails and
- * can still say why. */
+ * who has not come, and reports it. A connection that closes without a goodbye is a death: rank 0 asks the others where they stand, which says more about
+ * where the dead one stood than what it told up to a second ago, and tells everybody; so does a rank that fails and can still say why. */
 #define _GNU_SOURCE /* pipe2 */
 #include "dist/watch.h"
 #include <errno.h>
@@ -16,7 +16,8 @@
 #include "dist/net.h"
 #include "dist/store.h"
 
-enum { HELLO = 1, STATE, ASK, ANSWER, BYE, FAILED, DEAD, SOMEBODY_LEFT };
+enum { HELLO = 1, STATE, ASK, ANSWER, BYE, FAILED, DEAD, SOMEBODY_LEFT, TELL };
+#define INQUEST 0.7 /* seconds that the others have to say where they stand when a rank has died */
 enum { TEXT = 8192, MOST_BODY = 4 << 20 };
 
 typedef struct head {
@@ -51,6 +52,8 @@ typedef struct tpi_watch {
     int nclients, room;
     tpi_ranks *list;       /* of rank 0; of others: what they know of rank 0 */
     bool somebody_left, server_left;
+    int dead;              /* rank 0: who has died and is not reported yet, since when; -1: nobody */
+    double dead_since;
     double told, asked, failed_at; /* when; 0: not */
     double patience;       /* seconds that an answer may take */
     double joining;        /* since when, or since the last report of it */
@@ -125,17 +128,26 @@ static void fail_job(watch *w, const char *text) {
     report(line);
 }
 
-static void rank_died(watch *w, int rank, const char *why) { /* rank 0's watcher tells everybody */
+static int world_of(void) { return tp_dist_world() && tpi_checks_wanted() ? tp_dist_world()->id : -1; }
+
+static void tell_death(watch *w, int rank, const char *why) { /* rank 0's watcher tells everybody */
     char name[200], last[480], text[TPI_REASON_BYTES + 256];
-    if (w->list->ranks[rank].presence != TPI_HERE) return;
     w->list->ranks[rank].presence = TPI_DEAD;
     if (w->failed_at > 0) return; /* those that follow end because of the first */
     tpi_ranks_name(w->list, rank, name, sizeof name);
-    tpi_ranks_last(w->list, rank, last, sizeof last);
+    tpi_ranks_last(w->list, rank, world_of(), last, sizeof last);
     if (why) snprintf(text, sizeof text, "%s failed: %s", name, why);
     else snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name, last);
     tell_all(w, DEAD, text, rank);
     fail_job(w, text);
+}
+
+static void rank_died(watch *w, int rank) {
+    if (w->list->ranks[rank].presence != TPI_HERE) return;
+    w->list->ranks[rank].presence = TPI_DEAD;
+    if (w->failed_at > 0 || w->dead >= 0) return;
+    w->dead = rank, w->dead_since = tpi_now();
+    tell_all(w, TELL, "", rank);
 }
 
 /* ---- Where this rank stands ---- */
@@ -163,12 +175,22 @@ static void tell_state(watch *w) {
     for (tp_group *g = job->all; g && n < room; g = g->next)
         if (g->rank >= 0) all[n++] = standing_of(g);
     pthread_mutex_unlock(&job->lock);
-    if (job->rank == 0) {
-        if (!tpi_ranks_update(w->list, 0, all, n)) tp_error_clear();
-    } else if (!w->server_left)
+    if (!tpi_ranks_update(w->list, job->rank, all, n)) tp_error_clear();
+    if (job->rank != 0 && !w->server_left)
         tell(w, w->server.fd, STATE, all, sizeof *all * (size_t)n, NULL, 0);
     if (all != few) tpi_mfree(all);
     w->told = tpi_now();
+}
+
+/* Reports the death when all that are still there have said where they stand. */
+static void look_for_death(watch *w) {
+    if (w->dead < 0) return;
+    bool all = true;
+    for (int i = 1; i < w->job->size; i++) all = all && (w->list->ranks[i].presence != TPI_HERE || w->list->ranks[i].heard >= w->dead_since);
+    if (!all && tpi_now() - w->dead_since < INQUEST) return;
+    tell_state(w);
+    tell_death(w, w->dead, NULL);
+    w->dead = -1;
 }
 
 /* ---- Stalls ---- */
@@ -319,7 +341,7 @@ static bool from_client(watch *w, link_ *l) { /* false: hang up */
     }
     if (h.kind == STATE && !tpi_ranks_update(w->list, l->rank, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing)))) tp_error_clear();
     if (h.kind == ASK) answer(w, l, body, n);
-    if (h.kind == FAILED) rank_died(w, l->rank, body);
+    if (h.kind == FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
     if (h.kind == BYE) {
         w->list->ranks[l->rank].presence = TPI_LEFT;
         w->somebody_left = true;
@@ -333,7 +355,7 @@ static void hang_up(watch *w, int i) {
     tpi_net_close(w->clients[i].fd);
     tpi_mfree(w->clients[i].in);
     w->clients[i] = w->clients[--w->nclients];
-    if (rank >= 0) rank_died(w, rank, NULL);
+    if (rank >= 0) rank_died(w, rank);
 }
 
 static bool more_room(watch *w) {
@@ -349,12 +371,14 @@ static bool more_room(watch *w) {
 
 /* ---- What comes in, elsewhere ---- */
 static void server_gone(watch *w) {
-    char name[200], text[TPI_REASON_BYTES];
+    char name[200], last[480], text[TPI_REASON_BYTES + 256];
     tpi_net_close(w->server.fd);
     w->server.fd = -1;
     if (w->server_left) return;
+    tell_state(w);
     tpi_ranks_name(w->list, 0, name, sizeof name);
-    snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed)", name);
+    tpi_ranks_last(w->list, 0, world_of(), last, sizeof last);
+    snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name, last);
     fail_job(w, text);
 }
 
@@ -366,6 +390,7 @@ static void from_server(watch *w) {
     w->server.have = 0;
     question q;
     if (h.kind == DEAD) fail_job(w, body);
+    if (h.kind == TELL) tell_state(w);
     if (h.kind == SOMEBODY_LEFT) w->somebody_left = true;
     if (h.kind == ANSWER && n >= sizeof q) {
         memcpy(&q, body, sizeof q);
@@ -436,6 +461,7 @@ static void *watch_main(void *context) {
         double now = tpi_now();
         if (now - w->told >= tick) tell_state(w);
         look_for_absent(w);
+        look_for_death(w);
         if (w->failed_at == 0 && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_for_stalls(w);
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;
@@ -488,7 +514,7 @@ static bool connect_to_first(watch *w) {
 bool tpi_watch_open(tpi_job *job) {
     watch *w = tpi_malloc(sizeof *w);
     if (!w) return false;
-    *w = (watch){.job = job, .wake = {-1, -1}, .listener = -1, .server = {.fd = -1, .rank = 0}, .list = tpi_ranks_new(job->size)};
+    *w = (watch){.job = job, .wake = {-1, -1}, .listener = -1, .server = {.fd = -1, .rank = 0}, .dead = -1, .list = tpi_ranks_new(job->size)};
     pthread_mutex_init(&w->lock, NULL);
     bool ok = w->list && more_room(w);
     if (ok) w->list->ranks[0].presence = TPI_HERE, w->list->ranks[0].heard = tpi_now();

@@ -28,7 +28,9 @@ tpi_ranks *tpi_ranks_new(int n);
 void tpi_ranks_free(tpi_ranks *list);
 bool tpi_ranks_update(tpi_ranks *list, int rank, const tpi_standing *standings, int n);
 void tpi_ranks_name(const tpi_ranks *list, int rank, char *text, size_t room); /* "rank 3 (host n1, pid 812)" */
-void tpi_ranks_last(const tpi_ranks *list, int rank, char *text, size_t room); /* what it was at when it was last heard of */
+/* What it was at when it was last heard of, or since, by where others in its groups stand. `world`: the id of the group of all, in which it is; -1: ranks
+ * do not agree before a collective, and nothing follows from others. */
+void tpi_ranks_last(const tpi_ranks *list, int rank, int world, char *text, size_t room);
 /* A line for each of the ranks that has not come to that number of the group's collectives. How many; *gone: one of them never will. */
 int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, char *text, size_t room, bool *gone);
 

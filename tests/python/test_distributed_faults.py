@@ -55,6 +55,16 @@ def test_a_death_takes_all_down_with_its_reason(culprit, tmp_path):
         assert statuses[r] == 1 and f"rank {culprit} (host " in texts[r] and f"pid {ranks.processes[culprit].pid}) died" in texts[r], (statuses, texts)
 
 
+@pytest.mark.parametrize("culprit", [0, 2])
+def test_a_death_is_told_with_the_last_collective(culprit, tmp_path):
+    """Watchers hear of each other once a second: what a rank did in the last moments is known from the others."""
+    ranks = faulty(3, f"time.sleep(1.2)\nfor _ in range(20):\n    step()\nif r == {culprit}:\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    statuses, texts = ranks.wait(20)
+    for r in {0, 1, 2} - {culprit}:
+        said = re.search(r"\) died: .*?; it (came to|left) number (\d+)(.*)", texts[r])
+        assert said and int(said[2]) in (22, 23) and (said[2] == "23" or "is in number 23" in said[3]), texts[r]
+
+
 def test_a_rank_that_computes_goes_down_too(tmp_path):
     ranks = faulty(2, "if r == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\nwhile True:\n    pass", tmp_path)
     ranks.processes[1].wait(20)

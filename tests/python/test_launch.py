@@ -1,6 +1,7 @@
 """`taper launch`: torchrun's options and variables, logs, restarts, binding to processors, and a rank that fails takes the others with it."""
 import json
 import os
+import re
 import pty
 import signal
 import subprocess
@@ -273,6 +274,33 @@ def test_the_culprit_is_named_though_others_fail_of_it_first(script):
     """)
     status, _, err = launch("--nproc", 2, path)
     assert status == 1 and "taper launch: rank 1 " in err and "ValueError: the reason; all ranks are ended" in err, err
+
+
+@pytest.mark.parametrize("how, wanted", [
+    ("os._exit(5)", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 5; all"),
+    ("sys.exit(0)", r"taper launch: rank 1 \(pid \d+ on \S+\) left before the others, with status 0; rank [02] .* ended with status 7"),
+    ("time.sleep(0.2); dist.destroy_process_group(); fail()", r"taper launch: rank 1 \(pid \d+ on \S+\) ended with status 1: ValueError: the reason")])
+def test_who_left_first_is_named_first(script, how, wanted):
+    """All fail within moments of each other, and rank 0's number is the lowest."""
+    path = script(f"""
+        import os, sys, time, torch, torch.distributed as dist
+        from torch.distributed.elastic.multiprocessing.errors import record
+        @record
+        def fail():
+            raise ValueError("the reason")
+        @record
+        def wait():
+            dist.barrier()
+        dist.init_process_group("gloo")
+        if dist.get_rank() == 1:
+            {how}
+        try:
+            wait()
+        except RuntimeError as error:
+            os._exit(7)
+    """)
+    status, _, err = launch("--nproc", 3, path)
+    assert status != 0 and re.search(wanted, err), err
 
 
 def test_ranks_end_with_a_launcher_that_was_killed(script, tmp_path):

@@ -4,6 +4,7 @@ When a rank fails, what it failed of (its exit status or signal, and the error t
 said once on the launcher's stderr and added to the log of every rank."""
 import json
 import os
+import selectors
 import shutil
 import signal
 import socket
@@ -19,7 +20,25 @@ from taper._launch.options import free_port
 from taper._launch.output import Console, streams_of
 
 _CULPRIT = 2.0  # seconds to wait for the rank that failed first, where others have lost it and said so sooner
+_OWN_WORDS = 0.5  # seconds that the others have to fail by themselves, and to say what they know of it
 _AFTER_FAILURE = 5.0  # seconds that the others have to end when a rank has failed
+
+
+class Exit:
+    """The end of a rank's process, among the streams that the console waits for: it tells them in the order in which they happened."""
+
+    def __init__(self, rank, console):
+        self.rank, self.console = rank, console
+        self.watched = os.pidfd_open(rank.process.pid)
+        console.selector.register(self.watched, selectors.EVENT_READ, self)
+
+    def read(self):
+        self.rank.ended = self.rank.ended or time.monotonic()
+        return 0
+
+    def end(self):
+        self.console.selector.unregister(self.watched)
+        os.close(self.watched)
 
 
 class Rank:
@@ -32,6 +51,13 @@ class Rank:
     def code(self):
         return self.process.poll()
 
+    def failed_at(self):
+        """When its error was written, by the clock of `ended`; when it ended, where none was. None: it has not failed."""
+        try:
+            return os.stat(self.error_file).st_mtime - time.time() + time.monotonic()
+        except OSError:
+            return self.ended if self.code() else None
+
     def send(self, number):
         """To the rank and all that it started: each leads a process group of its own."""
         if self.process.returncode is None:
@@ -41,9 +67,10 @@ class Rank:
                 pass
 
     def reason(self):
-        """Why it failed, in a few words."""
+        """Why it failed, or that it has ended, in a few words."""
         code = self.code()
-        what = f"ended with status {code}" if code >= 0 else f"was killed by signal {-code} ({signal.Signals(-code).name})"
+        what = "left before the others, with status 0" if code == 0 else f"ended with status {code}" if code > 0 else \
+            f"was killed by signal {-code} ({signal.Signals(-code).name})"
         text = self._error() or (self._last_words() if code > 0 else "")
         return f"rank {self.rank} (pid {self.process.pid} on {socket.gethostname()}) {what}{': ' + text if text else ''}"
 
@@ -58,6 +85,10 @@ class Rank:
     def lost_peers(self):
         """Did it fail of another rank's failure?"""
         return self._error().startswith(("torch.distributed.DistBackendError", "torch.distributed.DistNetworkError"))
+
+    def misses(self, other):
+        """Did it fail because the other one had left?"""
+        return self.lost_peers() and "has left the job" in self._error() and f"rank {other.rank} (" in self._error()
 
     def _last_words(self):
         lines = self.streams[1].tail.decode(errors="replace").rstrip().splitlines()
@@ -123,6 +154,7 @@ class Agent:
             self.console.say(reason + again)
             for rank in self.ranks:
                 rank.streams[1].note(f"taper launch: {reason}{again}")
+            self._wait(min(_OWN_WORDS, self.asked.shutdown_timeout))
             self._end(min(_AFTER_FAILURE, self.asked.shutdown_timeout))
         if self.keep:
             self.console.say(f"logs are in {self.folder}")
@@ -172,6 +204,10 @@ class Agent:
             if bound:
                 os.sched_setaffinity(0, mine)
         rank.started = time.monotonic()
+        try:
+            Exit(rank, self.console)
+        except (AttributeError, OSError):
+            pass  # an old system: _watch asks each process in turn
         for stream in rank.streams:
             stream.started()
 
@@ -210,7 +246,9 @@ class Agent:
         """Until all are done, one has failed or a signal came: why it failed (None where it did not), and the exit status."""
         while True:
             self.console.wait(self.asked.monitor_interval)
-            now, codes = time.monotonic(), [rank.code() for rank in self.ranks]
+            codes = [rank.code() for rank in self.ranks]
+            self.console.wait(0)  # those that have ended by now are all told, and in their order
+            now = time.monotonic()
             for rank, code in zip(self.ranks, codes):
                 if code is not None and rank.ended is None:
                     rank.ended = now
@@ -218,7 +256,7 @@ class Agent:
             if self.signal is not None:
                 return None, self._ended_by_signal()
             failed = [rank for rank, code in zip(self.ranks, codes) if code not in (None, 0)]
-            if any(not rank.lost_peers() for rank in failed) or failed and now - min(rank.ended for rank in failed) > _CULPRIT:
+            if failed and (now - min(rank.ended for rank in failed) > _CULPRIT or self._is_first(failed)):
                 return self._first(failed)
             if all(code == 0 for code in codes):
                 self._close_streams()
@@ -227,15 +265,27 @@ class Agent:
             if elsewhere:
                 return elsewhere, 1
 
+    @staticmethod
+    def _order(rank):
+        """The failure that caused the others comes first: one that said why goes before one that merely lost its peers or was killed."""
+        return rank.lost_peers(), rank.code() == -signal.SIGTERM, rank.failed_at(), rank.rank
+
+    def _is_first(self, failed):
+        """Is the first failure among those that have ended? One that still runs may have told its error sooner."""
+        first = min((rank for rank in self.ranks if rank.failed_at() is not None), key=self._order)
+        return first in failed and not first.lost_peers()
+
     def _first(self, failed):
-        """The failure that caused the others: one that said why goes before one that merely lost its peers or was killed."""
+        """Why the job failed, and with which status."""
         for rank in failed:
             if rank.streams[1].reader is not None:
                 rank.streams[1].read()  # its last words may still be in the pipe
-        first = min(failed, key=lambda rank: (rank.lost_peers(), rank.code() == -signal.SIGTERM, rank.ended, rank.rank))
-        self.meeting.tell(first.reason())
+        first = min(failed, key=self._order)
+        left = [rank for rank in self.ranks if rank.code() == 0 and first.misses(rank)]
+        reason = "; ".join(rank.reason() for rank in (*sorted(left, key=lambda rank: rank.ended), first))
+        self.meeting.tell(reason)
         code = first.code()
-        return first.reason(), code if code > 0 else 128 - code
+        return reason, code if code > 0 else 128 - code
 
     def _ended_by_signal(self):
         self.console.say(f"{signal.Signals(self.signal).name} came: ranks have {self.asked.shutdown_timeout:g} s to end")
@@ -247,14 +297,18 @@ class Agent:
         running = [rank for rank in self.ranks if rank.process is not None and rank.code() is None]
         for rank in running if seconds else ():
             rank.send(number)
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and any(rank.code() is None for rank in running):
-            self.console.wait(0.02)
+        self._wait(seconds)
         for rank in running:
             if rank.code() is None:
                 rank.send(signal.SIGKILL)
                 rank.process.wait()
         self._close_streams()
+
+    def _wait(self, seconds):
+        """Until all have ended, or so long."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and any(rank.process is not None and rank.code() is None for rank in self.ranks):
+            self.console.wait(0.02)
 
     def _close_streams(self):
         for rank in self.ranks:

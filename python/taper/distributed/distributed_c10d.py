@@ -50,10 +50,23 @@ class BackendConfig:
     """Which backend serves which device."""
 
     def __init__(self, backend):
+        text = str(backend).lower()
+        if ":" not in text:
+            self.device_backend_map = dict.fromkeys(("cpu", "cuda", "xpu"), text)
+            return
         self.device_backend_map = {}
-        for part in str(backend).lower().split(","):
+        for part in text.split(","):
             device, colon, name = part.partition(":")
-            self.device_backend_map.update({device: name} if colon else dict.fromkeys(("cpu", "cuda", "xpu"), device))
+            if not colon or ":" in name:
+                raise ValueError(f"Invalid device:backend pairing: {part}. {self._form(text)}")
+            if device in self.device_backend_map:
+                raise ValueError(f"Duplicate device type {device} in backend string: {name}. {self._form(text)}")
+            self.device_backend_map[device] = name
+
+    @staticmethod
+    def _form(text):
+        return (f"The custom backend string argument is invalid: {text}. Custom backend string is an experimental feature where the backend string must be in the "
+                "format: \"<device_type1>:<backend1>,<device_type2>:<backend2>...\". e.g. 'cpu:gloo,cuda:nccl,xpu:xccl'")
 
     def get_device_backend_map(self):
         return self.device_backend_map
@@ -287,14 +300,24 @@ def _timeout_for(backend, timeout):
     return _seconds(timeout, (default_pg_nccl_timeout if str(backend) == "nccl" else default_pg_timeout).total_seconds())
 
 
+_SERVED = ("gloo", "nccl", "mpi", "ccl", "xccl", "tcp")
+
+
 def _backend_name(backend, device_id=None):
     """The one backend that serves, of 'gloo', 'cpu:gloo,cuda:nccl' or None; and the name to tell."""
     if backend is None:
         return None, "undefined"
     name = Backend(backend)
     if ":" not in name:
+        if name == "ucc":
+            raise RuntimeError("Distributed package doesn't have UCC built in")
+        if name not in _SERVED:
+            raise AssertionError(f"Unknown backend type {name}")
         return str(name), name
     by_device = BackendConfig(name).get_device_backend_map()
+    for one in by_device.values():
+        if one not in _SERVED:
+            raise AssertionError(f"Unknown c10d backend type {one.upper()}")
     return by_device.get("cpu") or next(iter(by_device.values())), name
 
 
@@ -470,13 +493,14 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     for rank in ranks:
         if not 0 <= rank < world.size():
             raise ValueError("The new group's rank should be within the world_size set by init_process_group")
+    name = world._backend if backend in (None, "", "undefined") else _backend_name(backend)[1]
     if use_local_synchronization and world.rank() not in ranks:
         return None
     _count += 1
     if world.rank() not in ranks:
         return GroupMember.NON_GROUP_MEMBER
     handle = _C._dist_group(ranks, _timeout_for(world._backend, timeout) if timeout is not None else 0.0, group_desc)
-    made = ProcessGroup(handle, ranks, Backend(backend) if backend is not None else world._backend, group_desc)
+    made = ProcessGroup(handle, ranks, name, group_desc)
     _groups.append(made)
     return made
 
