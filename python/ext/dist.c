@@ -2,9 +2,11 @@
 #include "tpy.h"
 #include <frameobject.h> /* PyFrame_GetBack and its kin, on 3.10 */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static PyObject *backend_error, *network_error, *store_error;
@@ -566,6 +568,16 @@ static PyObject *preempted(PyObject *unused, PyObject *unused2) {
     return PyBool_FromLong(tp_preempted());
 }
 
+/* The process gets SIGTERM when its parent ends, or now if that has ended already. */
+static PyObject *end_with_parent(PyObject *unused, PyObject *pid) {
+    (void)unused;
+    long parent = PyLong_AsLong(pid);
+    if (parent == -1 && PyErr_Occurred()) return NULL;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != (pid_t)parent) raise(SIGTERM);
+    Py_RETURN_NONE;
+}
+
 static int add_types(PyObject *module) {
     static PyMethodDef store_methods[] = {
         {"set", store_set, METH_VARARGS, NULL}, {"append", store_append, METH_VARARGS, NULL}, {"get", store_get, METH_O, NULL},
@@ -613,6 +625,7 @@ int tpy_init_dist(PyObject *module) {
         {"_dist_place", dist_place, METH_NOARGS, "What the launcher says: (launcher, rank, world_size, local_rank, local_size)."},
         {"_dist_engine", dist_engine, METH_NOARGS, "What carries the data."}, {"_dist_store", dist_store, METH_NOARGS, NULL},
         {"_dist_tell", dist_tell, METH_O, "Tells the other ranks why this one ends."}, {"_dist_leave", dist_leave, METH_NOARGS, "At the process's end."},
+        {"_end_with_parent", end_with_parent, METH_O, "_end_with_parent(pid): SIGTERM comes when the parent, which has this number, ends."},
         {"preempted", preempted, METH_NOARGS,
          "Has the scheduler sent SIGTERM or SIGUSR1 since the first call of this function? A training loop asks, saves, and leaves."},
         {"_dist_available", dist_available, METH_O, "Can a backend be opened here?"}, {0}};

@@ -11,11 +11,12 @@ def _script(path):
     from importlib.machinery import SourceFileLoader, SourcelessFileLoader
     if path == "-":
         return compile(sys.stdin.read(), "<stdin>", "exec"), {}, ""
-    from pkgutil import get_importer
-    importer = None if os.path.isfile(path) and path.endswith((".py", ".pyc")) else get_importer(path)
-    spec = importer.find_spec("__main__") if importer is not None else None
-    if spec is not None:
-        return spec.loader.get_code("__main__"), {"__file__": spec.origin, "__loader__": spec.loader, "__spec__": spec, "__package__": ""}, os.path.abspath(path)
+    if not (os.path.isfile(path) and path.endswith((".py", ".pyc"))):
+        from pkgutil import get_importer
+        importer = get_importer(path)
+        spec = importer.find_spec("__main__") if importer is not None else None
+        if spec is not None:
+            return spec.loader.get_code("__main__"), {"__file__": spec.origin, "__loader__": spec.loader, "__spec__": spec, "__package__": ""}, os.path.abspath(path)
     if os.path.isdir(path):
         raise _hook_error(f"can't find '__main__' module in '{path}'")
     full = os.path.abspath(path)
@@ -105,11 +106,8 @@ def _as_a_rank(launcher):
     """One of several processes of a launcher: prints whole lines, as they come, and ends when the launcher does, however that ends."""
     if sys.stdout is not None:
         sys.stdout.reconfigure(line_buffering=True, write_through=False)
-    import ctypes
-    import signal
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-    if os.getppid() != launcher:
-        os.kill(os.getpid(), signal.SIGTERM)  # it had ended already
+    from taper import _C
+    _C._end_with_parent(launcher)
 
 
 def run(arguments):

@@ -1,6 +1,5 @@
 """torch.distributed.distributed_c10d: process groups and their collectives, over the library's (include/taper/dist.h)."""
 import os
-import pickle
 import sys
 from enum import IntEnum
 
@@ -858,11 +857,13 @@ def batch_isend_irecv(p2p_op_list):
 # ---- Objects, pickled ----
 
 def _to_tensor(obj):
+    import pickle
     data = pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
     return torch.frombuffer(bytearray(data), dtype=torch.uint8), torch.tensor([len(data)], dtype=torch.int64)
 
 
 def _to_object(tensor, size):
+    import pickle
     return pickle.loads(memoryview(tensor)[:int(size)])
 
 
