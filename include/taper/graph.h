@@ -7,7 +7,7 @@
  *     tp_compiled_run(g, TP_LIST(x2), &y2);                // the same steps on other values
  *
  * A graph is for inputs of the same shapes, dtypes, strides and devices (tp_compiled_fits). Tensors that were there before, like parameters, are used
- * as they are at each run; random numbers are drawn anew. Where gradients flow, a run is one node of the tape, and its backward is part of
+ * as they are at each run; random numbers are drawn anew. A backward inside of the program puts gradients into leaves again at each run. Where gradients flow, a run is one node of the tape, and its backward is part of
  * the graph; gradients of gradients are not. Chains of pointwise operators run as one, with the same bits. */
 #ifndef TAPER_GRAPH_H
 #define TAPER_GRAPH_H
@@ -25,6 +25,9 @@ TP_API const char *tp_capture_broken(const tp_capture *capture);
 TP_API void tp_capture_on_break(tp_capture *capture, void (*told)(const char *why, void *context), void *context);
 TP_API bool tp_capture_break(const char *why); /* the program itself says that it cannot be repeated; false if nothing is captured */
 TP_API bool tp_capturing(void);
+/* Runs a call of the program's own, unrecorded: what it does is its affair (an optimiser's step with the rates of the day). While a capture goes on, each run of
+ * the graph makes the call again at its place; the graph keeps the context. `drop` (may be NULL) frees it, at once if nothing is captured. */
+TP_API bool tp_capture_call(bool (*run)(void *context), void (*drop)(void *context), void *context);
 /* A tensor that the program made from plain numbers, which come out the same each time. */
 TP_API bool tp_capture_constant(tp_tensor *t);
 /* Ends the capture; outputs are what runs give. The outputs keep the history they have. */

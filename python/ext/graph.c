@@ -47,7 +47,7 @@ static PyObject *run(entry *e, tpy_leaves *leaves) {
     ok = tp_compiled_run(e->graph, (tp_tensors){leaves->v, leaves->n}, outputs);
     PyEval_RestoreThread(saved);
     for (int64_t i = 0; ok && i < n; i++) tpy_own(outputs[i]);
-    PyObject *result = ok ? tpy_tree_build(e->result, outputs) : tpy_raise();
+    PyObject *result = ok ? tpy_tree_build(e->result, outputs) : PyErr_Occurred() ? NULL : tpy_raise(); /* a call of Python's may have failed with an exception */
     for (int64_t i = 0; ok && i < n; i++) tp_release(outputs[i]);
     if (outputs != few) PyMem_Free(outputs);
     return result;

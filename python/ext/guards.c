@@ -26,6 +26,8 @@ struct tpy_guards {
     Py_ssize_t n, room;
     PyObject *seen;    /* while it is made: addresses of what was walked */
     bool full;
+    PyObject *optimisers; /* while it is made: a list of what was met of them; NULL: none */
+    bool names_groups, names_state; /* some code may read or write their options, their state */
 };
 
 /* ---- Making ---- */
@@ -91,7 +93,7 @@ static bool watch_one(tpy_guards *g, watch_kind kind, PyObject *object, PyObject
 
 static bool watch_name(tpy_guards *g, PyObject *dict, PyObject *name, PyObject *value) {
     watch *w = new_watch(g, WATCH_NAME, dict, 2);
-    if (w) w->items[0] = Py_NewRef(name), w->items[1] = Py_NewRef(value);
+    if (w) w->items[0] = Py_NewRef(name), w->items[1] = Py_XNewRef(value); /* NULL: it is not there */
     return w != NULL;
 }
 
@@ -104,6 +106,8 @@ bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals) {
     if (PySet_Add(g->seen, code) < 0) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
         PyObject *name = PyTuple_GET_ITEM(names, i), *value = PyDict_GetItemWithError(globals, name);
+        g->names_groups |= PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
+        g->names_state |= PyUnicode_CompareWithASCIIString(name, "state") == 0;
         if (!value) continue;
         if (!watch_name(g, globals, name, value) || !walk(g, value)) return false;
         if (!PyModule_Check(value)) continue;
@@ -182,6 +186,52 @@ static bool walk_instance(tpy_guards *g, PyObject *o) {
     return ok;
 }
 
+/* ---- Optimisers of the package: their step is in a graph as a call that reads options and state at each run, so that these may change. What must stay is which
+ * parameters they have and which hooks. Schedules are left alone, since their step ends a capture. Where the program's own code names the options, it may read them, and they are watched like the rest. ---- */
+static PyObject *attribute(PyObject *o, const char *name) { /* borrowed, from its dict */
+    PyObject *dict = PyObject_GenericGetDict(o, NULL), *found = dict ? PyDict_GetItemString(dict, name) : NULL;
+    Py_XDECREF(dict);
+    PyErr_Clear();
+    return found;
+}
+
+static bool is_optimiser(PyObject *o) {
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject *module = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__module__") : NULL;
+    return tpy_is_own_name(module) && !strncmp(PyUnicode_AsUTF8(module), "taper.optim", 11) && (attribute(o, "param_groups") || attribute(o, "last_epoch"));
+}
+
+static bool walk_optimiser(tpy_guards *g, PyObject *o) {
+    static const char *const hooks[] = {"_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"};
+    PyObject *groups = attribute(o, "param_groups"), *word = PyUnicode_InternFromString("params");
+    bool ok = word && (g->optimisers || (g->optimisers = PyList_New(0))) && PyList_Append(g->optimisers, o) == 0;
+    for (int i = 0; i < 2 && ok; i++) ok = !attribute(o, hooks[i]) || walk(g, attribute(o, hooks[i]));
+    if (ok && groups && PyList_Check(groups)) {
+        watch *w = new_watch(g, WATCH_LIST, groups, PyList_GET_SIZE(groups));
+        ok = w;
+        for (Py_ssize_t i = 0; ok && i < w->n; i++) w->items[i] = Py_NewRef(PyList_GET_ITEM(groups, i));
+        for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(groups); i++) {
+            PyObject *group = PyList_GET_ITEM(groups, i), *params = PyDict_Check(group) ? PyDict_GetItemWithError(group, word) : NULL;
+            ok = !params || (watch_name(g, group, word, params) && walk(g, params));
+        }
+    }
+    Py_XDECREF(word);
+    PyObject *dict = ok ? PyObject_GenericGetDict(o, NULL) : NULL, *step = PyUnicode_InternFromString("step"); /* a schedule puts its own there */
+    ok = dict && step && watch_name(g, dict, step, PyDict_GetItemWithError(dict, step));
+    Py_XDECREF(dict);
+    Py_XDECREF(step);
+    return ok;
+}
+
+/* Once all is walked. */
+static bool walk_options(tpy_guards *g) {
+    for (Py_ssize_t i = 0; g->optimisers && i < PyList_GET_SIZE(g->optimisers); i++) {
+        PyObject *o = PyList_GET_ITEM(g->optimisers, i), *groups = attribute(o, "param_groups"), *state = attribute(o, "state");
+        if ((g->names_groups && groups && !walk(g, groups)) || (g->names_state && state && !walk(g, state))) return false;
+    }
+    return true;
+}
+
 static bool walk_kind(tpy_guards *g, PyObject *o) {
     if (tpy_is_tensor(o)) return watch_tensor(g, o);
     if (PyDict_Check(o)) return walk_dict(g, o) && (PyDict_CheckExact(o) || walk_instance(g, o));
@@ -197,6 +247,7 @@ static bool walk_kind(tpy_guards *g, PyObject *o) {
     if (PyFunction_Check(o)) return walk_function(g, o);
     if (PyMethod_Check(o)) return walk(g, PyMethod_GET_SELF(o)) && walk(g, PyMethod_GET_FUNCTION(o));
     if (PyType_Check(o)) return walk_type(g, (PyTypeObject *)o);
+    if (is_optimiser(o)) return walk_optimiser(g, o);
     return walk_instance(g, o);
 }
 
@@ -221,8 +272,11 @@ tpy_guards *tpy_guards_new(void) {
     return NULL;
 }
 
-bool tpy_guards_add(tpy_guards *g, PyObject *o) { return walk(g, o); }
-void tpy_guards_done(tpy_guards *g) { Py_CLEAR(g->seen); }
+bool tpy_guards_add(tpy_guards *g, PyObject *o) { return walk(g, o) && walk_options(g); }
+void tpy_guards_done(tpy_guards *g) {
+    Py_CLEAR(g->seen);
+    Py_CLEAR(g->optimisers);
+}
 
 void tpy_guards_free(tpy_guards *g) {
     if (!g) return;
@@ -232,6 +286,7 @@ void tpy_guards_free(tpy_guards *g) {
         Py_DECREF(g->watches[i].object);
     }
     Py_XDECREF(g->seen);
+    Py_XDECREF(g->optimisers);
     PyMem_Free(g->watches);
     PyMem_Free(g);
 }

@@ -663,7 +663,14 @@ static PyObject *return_type(PyObject *module, PyObject *name) {
     if (PyErr_Occurred()) return NULL;
     return Py_NewRef(named ? (PyObject *)named : Py_None);
 }
-static PyMethodDef namespace_functions[] = {{"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {"_operator", find_operator, METH_VARARGS, NULL},
+/* "map", "fold", "scan", "view", "compose", "native"; None where no operator has the name. */
+static PyObject *operator_kind(PyObject *module, PyObject *name) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8(name);
+    const tp_operator *op = text ? tp_find_operator(text) : NULL;
+    return op ? PyUnicode_FromString(op->kind) : text ? Py_NewRef(Py_None) : NULL;
+}
+static PyMethodDef namespace_functions[] = {{"_operator_kind", operator_kind, METH_O, NULL}, {"_namespace", namespace, METH_O, NULL}, {"_return_type", return_type, METH_O, NULL}, {"_operator", find_operator, METH_VARARGS, NULL},
     {"_bind", (PyCFunction)(void (*)(void))bind_call, METH_FASTCALL | METH_KEYWORDS, NULL}, {0}};
 
 int tpy_init_operators(PyObject *module) {

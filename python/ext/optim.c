@@ -197,20 +197,46 @@ static int step_groups(const optimiser *o, PyObject *groups, PyObject *state, bo
     return bad;
 }
 
+static int take_step(const optimiser *o, PyObject *list, PyObject *state, bool start) {
+    const size_t groups = (size_t)PyList_GET_SIZE(list), bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
+    gathered *g = PyMem_Calloc(groups + 1, bytes);
+    if (!g) return PyErr_NoMemory(), -1;
+    tp_update_group *u = (tp_update_group *)(g + groups);
+    int bad = step_groups(o, list, state, start, g, u, (double *)(u + groups));
+    for (size_t i = 0; i < groups; i++) drop(&g[i], o->kind->nstates);
+    PyMem_Free(g);
+    return bad;
+}
+
+/* A step in a graph: the call itself, which reads the options and the state as they are at each run. The context is its arguments, as a tuple. */
+static bool step_again(void *context) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *all = context;
+    bool ok = PyList_Check(PyTuple_GET_ITEM(all, 1)) && take_step(optimiser_of(PyTuple_GET_ITEM(all, 0)), PyTuple_GET_ITEM(all, 1), PyTuple_GET_ITEM(all, 2), false) == 0;
+    PyGILState_Release(gil);
+    return ok;
+}
+
+static void drop_step(void *context) {
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)context);
+    PyGILState_Release(gil);
+}
+
 /* _optimiser_step(optimiser, param_groups, state, start=False): start makes the state and changes nothing else. */
 static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     (void)module;
     optimiser *o = n >= 3 ? optimiser_of(args[0]) : NULL;
     if (!o) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "expected an optimiser, param_groups and state");
     if (!PyList_Check(args[1]) || !PyDict_Check(args[2])) return PyErr_Format(PyExc_TypeError, "param_groups must be a list and state a dict");
-    const size_t groups = (size_t)PyList_GET_SIZE(args[1]), bytes = sizeof(gathered) + sizeof(tp_update_group) + VALUES * sizeof(double);
-    gathered *g = PyMem_Calloc(groups + 1, bytes);
-    if (!g) return PyErr_NoMemory();
-    tp_update_group *u = (tp_update_group *)(g + groups);
-    int bad = step_groups(o, args[1], args[2], n > 3 && args[3] == Py_True, g, u, (double *)(u + groups));
-    for (size_t i = 0; i < groups; i++) drop(&g[i], o->kind->nstates);
-    PyMem_Free(g);
-    if (bad) return NULL;
+    bool start = n > 3 && args[3] == Py_True, ok;
+    if (!start && tp_capturing()) {
+        PyObject *all = PyTuple_Pack(3, args[0], args[1], args[2]);
+        if (!all) return NULL;
+        ok = tp_capture_call(step_again, drop_step, all);
+        if (!ok && !PyErr_Occurred()) return tpy_raise();
+    } else ok = take_step(o, args[1], args[2], start) == 0;
+    if (!ok) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -14,6 +14,18 @@ USAGE = """usage: taper COMMAND
 """
 
 
+def _listing(command, *arguments):
+    """A command that prints many lines, of which `| head` may read a few."""
+    try:
+        status = command(*arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        import os
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
 def main(arguments=None):
     """Runs a command; the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -35,15 +47,10 @@ def main(arguments=None):
         return watch(arguments[1:])
     if command == "names":
         from taper._covered import names
-        try:
-            return names(arguments[1:])
-        except BrokenPipeError:  # taper names | head
-            import os
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
+        return _listing(names, arguments[1:])
     if command == "info":
         from taper._report import info
-        return info()
+        return _listing(info)
     if command in ("--version", "-V"):
         from taper._report import version
         print(f"taper {version()}")

@@ -50,6 +50,12 @@ def _work(name, inputs):
     return _flops(name, inputs)
 
 
+def _moves(name):
+    """Does the operator itself go over memory? Views look at it, and compositions are made of others."""
+    from taper import _C
+    return _C._operator_kind(name) not in ("view", "compose")
+
+
 class _Row:
     """One operator's calls."""
 
@@ -77,7 +83,7 @@ def _rows(recorded, shapes):
         row.calls += 1
         row.own += own[i]
         row.taken += max(taken, 0)
-        if kind == _OPERATOR and own[i] > 0:
+        if kind == _OPERATOR and own[i] > 0 and _moves(name):
             row.bytes += sum(_size(shape) * dtype.itemsize for dtype, shape in tensors) + max(taken, 0)
             row.work += 0 if inner_work[i] else _work(name.partition(".")[0], inputs)
     return rows, watched

@@ -201,7 +201,7 @@ bool tp_set_autocast_enabled(tp_device_type device, bool on) {
     here.enabled[device] = on;
     bool any = false;
     for (int i = 0; i < TP_DEVICE_TYPES; i++) any |= here.enabled[i];
-    tpi_detours = (uint8_t)((tpi_detours & TPI_WATCHED) | (any ? TPI_AUTOCASTS : 0));
+    tpi_detours = (uint8_t)((tpi_detours & ~TPI_AUTOCASTS) | (any ? TPI_AUTOCASTS : 0));
     return true;
 }
 

@@ -427,7 +427,7 @@ static tp_tensor *ones_like(const tp_tensor *root, int64_t i) {
         return tpi_fail(TP_ERR_RUNTIME, "grad can be implicitly created only for real scalar outputs: output %lld is %s of shape %s; give its gradient",
                         (long long)i, tp_dtype_name((tp_dtype)root->dtype), tpi_shape_text(tpi_shape(root)));
     tp_tensor *g = tpi_empty(tpi_shape(root), (tp_dtype)root->dtype, tpi_device(root));
-    if (g && tpi_device(g).type == TP_CPU) {
+    if (g && tpi_device(g).type == TP_CPU && !tpi_recording) {
         tpi_store_scalar(g->data, (tp_dtype)g->dtype, tp_float(1));
     } else if (g && !tpi_fill_data(g, tp_float(1))) {
         return instead(g, NULL);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <taper/autograd.h>
+#include "autograd/profile.h"
 #include "autograd/tape.h"
 
 /* ---- Locks, picked by address ------------------------------------------------------------------------------------------ */
@@ -84,7 +85,7 @@ static bool add_grad(tpi_autograd *ag, const void *key, tp_tensor *leaf, tp_tens
     }
 }
 
-static bool accumulate(tp_tensor *leaf, tp_tensor *g) {
+bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g) {
     tpi_autograd *ag = tpi_autograd_make(leaf);
     if (!ag) return false;
     if (!tpi_same_shape(leaf, g)) /* a graph from before the leaf's data was exchanged */
@@ -102,7 +103,11 @@ static tp_tensor *leaf_of(const tpi_node *node) { return *(tp_tensor **)node->at
 static bool accumulate_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     (void)grad_inputs;
     tp_tensor *leaf = leaf_of(node);
-    if (!accumulate(leaf, grads[0])) return false;
+    tpi_recorder *recorder = tpi_recording_off();
+    bool ok = tpi_accumulate(leaf, grads[0]);
+    tpi_recording_on(recorder);
+    if (!ok) return false;
+    if (__builtin_expect(recorder != NULL, 0)) recorder->accumulated(recorder, leaf, grads[0]);
     tpi_hook **after = &tpi_autograd_of(leaf)->after;
     return !*after || tpi_leaf_hooks_run(after, leaf);
 }
@@ -206,7 +211,9 @@ tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
 
 tp_tensor *tp_grad(const tp_tensor *t) {
     tpi_autograd *ag = t ? tpi_autograd_of(t) : NULL;
-    return ag ? ag->grad : NULL;
+    tp_tensor *grad = ag ? ag->grad : NULL;
+    if (__builtin_expect(tpi_recording != NULL, 0) && t) tpi_recording->read_grad(tpi_recording, (tp_tensor *)t, grad);
+    return grad;
 }
 
 static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
@@ -225,6 +232,7 @@ static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
 bool tp_set_grad(tp_tensor *t, tp_tensor *grad) {
     if (!refuse_null(t)) return false;
     if (grad && !check_grad(t, grad)) return false;
+    if (__builtin_expect(tpi_recording != NULL, 0)) tpi_recording->set_grad(tpi_recording, t, grad);
     tpi_autograd *ag = grad ? tpi_autograd_make(t) : tpi_autograd_of(t);
     if (!ag) return !grad;
     pthread_mutex_t *lock = &grad_locks[stripe(t)];

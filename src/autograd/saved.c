@@ -55,6 +55,7 @@ bool tpi_node_save(tpi_node *node, int i, tp_tensor *t) { return tpi_saved_input
 bool tpi_node_save_output(tpi_node *node, int i, tp_tensor *t, int output) { return tpi_saved_output(&node->saved[i], t, (uint32_t)output); }
 
 void tpi_node_forget(tpi_node *node) {
+    node->spent = true;
     for (uint32_t i = 0; i < node->nsaved; i++) tpi_saved_drop(&node->saved[i]);
     if (node->inner) tpi_node_forget(node->inner); /* an inner node has no inner one of its own */
 }

@@ -50,6 +50,7 @@ struct tp_node {
     void *attrs;
     bool live;         /* some edge leads somewhere */
     bool failed;       /* an edge could not be made: an error was set */
+    bool spent;        /* a backward that does not retain the graph went through it */
     tpi_node *next;    /* in the list of nodes that wait to be freed */
     tpi_node *inner;   /* of a CopySlices node: the node of the call that wrote the view, owned */
     tpi_node *outer;   /* the way back: borrowed */
@@ -120,6 +121,7 @@ bool tpi_record_copy(tp_tensor *dst, tp_tensor *src); /* dst.copy_(src): recorde
 /* ---- leaf.c ---- */
 bool tpi_is_tracked_leaf(const tp_tensor *t);
 bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge);
+bool tpi_accumulate(tp_tensor *leaf, tp_tensor *g);         /* leaf.grad += g; g becomes leaf.grad if nobody else has it */
 tp_tensor *tpi_accumulator_leaf(const tpi_node *node);     /* NULL if the node is another kind */
 bool tpi_keep_grad(tpi_autograd *ag, tp_tensor *grad);     /* retain_grad's part of a backward */
 void tpi_weak_lock(const void *key);                        /* short: spins; guards weak references and hook lists */

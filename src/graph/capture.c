@@ -7,11 +7,8 @@
 #include "autograd/profile.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
-#include "graph/graph.h"
+#include "graph/capture.h"
 #include "ops/call.h"
-#include "tensor/recorder.h"
-
-enum { BUCKETS = 4096 };
 
 typedef struct place { /* values and storages by their address */
     const void *key;
@@ -19,57 +16,45 @@ typedef struct place { /* values and storages by their address */
     struct place *next;
 } place;
 
-struct tp_capture {
-    tpi_recorder recorder; /* first: the recorder is the capture */
-    tp_compiled *g;
-    tpi_room room;
-    place *by_data[BUCKETS], *by_storage[BUCKETS];
-    bool on, failed;       /* failed: no memory, an error is pending */
-    char why[256];
-    void (*told)(const char *why, void *context);
-    void *context;
-    const char *doing;     /* the step that is recorded, for messages */
-};
-
 static TPI_THREAD_LOCAL tp_capture *capturing;
 
 /* ---- Ending early ------------------------------------------------------------------------------------------------------------------ */
 
-static void stop(tp_capture *c) {
+void tpi_capture_stop(tp_capture *c) {
     if (!c->on) return;
     c->on = false, c->recorder.ended = true;
     tpi_recording = NULL;
     tpi_detours &= (uint8_t)~TPI_RECORDED;
 }
 
-static void start(tp_capture *c) {
+void tpi_capture_start(tp_capture *c) {
     c->on = true, c->recorder.ended = false;
     tpi_recording = &c->recorder;
     tpi_detours |= TPI_RECORDED;
 }
 
-static void give_up(tp_capture *c, const char *format, const char *what) {
+void tpi_capture_give_up(tp_capture *c, const char *format, const char *what) {
     if (*c->why) return;
     snprintf(c->why, sizeof c->why, format, what);
-    stop(c);
+    tpi_capture_stop(c);
     if (c->told) c->told(c->why, c->context);
 }
 
-static void no_memory(tp_capture *c) {
+void tpi_capture_no_memory(tp_capture *c) {
     c->failed = true;
-    give_up(c, "%s", "there was no memory to record it");
+    tpi_capture_give_up(c, "%s", "there was no memory to record it");
 }
 
 /* ---- Values by their address ------------------------------------------------------------------------------------------------------- */
 
 static size_t bucket(const void *key) {
     uint64_t h = (uint64_t)(uintptr_t)key >> 4;
-    return (h ^ h >> 12 ^ h >> 24) % BUCKETS;
+    return (h ^ h >> 12 ^ h >> 24) % TPI_BUCKETS;
 }
 
 static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
     place *p = tpi_room_take(&c->room, sizeof *p);
-    if (!p) return no_memory(c), false;
+    if (!p) return tpi_capture_no_memory(c), false;
     place **head = &table[bucket(key)];
     *p = (place){key, value, *head};
     *head = p;
@@ -88,7 +73,7 @@ static bool looks_alike(const tpi_graph_value *v, const tp_tensor *t) {
     return !memcmp(v->dims, t->shape, bytes) && !memcmp(v->dims + v->ndim, t->strides, bytes);
 }
 
-static int32_t known(tp_capture *c, const tp_tensor *t) {
+int32_t tpi_capture_known(tp_capture *c, const tp_tensor *t) {
     for (place *p = c->by_data[bucket(t->data)]; p; p = p->next) {
         const tpi_graph_value *v = &c->g->values[p->value];
         if (p->key == t->data && v->tensor->storage == t->storage && looks_alike(v, t)) return p->value;
@@ -96,32 +81,41 @@ static int32_t known(tp_capture *c, const tp_tensor *t) {
     return -1;
 }
 
-static int32_t add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of, int64_t offset) {
+int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_t of, int64_t offset) {
     tpi_graph_value v = {.kind = (uint8_t)kind, .dtype = t->dtype, .wrapped = t->flags & TPI_WRAPPED, .of = of, .offset = offset, .device = tpi_device(t)};
     int32_t id = tpi_graph_add_value(c->g, &v, tpi_shape(t), tpi_strides(t));
-    if (id < 0) return no_memory(c), -1;
+    if (id < 0) return tpi_capture_no_memory(c), -1;
     c->g->values[id].tensor = tpi_retain(t);
     if (!put(c, c->by_data, t->data, id)) return -1;
     place *p = storage_place(c, t);
-    if (p && p->value < 0) p->value = id;
+    if (p && (p->value < 0 || kind == TPI_VALUE_LEAF_GRAD)) p->value = id; /* what was handed to a leaf is its gradient from now on */
     if (!p && !put(c, c->by_storage, t->storage, id)) return -1;
     return id;
 }
 
+/* A leaf's gradient can be looked up in the leaf as long as it is there. */
+static bool still_there(tp_capture *c, int32_t id) {
+    int32_t root = tpi_value_root(c->g, id);
+    if (c->g->values[root].kind != TPI_VALUE_LEAF_GRAD || tpi_capture_is_current(c, root)) return true;
+    tpi_capture_give_up(c, "%s reads a gradient that its leaf has no more", c->doing);
+    return false;
+}
+
 /* The value of a tensor that a step reads. */
-static int32_t value_of(tp_capture *c, tp_tensor *t) {
-    int32_t id = known(c, t);
-    if (id >= 0) return id;
+int32_t tpi_capture_value(tp_capture *c, tp_tensor *t) {
+    int32_t id = tpi_capture_known(c, t);
+    if (id >= 0) return still_there(c, id) ? id : -1;
     place *p = storage_place(c, t);
-    if (!p && t->base && t->base->storage == t->storage && value_of(c, t->base) < 0) return -1;
+    if (!p && t->base && t->base->storage == t->storage && tpi_capture_value(c, t->base) < 0) return -1;
     p = storage_place(c, t);
-    if (!p) return add(c, TPI_VALUE_OUTSIDE, t, -1, 0);
+    if (!p) return tpi_capture_add(c, TPI_VALUE_OUTSIDE, t, -1, 0);
     if (p->value >= 0) {
         int32_t root = tpi_value_root(c->g, p->value);
-        return add(c, TPI_VALUE_VIEW, t, root, t->data - c->g->values[root].tensor->data);
+        if (!still_there(c, root)) return -1;
+        return tpi_capture_add(c, TPI_VALUE_VIEW, t, root, t->data - c->g->values[root].tensor->data);
     }
-    if (t->flags & TPI_WRAPPED) return add(c, TPI_VALUE_CONSTANT, t, -1, 0);
-    give_up(c, "%s reads a tensor that was not made by a recorded operator", c->doing);
+    if (t->flags & TPI_WRAPPED) return tpi_capture_add(c, TPI_VALUE_CONSTANT, t, -1, 0);
+    tpi_capture_give_up(c, "%s reads a tensor that was not made by a recorded operator", c->doing);
     return -1;
 }
 
@@ -129,12 +123,12 @@ static int32_t value_of(tp_capture *c, tp_tensor *t) {
 static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
     place *p = storage_place(c, t);
     bool fresh = made ? !p || p->value < 0 : p && p->value < 0;
-    if (!fresh) return value_of(c, t);
+    if (!fresh) return tpi_capture_value(c, t);
     if (!made && t->numel * (int64_t)tpi_itemsize(t) < (int64_t)t->storage->bytes) {
-        give_up(c, "%s writes a part of new memory", c->doing);
+        tpi_capture_give_up(c, "%s writes a part of new memory", c->doing);
         return -1;
     }
-    return add(c, TPI_VALUE_MADE, t, -1, 0);
+    return tpi_capture_add(c, TPI_VALUE_MADE, t, -1, 0);
 }
 
 /* ---- Steps ------------------------------------------------------------------------------------------------------------------------------ */
@@ -142,7 +136,7 @@ static int32_t result_of(tp_capture *c, tp_tensor *t, bool made) {
 static tp_scalar *copy_scalars(tp_capture *c, const tp_scalar *from, int n) {
     tp_scalar *to = tpi_room_take(&c->g->room, (size_t)n * sizeof *to);
     if (to && n) memcpy(to, from, (size_t)n * sizeof *to);
-    if (!to) no_memory(c);
+    if (!to) tpi_capture_no_memory(c);
     return to;
 }
 
@@ -150,15 +144,15 @@ static bool copy_ints(tp_capture *c, tp_ints *to, tp_ints from) {
     *to = from;
     if (!from.v) return true;
     int64_t *v = tpi_room_take(&c->g->room, (size_t)from.n * sizeof *v);
-    if (!v) return no_memory(c), false;
+    if (!v) return tpi_capture_no_memory(c), false;
     if (from.n) memcpy(v, from.v, (size_t)from.n * sizeof *v);
     to->v = v;
     return true;
 }
 
-static tpi_graph_step *step(tp_capture *c, tpi_step_kind kind, int nin, int nout) {
+tpi_graph_step *tpi_capture_step(tp_capture *c, tpi_step_kind kind, int nin, int nout) {
     tpi_graph_step *s = tpi_graph_add_step(c->g, kind, nin, nout);
-    if (!s) no_memory(c);
+    if (!s) tpi_capture_no_memory(c);
     return s;
 }
 
@@ -168,12 +162,12 @@ static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, boo
     int32_t ids[8];
     tp_scalar numbers[8] = {{0}};
     for (int i = 0; i < op->nin; i++) {
-        ids[i] = in[i].tensor ? value_of(c, in[i].tensor) : -1;
+        ids[i] = in[i].tensor ? tpi_capture_value(c, in[i].tensor) : -1;
         if (!in[i].tensor) numbers[i] = in[i].scalar;
         else if (ids[i] < 0) return;
     }
     int32_t out = result_of(c, result, made);
-    tpi_graph_step *s = out >= 0 ? step(c, TPI_STEP_MAP, op->nin, 1) : NULL;
+    tpi_graph_step *s = out >= 0 ? tpi_capture_step(c, TPI_STEP_MAP, op->nin, 1) : NULL;
     if (!s) return;
     s->op = op, s->inplace = !made, s->out[0] = out;
     memcpy(s->in, ids, sizeof *ids * op->nin);
@@ -183,10 +177,10 @@ static void on_map(tpi_recorder *r, const tpi_map_op *op, tp_tensor *result, boo
 
 static tpi_graph_step *reduction(tp_capture *c, tpi_step_kind kind, const char *name, int nout, tp_tensor *const *results, tp_tensor *x) {
     c->doing = name;
-    int32_t in = value_of(c, x), out[4];
+    int32_t in = tpi_capture_value(c, x), out[4];
     for (int i = 0; i < nout && in >= 0; i++)
         if ((out[i] = result_of(c, results[i], true)) < 0) return NULL;
-    tpi_graph_step *s = in >= 0 ? step(c, kind, 1, nout) : NULL;
+    tpi_graph_step *s = in >= 0 ? tpi_capture_step(c, kind, 1, nout) : NULL;
     if (!s) return NULL;
     s->in[0] = in;
     memcpy(s->out, out, sizeof *out * (size_t)nout);
@@ -214,8 +208,8 @@ static void on_scan(tpi_recorder *r, const tpi_scan_op *op, tp_tensor *const *re
 static void on_copy(tpi_recorder *r, tp_tensor *dst, const tp_tensor *src) {
     tp_capture *c = (tp_capture *)r;
     c->doing = "copy";
-    int32_t in = value_of(c, (tp_tensor *)src), out = in >= 0 ? result_of(c, dst, false) : -1;
-    tpi_graph_step *s = out >= 0 ? step(c, TPI_STEP_COPY, 1, 1) : NULL;
+    int32_t in = tpi_capture_value(c, (tp_tensor *)src), out = in >= 0 ? result_of(c, dst, false) : -1;
+    tpi_graph_step *s = out >= 0 ? tpi_capture_step(c, TPI_STEP_COPY, 1, 1) : NULL;
     if (s) s->in[0] = in, s->out[0] = out;
 }
 
@@ -223,7 +217,7 @@ static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
     tp_capture *c = (tp_capture *)r;
     c->doing = "fill";
     int32_t out = result_of(c, dst, false);
-    tpi_graph_step *s = out >= 0 ? step(c, TPI_STEP_FILL, 0, 1) : NULL;
+    tpi_graph_step *s = out >= 0 ? tpi_capture_step(c, TPI_STEP_FILL, 0, 1) : NULL;
     if (!s) return;
     s->out[0] = out;
     s->numbers = copy_scalars(c, &value, 1);
@@ -233,7 +227,7 @@ static void on_fill(tpi_recorder *r, tp_tensor *dst, tp_scalar value) {
 
 static bool copy_bytes(tp_capture *c, const void *from, size_t bytes, const void **to) {
     void *copy = tpi_room_take(&c->g->room, bytes);
-    if (!copy) return no_memory(c), false;
+    if (!copy) return tpi_capture_no_memory(c), false;
     if (bytes) memcpy(copy, from, bytes);
     *to = copy;
     return true;
@@ -274,7 +268,7 @@ static bool box(tp_capture *c, char letter, const void *arg, tp_value *v) {
         return copy_bytes(c, text, strlen(text) + 1, (const void **)&v->as.string);
     }
     case 'g':
-        if (*(tp_generator *const *)arg) give_up(c, "%s draws from a generator of the program's own", c->doing);
+        if (*(tp_generator *const *)arg) tpi_capture_give_up(c, "%s draws from a generator of the program's own", c->doing);
         return !*(tp_generator *const *)arg;
     default: return box_list(c, letter, arg, v);
     }
@@ -296,7 +290,7 @@ static bool take_argument(tp_capture *c, char letter, const void *arg, tp_value 
     else *v = (tp_value){.kind = *list ? TP_K_TENSOR : TP_K_NONE};
     if (v->kind == TP_K_NONE) return true;
     for (int64_t i = 0; i < count; i++) {
-        ids[*n] = list[i] ? value_of(c, list[i]) : -1;
+        ids[*n] = list[i] ? tpi_capture_value(c, list[i]) : -1;
         if (list[i] && ids[*n] < 0) return false;
         ++*n;
     }
@@ -340,23 +334,43 @@ static void on_call(tpi_recorder *r, const char *name, const char *letters, void
     const tp_operator *op = operator_of(name, &inplace);
     bool masked = false;
     for (int i = 0; !strcmp(name, "index") && letters[i]; i++) masked |= letters[i] == 'l' && has_mask(args[i]);
-    if (!op || masked || cannot_repeat(name, letters, args)) return give_up(c, "%s gives what depends on values", name);
+    if (!op || masked || cannot_repeat(name, letters, args)) return tpi_capture_give_up(c, "%s gives what depends on values", name);
     int room = 0, n = 0, nargs = (int)strlen(letters);
     tp_tensor *const *list;
     for (int i = 0; i < nargs; i++)
         if (strchr("tol", letters[i])) room += (int)tensors_in(letters[i], args[i], &list);
     int32_t *ids = tpi_room_take(&c->room, (size_t)(room + (int)nresults) * sizeof *ids), *outs = ids + room;
     tp_value *values = tpi_room_take(&c->g->room, (size_t)nargs * sizeof *values);
-    if (!ids || !values) return no_memory(c);
+    if (!ids || !values) return tpi_capture_no_memory(c);
     for (int i = 0; i < nargs; i++)
         if (!take_argument(c, letters[i], args[i], &values[i], ids, &n)) return;
     for (int64_t i = 0; i < nresults; i++)
-        if ((outs[i] = results[i] ? result_of(c, results[i], !inplace) : -1) < 0) return give_up(c, "%s leaves a result out", name);
-    tpi_graph_step *s = step(c, TPI_STEP_CALL, n, (int)nresults);
+        if ((outs[i] = results[i] ? result_of(c, results[i], !inplace) : -1) < 0) return tpi_capture_give_up(c, "%s leaves a result out", name);
+    tpi_graph_step *s = tpi_capture_step(c, TPI_STEP_CALL, n, (int)nresults);
     if (!s) return;
     s->op = op, s->inplace = inplace, s->args = values;
     memcpy(s->in, ids, sizeof *ids * (size_t)n);
     memcpy(s->out, outs, sizeof *ids * (size_t)nresults);
+}
+
+static void on_custom(tpi_recorder *r, const tpi_custom *done, tp_tensors in, tp_tensors out) {
+    tp_capture *c = (tp_capture *)r;
+    c->doing = done->name;
+    tpi_graph_custom *custom = tpi_room_take(&c->g->room, sizeof *custom);
+    if (!custom) {
+        if (done->drop) done->drop(done->context);
+        return tpi_capture_no_memory(c);
+    }
+    *custom = (tpi_graph_custom){*done, c->g->customs};
+    c->g->customs = custom;
+    int32_t *ids = tpi_room_take(&c->room, (size_t)(in.n + out.n) * sizeof *ids);
+    if (!ids) return tpi_capture_no_memory(c);
+    for (int64_t i = 0; i < in.n + out.n; i++)
+        if ((ids[i] = i < in.n ? tpi_capture_value(c, in.v[i]) : tpi_capture_add(c, TPI_VALUE_MADE, out.v[i - in.n], -1, 0)) < 0) return;
+    tpi_graph_step *s = tpi_capture_step(c, TPI_STEP_CUSTOM, (int)in.n, (int)out.n);
+    if (!s) return;
+    s->custom = custom;
+    memcpy(s->in, ids, sizeof *ids * (size_t)(in.n + out.n)); /* out follows in */
 }
 
 static void on_born(tpi_recorder *r, const tp_storage *storage) {
@@ -371,13 +385,13 @@ static void on_looked(tpi_recorder *r, const tp_tensor *t) {
     tp_capture *c = (tp_capture *)r;
     place *p = storage_place(c, t);
     if ((t->flags & TPI_WRAPPED) || (p && p->value < 0)) return; /* a number; new memory, of which nothing is known so far */
-    give_up(c, "%s", "a value of a tensor is looked at");
+    tpi_capture_give_up(c, "%s", "a value of a tensor is looked at");
 }
 
 /* ---- The capture --------------------------------------------------------------------------------------------------------------------------- */
 
 static void capture_free(tp_capture *c) {
-    stop(c);
+    tpi_capture_stop(c);
     capturing = NULL;
     tp_compiled_release(c->g);
     tpi_room_empty(&c->room);
@@ -392,9 +406,9 @@ static bool take_inputs(tp_capture *c, tp_tensors inputs) {
     if (!g->inputs || !g->input_tracked) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
         if (!inputs.v[i]) return tpi_refuse(TP_ERR_TYPE, "argument 'inputs': expected a tensor at index %lld, got NULL", (long long)i);
-        g->inputs[i] = known(c, inputs.v[i]);
+        g->inputs[i] = tpi_capture_known(c, inputs.v[i]);
         g->input_tracked[i] = tpi_tracks(inputs.v[i]);
-        if (g->inputs[i] < 0 && (g->inputs[i] = add(c, TPI_VALUE_INPUT, inputs.v[i], (int32_t)i, 0)) < 0) return false;
+        if (g->inputs[i] < 0 && (g->inputs[i] = tpi_capture_add(c, TPI_VALUE_INPUT, inputs.v[i], (int32_t)i, 0)) < 0) return false;
     }
     return true;
 }
@@ -403,14 +417,15 @@ tp_capture *tp_capture_begin(tp_tensors inputs) {
     if (capturing) return tpi_fail(TP_ERR_RUNTIME, "a capture is going on in this thread");
     tp_capture *c = tpi_new0(sizeof *c);
     if (!c) return NULL;
-    c->recorder = (tpi_recorder){.map = on_map, .fold = on_fold, .scan = on_scan, .copy = on_copy, .fill = on_fill, .call = on_call, .born = on_born, .looked = on_looked};
+    c->recorder = (tpi_recorder){.map = on_map, .fold = on_fold, .scan = on_scan, .copy = on_copy, .fill = on_fill, .call = on_call, .born = on_born, .looked = on_looked, .custom = on_custom};
+    tpi_capture_watch_grads(&c->recorder);
     c->g = tpi_graph_new();
     c->doing = "capture";
     capturing = c;
     if (!c->g || !take_inputs(c, inputs)) return capture_free(c), NULL;
     c->g->grad_off = tpi_grad_off, c->g->inference = tpi_inference, c->g->default_dtype = tp_default_dtype();
-    if (tpi_packers_now) give_up(c, "%s", "hooks of the program's pack saved tensors");
-    else start(c);
+    if (tpi_packers_now) tpi_capture_give_up(c, "%s", "hooks of the program's pack saved tensors");
+    else tpi_capture_start(c);
     return c;
 }
 
@@ -425,7 +440,39 @@ void tp_capture_on_break(tp_capture *c, void (*told)(const char *why, void *cont
 
 bool tp_capture_break(const char *why) {
     if (!tp_capturing()) return false;
-    give_up(capturing, "%s", why);
+    tpi_capture_give_up(capturing, "%s", why);
+    return true;
+}
+
+typedef struct own_call {
+    bool (*run)(void *context);
+    void (*drop)(void *context);
+    void *context;
+} own_call;
+
+static bool call_again(void *context, tp_tensors in, tp_tensor **out) {
+    (void)in, (void)out;
+    const own_call *call = context;
+    return call->run(call->context);
+}
+
+static void drop_call(void *context) {
+    own_call *call = context;
+    if (call->drop) call->drop(call->context);
+    tpi_mfree(call);
+}
+
+bool tp_capture_call(bool (*run)(void *context), void (*drop)(void *context), void *context) {
+    tpi_recorder *recorder = tpi_recording_off();
+    bool ok = run(context);
+    tpi_recording_on(recorder);
+    own_call *call = ok && recorder ? tpi_malloc(sizeof *call) : NULL;
+    if (!call) {
+        if (drop) drop(context);
+        return ok && !recorder;
+    }
+    *call = (own_call){run, drop, context};
+    recorder->custom(recorder, &(tpi_custom){"a call of the program's", call_again, drop_call, call}, (tp_tensors){NULL, 0}, (tp_tensors){NULL, 0});
     return true;
 }
 
@@ -433,74 +480,7 @@ bool tp_capture_constant(tp_tensor *t) {
     if (!t || !tp_capturing()) return false;
     place *p = storage_place(capturing, t);
     if (!p || p->value >= 0 || tpi_tracks(t)) return false;
-    return add(capturing, TPI_VALUE_CONSTANT, t, -1, 0) >= 0;
-}
-
-/* ---- The backward ------------------------------------------------------------------------------------------------------------------------------ */
-
-static bool has_hooks(const tp_tensor *t) {
-    const tpi_autograd *ag = tpi_autograd_of(t);
-    return ag && ag->hooks;
-}
-
-/* Inputs and outside tensors that gradients flow to. */
-static bool find_tracked(tp_capture *c) {
-    tp_compiled *g = c->g;
-    g->tracked = tpi_room_take(&g->room, (size_t)g->nvalues * sizeof *g->tracked);
-    if (!g->tracked) return no_memory(c), false;
-    for (int32_t i = 0; i < g->nvalues; i++) {
-        const tpi_graph_value *v = &g->values[i];
-        if ((v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) || !tpi_tracks(v->tensor) || !tpi_differentiable(v->tensor)) continue;
-        if (has_hooks(v->tensor)) return give_up(c, "%s", "a tensor with hooks is differentiated"), false;
-        g->tracked[g->ntracked++] = i;
-    }
-    g->gradients = tpi_room_take(&g->room, (size_t)g->ntracked * sizeof *g->gradients);
-    return g->gradients || (no_memory(c), false);
-}
-
-/* A gradient of ones for each output that has a history: its value does not matter, the steps are the same for any. */
-static bool give_gradients(tp_capture *c, tp_tensors outputs, tp_tensor **roots, tp_tensor **grads, int64_t *n) {
-    for (int64_t i = 0; i < outputs.n; i++) {
-        if (!c->g->follows[i]) continue;
-        tp_tensor *grad = tpi_empty(tpi_shape(outputs.v[i]), (tp_dtype)outputs.v[i]->dtype, tpi_device(outputs.v[i]));
-        roots[*n] = outputs.v[i], grads[(*n)++] = grad;
-        stop(c);
-        bool ok = grad && tpi_fill_data(grad, tp_int(1));
-        start(c);
-        if (!ok) return no_memory(c), false;
-        if (add(c, TPI_VALUE_GRAD, grad, (int32_t)i, 0) < 0) return false;
-    }
-    return true;
-}
-
-static bool take_gradients(tp_capture *c, tp_tensor **found) {
-    c->doing = "backward";
-    for (int32_t i = 0; i < c->g->ntracked; i++) {
-        c->g->gradients[i] = found[i] ? value_of(c, found[i]) : -1;
-        if (found[i] && c->g->gradients[i] < 0) return false;
-    }
-    return true;
-}
-
-static bool run_backward(tp_capture *c, tp_tensor **wrt, tp_tensor **found, tp_tensor **roots, tp_tensor **grads, tp_tensors outputs) {
-    tp_compiled *g = c->g;
-    int64_t n = 0;
-    bool ok = give_gradients(c, outputs, roots, grads, &n);
-    for (int32_t i = 0; i < g->ntracked; i++) wrt[i] = g->values[g->tracked[i]].tensor;
-    ok = ok && tpi_run(&(tpi_run_request){.nroots = n, .roots = roots, .root_grads = grads, .ninputs = g->ntracked, .inputs = wrt, .grads = found, .only_inputs = true, .retain_graph = true});
-    if (!ok && !*c->why) give_up(c, "its backward failed: %s", tp_error()), tp_error_clear();
-    ok = ok && c->on && take_gradients(c, found);
-    for (int32_t i = 0; i < g->ntracked; i++) tp_release(found[i]);
-    for (int64_t i = 0; i < n; i++) tp_release(grads[i]);
-    return ok;
-}
-
-static bool capture_backward(tp_capture *c, tp_tensors outputs) {
-    if (!find_tracked(c)) return false;
-    size_t n = (size_t)c->g->ntracked, m = (size_t)outputs.n;
-    tp_tensor **lists = tpi_room_take(&c->room, (2 * n + 2 * m) * sizeof *lists);
-    if (!lists) return no_memory(c), false;
-    return run_backward(c, lists, lists + n, lists + 2 * n, lists + 2 * n + m, outputs);
+    return tpi_capture_add(capturing, TPI_VALUE_CONSTANT, t, -1, 0) >= 0;
 }
 
 static bool take_outputs(tp_capture *c, tp_tensors outputs) {
@@ -510,15 +490,19 @@ static bool take_outputs(tp_capture *c, tp_tensors outputs) {
     g->outputs = tpi_room_take(&g->room, (size_t)outputs.n * sizeof *g->outputs);
     g->follows = tpi_room_take(&g->room, (size_t)outputs.n);
     g->tracks = tpi_room_take(&g->room, (size_t)outputs.n);
-    if (!g->outputs || !g->follows || !g->tracks) return no_memory(c), false;
+    g->spent = tpi_room_take(&g->room, (size_t)outputs.n);
+    if (!g->outputs || !g->follows || !g->tracks || !g->spent) return tpi_capture_no_memory(c), false;
     for (int64_t i = 0; i < outputs.n; i++) {
-        if (!outputs.v[i]) return give_up(c, "%s", "a result is no tensor"), false;
-        if ((g->outputs[i] = value_of(c, outputs.v[i])) < 0) return false;
+        if (!outputs.v[i]) return tpi_capture_give_up(c, "%s", "a result is no tensor"), false;
+        if ((g->outputs[i] = tpi_capture_value(c, outputs.v[i])) < 0) return false;
         const tpi_graph_value *v = &g->values[g->outputs[i]], *root = &g->values[tpi_value_root(g, g->outputs[i])];
         g->follows[i] = root->kind == TPI_VALUE_MADE && outputs.v[i]->requires_grad && tp_grad_fn_name(outputs.v[i]);
+        g->spent[i] = g->follows[i] && tpi_capture_is_spent(outputs.v[i]);
+        g->follows[i] &= !g->spent[i];
         g->tracks[i] = root->kind != TPI_VALUE_MADE && outputs.v[i]->requires_grad;
         g->differentiable |= g->follows[i];
-        if (g->tracks[i] && v->dtype != root->dtype) return give_up(c, "%s", "a result is a view of an input in another dtype"), false;
+        if (g->follows[i] && c->walked) return tpi_capture_give_up(c, "%s", "a result of a call that runs backward() still has a gradient"), false;
+        if (g->tracks[i] && v->dtype != root->dtype) return tpi_capture_give_up(c, "%s", "a result is a view of an input in another dtype"), false;
     }
     return true;
 }
@@ -530,10 +514,13 @@ static bool check_writes(tp_capture *c) {
             int32_t root = tpi_step_writes(g, &g->steps[i], w);
             if (root < 0) break;
             const tpi_graph_value *v = &g->values[root];
-            if (v->kind == TPI_VALUE_MADE) continue;
-            if (v->kind == TPI_VALUE_CONSTANT) return give_up(c, "%s", "a tensor made from numbers is written in place"), false;
+            if (v->kind == TPI_VALUE_MADE || v->kind == TPI_VALUE_LEAF_GRAD) {
+                g->writes |= v->kind == TPI_VALUE_LEAF_GRAD;
+                continue;
+            }
+            if (v->kind == TPI_VALUE_CONSTANT) return tpi_capture_give_up(c, "%s", "a tensor made from numbers is written in place"), false;
             if (v->kind == TPI_VALUE_GRAD || (g->differentiable && v->tensor->requires_grad && i < g->nforward))
-                return give_up(c, "%s", "a tensor of the program's that has a gradient is written in place"), false;
+                return tpi_capture_give_up(c, "%s", "a tensor of the program's that has a gradient is written in place"), false;
             g->writes = true;
         }
     return true;
@@ -551,10 +538,10 @@ static void let_go(tp_compiled *g) {
 
 tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     if (!c) return tpi_fail(TP_ERR_TYPE, "argument 'capture': expected a capture, got NULL");
-    bool ok = c->on && take_outputs(c, outputs);
+    bool ok = c->on && take_outputs(c, outputs) && tpi_capture_check_walk(c);
     c->g->nforward = c->g->nsteps;
-    ok = ok && (!c->g->differentiable || capture_backward(c, outputs)) && check_writes(c);
-    stop(c);
+    ok = ok && (!c->g->differentiable || tpi_capture_backward(c, outputs)) && check_writes(c);
+    tpi_capture_stop(c);
     ok = ok && tpi_graph_fold_norms(c->g) && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
     if (ok) g = c->g, c->g = NULL, let_go(g);

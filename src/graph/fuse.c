@@ -392,6 +392,7 @@ bool tpi_graph_fuse(tp_compiled *g) {
     for (int32_t i = 0; i < f->nold && f->ok; i++) {
         if (i == half) flush_all(f), g->nforward = g->nsteps;
         if (fusable(f, &f->old[i])) join(f, i);
+        else if (f->old[i].kind == TPI_STEP_CUSTOM) flush_all(f), keep(f, &f->old[i]); /* it may read and write anything */
         else flush_for(f, &f->old[i]), keep(f, &f->old[i]);
     }
     flush_all(f);

@@ -49,6 +49,8 @@ tp_compiled *tp_compiled_retain(tp_compiled *g) {
 void tp_compiled_release(tp_compiled *g) {
     if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
     for (int32_t i = 0; i < g->nvalues; i++) tp_release(g->values[i].tensor);
+    for (tpi_graph_custom *c = g->customs; c; c = c->next)
+        if (c->what.drop) c->what.drop(c->what.context);
     tpi_mfree(g->values);
     tpi_mfree(g->steps);
     tpi_mfree(g->note);
@@ -113,8 +115,8 @@ static int32_t written_argument(const tp_compiled *g, const tpi_graph_step *s, i
 }
 
 int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which) {
-    bool into = s->inplace || s->kind == TPI_STEP_COPY || s->kind == TPI_STEP_FILL;
-    if (into) return which == 0 ? tpi_value_root(g, s->out[0]) : -1;
+    bool into = s->inplace || s->kind == TPI_STEP_COPY || s->kind == TPI_STEP_FILL || s->kind >= TPI_STEP_ACCUMULATE;
+    if (into) return which == 0 && s->out[0] >= 0 ? tpi_value_root(g, s->out[0]) : -1;
     return s->kind == TPI_STEP_CALL ? written_argument(g, s, which) : -1;
 }
 

@@ -1,6 +1,7 @@
 /* A graph: the steps that a captured piece of a program ran, over numbered values. Shapes, dtypes and strides are fixed; memory is not.
  *
- *   capture.c   records steps and values while the program runs, and the backward of what it gave
+ *   capture.c   records steps and values while the program runs
+ *   gradients.c a backward among them, and the backward of what the program gave
  *   norms.c     puts batch norms of evaluation into the convolutions before them
  *   fuse.c      joins chains of maps into block programs
  *   graph.c     a graph's memory; the plan of which value ends with which step
@@ -13,7 +14,7 @@
 #include <taper/call.h>
 #include <taper/graph.h>
 #include "device/program.h"
-#include "tensor/tensor.h"
+#include "tensor/recorder.h"
 
 typedef enum tpi_value_kind {
     TPI_VALUE_INPUT,    /* a tensor that each run is given */
@@ -21,20 +22,25 @@ typedef enum tpi_value_kind {
     TPI_VALUE_OUTSIDE,  /* a tensor of the program's that was there before: parameters, buffers */
     TPI_VALUE_CONSTANT, /* one that the program made from plain numbers; never written */
     TPI_VALUE_MADE,     /* by a step */
-    TPI_VALUE_VIEW      /* looks at the memory of another, which is no view */
+    TPI_VALUE_VIEW,     /* looks at the memory of another, which is no view */
+    TPI_VALUE_LEAF_GRAD /* the gradient of an input or an outside tensor, whatever that is when a step reads it */
 } tpi_value_kind;
 
 typedef struct tpi_graph_value {
     uint8_t kind, dtype, ndim;
     bool wrapped;       /* a number in a tensor's clothes */
-    int32_t of;         /* INPUT: its number. GRAD: of which result. VIEW: the value it looks at */
+    int32_t of;         /* INPUT: its number. GRAD: of which result. VIEW: the value it looks at. LEAF_GRAD: the leaf */
     int64_t offset;     /* VIEW: bytes from that one's first element */
     int64_t *dims;      /* sizes, then strides in elements */
     tp_device device;
     tp_tensor *tensor;  /* OUTSIDE, CONSTANT: owned. The others': owned, while it is captured */
 } tpi_graph_value;
 
-typedef enum tpi_step_kind { TPI_STEP_MAP, TPI_STEP_FOLD, TPI_STEP_SCAN, TPI_STEP_COPY, TPI_STEP_FILL, TPI_STEP_CALL, TPI_STEP_PROGRAM } tpi_step_kind;
+typedef enum tpi_step_kind { TPI_STEP_MAP, TPI_STEP_FOLD, TPI_STEP_SCAN, TPI_STEP_COPY, TPI_STEP_FILL, TPI_STEP_CALL, TPI_STEP_PROGRAM,
+    TPI_STEP_CUSTOM,     /* a function's, over tensors */
+    TPI_STEP_ACCUMULATE, /* in: a leaf, a gradient. out: the leaf's gradient */
+    TPI_STEP_FORGET      /* in: a leaf. out: the gradient that it had, -1: nobody saw it */
+} tpi_step_kind;
 
 typedef struct tpi_graph_step tpi_graph_step;
 struct tpi_graph_step {
@@ -51,10 +57,22 @@ struct tpi_graph_step {
     tp_dtype dtype;     /* FOLD, SCAN */
     tp_value *args;     /* CALL: one per argument; tensors are put in from `in` */
     tpi_program *program;
+    const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;      /* values that nobody reads after this step */
     int32_t *dead;
 };
+
+typedef struct tpi_graph_custom { /* a custom step's function, dropped with the graph */
+    tpi_custom what;
+    struct tpi_graph_custom *next;
+} tpi_graph_custom;
+
+typedef struct tpi_graph_grad { /* before a run: has the leaf a gradient? */
+    int32_t leaf;
+    bool there;
+    struct tpi_graph_grad *next;
+} tpi_graph_grad;
 
 typedef struct tpi_room { /* memory that goes all at once, with the graph */
     struct tpi_room_block *blocks;
@@ -74,6 +92,7 @@ struct tp_compiled {
     int32_t *inputs;    /* values; -1: an input that no step saw */
     int32_t *outputs;
     bool *follows;      /* per output: does a gradient flow to it through the graph's node? */
+    bool *spent;        /* per output: it has a history that a backward inside has used up */
     bool *tracks;       /* per output: it is a view of an input or an outside tensor, and has its history */
     int32_t ntracked;   /* tensors that gradients flow to: inputs and what was outside */
     int32_t *tracked, *gradients; /* values, and their gradients' (-1: none comes) */
@@ -85,6 +104,8 @@ struct tp_compiled {
     bool grad_off, inference;
     tp_dtype default_dtype;
     bool *input_tracked;
+    tpi_graph_grad *expected;
+    tpi_graph_custom *customs;
     char *note;         /* what somebody saved with it */
 };
 

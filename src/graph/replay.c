@@ -4,6 +4,7 @@
  * Steps run without a tape and without a detour; what they write in place gets a new version, as when the program ran. */
 #include <string.h>
 #include "autograd/glue.h"
+#include "autograd/tape.h"
 #include "base/memory.h"
 #include "graph/graph.h"
 
@@ -37,10 +38,17 @@ static tp_tensor *view(tp_tensor *root, const tpi_graph_value *v) {
     return tpi_view_of(root, &geometry);
 }
 
+static tp_tensor *leaf_grad(graph_run *r, int32_t leaf) {
+    tp_tensor *grad = tp_grad(r->slots[leaf]);
+    return grad ? grad : tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads the gradient of a tensor that has none");
+}
+
 /* The value's tensor, borrowed. Only a graph from a file may read what no step has made. */
 static tp_tensor *value(graph_run *r, int32_t i) {
     if (r->slots[i]) return r->slots[i];
-    tp_tensor *root = r->g->values[i].kind == TPI_VALUE_VIEW ? r->slots[r->g->values[i].of] : NULL;
+    const tpi_graph_value *v = &r->g->values[i];
+    if (v->kind == TPI_VALUE_LEAF_GRAD) return leaf_grad(r, v->of);
+    tp_tensor *root = v->kind != TPI_VALUE_VIEW ? NULL : r->g->values[v->of].kind == TPI_VALUE_LEAF_GRAD ? leaf_grad(r, r->g->values[v->of].of) : r->slots[v->of];
     return root ? r->slots[i] = view(root, &r->g->values[i]) : tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads a value that no step has made");
 }
 
@@ -135,9 +143,35 @@ static bool run_program(graph_run *r, const tpi_graph_step *s) {
     return tpi_plan_make(&plan, tpi_value_shape(&r->g->values[s->out[0]]), s->nout, n, operands) && tpi_cpu_program(s->program, &plan);
 }
 
+static bool run_custom(graph_run *r, const tpi_graph_step *s) {
+    const tpi_custom *what = &s->custom->what;
+    tp_tensor **list = tpi_new0((size_t)(s->nin + s->nout + 1) * sizeof *list), **out = list ? list + s->nin : NULL;
+    bool ok = list;
+    for (int i = 0; i < s->nin && ok; i++) ok = (list[i] = value(r, s->in[i])) != NULL;
+    ok = ok && what->run(what->context, (tp_tensors){list, s->nin}, out);
+    for (int i = 0; i < s->nout && ok; i++) ok = take(r, s->out[i], out[i]);
+    if (list) tpi_delete(list, (size_t)(s->nin + s->nout + 1) * sizeof *list);
+    return ok;
+}
+
+/* A gradient that ends with this step becomes the leaf's as it is, if it can; one that is read again must not, for the leaf's may be written. */
+static bool run_accumulate(graph_run *r, const tpi_graph_step *s) {
+    tp_tensor *g = value(r, s->in[1]);
+    if (!g) return false;
+    bool ends = false;
+    for (int32_t d = 0; d < s->ndead; d++) ends |= s->dead[d] == s->in[1];
+    if (!ends) tpi_retain(g);
+    bool ok = tpi_accumulate(r->slots[s->in[0]], g);
+    if (!ends) tpi_release(g);
+    return ok;
+}
+
+static bool run_forget(graph_run *r, const tpi_graph_step *s) { return tp_zero_grad(r->slots[s->in[0]]); }
+
 static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     static bool (*const ways[])(graph_run *, const tpi_graph_step *) = {[TPI_STEP_MAP] = run_map, [TPI_STEP_FOLD] = run_reduction, [TPI_STEP_SCAN] = run_reduction,
-        [TPI_STEP_COPY] = run_write, [TPI_STEP_FILL] = run_write, [TPI_STEP_CALL] = run_call, [TPI_STEP_PROGRAM] = run_program};
+        [TPI_STEP_COPY] = run_write, [TPI_STEP_FILL] = run_write, [TPI_STEP_CALL] = run_call, [TPI_STEP_PROGRAM] = run_program,
+        [TPI_STEP_CUSTOM] = run_custom, [TPI_STEP_ACCUMULATE] = run_accumulate, [TPI_STEP_FORGET] = run_forget};
     bool off = tpi_grad_off, ok = true;
     tpi_grad_off = true;
     for (int32_t i = from; i < to && ok; i++) {
@@ -190,6 +224,14 @@ static bool node_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
     return ok;
 }
 
+/* The history of a result that a backward of the graph's own has been through. */
+static bool spent_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
+    (void)node, (void)grads, (void)grad_inputs;
+    return tpi_refuse(TP_ERR_RUNTIME, "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+                                      "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad().");
+}
+
+static const tpi_node_class spent_class = {"CompiledFunctionBackward", "compiled graph", spent_backward, NULL};
 static const tpi_node_class graph_class = {"CompiledFunctionBackward", "compiled graph", node_backward, node_release};
 
 /* The node, with the edges and what is saved; the outputs are attached by the caller. */
@@ -221,8 +263,14 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
         int64_t offset = (r->slots[root]->data - r->slots[root]->storage->data + v->offset) / (int64_t)tpi_dtype_bytes[v->dtype];
         return tpi_as_strided(r->slots[root], tpi_value_shape(v), tpi_value_strides(v), offset);
     }
-    tp_tensor *own = node || id != root ? tpi_detached(t) : tpi_retain(t);
+    tp_tensor *own = node || id != root || (g->spent && g->spent[i]) ? tpi_detached(t) : tpi_retain(t);
     if (own && node && g->follows[i] && !tpi_node_attach(node, i, own)) tpi_drop(&own);
+    if (own && g->spent && g->spent[i] && !tpi_grad_off) {
+        tpi_node *spent = tpi_node_new(&spent_class, 0, 0, 0, 1);
+        if (spent) spent->live = true; /* though it leads nowhere: who asks for gradients is told why there are none */
+        if (!spent || !tpi_node_attach(spent, 0, own)) tpi_drop(&own);
+        tpi_node_done(spent);
+    }
     if (own && tpi_inference_on()) tpi_mark_inference(own);
     return own;
 }
@@ -240,6 +288,10 @@ bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
         const tpi_graph_value *v = &g->values[g->inputs[i]];
         if (!t || !same_meta(v, t) || (!g->grad_off && tpi_tracks(t) != g->input_tracked[i])) return false;
         if (v->of != i && inputs.v[v->of]->data != t->data) return false; /* the same tensor twice */
+    }
+    for (const tpi_graph_grad *e = g->expected; e; e = e->next) {
+        const tpi_graph_value *v = &g->values[e->leaf];
+        if (e->there != (tp_grad(v->kind == TPI_VALUE_INPUT ? inputs.v[v->of] : v->tensor) != NULL)) return false;
     }
     return true;
 }

@@ -100,6 +100,7 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
             if (!put_step(f, steps, &s->parts[i])) return false;
         return true;
     }
+    if (s->kind >= TPI_STEP_CUSTOM) return tpi_refuse(TP_ERR_MISSING, "the graph changes gradients or makes calls of the program's, which cannot be saved");
     if (s->op && kernel_named((tpi_step_kind)s->kind, name_of(s)) != s->op)
         return tpi_refuse(TP_ERR_MISSING, "the graph has a derivative of %s in its forward, which cannot be saved", name_of(s));
     tp_saved *d = tp_put_dict(f, steps, NULL);

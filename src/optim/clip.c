@@ -4,6 +4,7 @@
 #include <taper/autograd.h>
 #include <taper/clip.h>
 #include "autograd/node.h"
+#include "autograd/profile.h"
 #include "base/threads.h"
 #include "device/device.h"
 #include "optim/clip.h"
@@ -151,10 +152,44 @@ static bool clip_to_norm(tp_tensors tensors, double max_norm, tp_tensor *total) 
     return ok;
 }
 
+/* ---- Both in graphs: one step each, whose context is the number ---- */
+
+static bool measure_again(void *norm_type, tp_tensors in, tp_tensor **out) { return (out[0] = total_norm(in, *(const double *)norm_type)) != NULL; }
+
+static bool clip_again(void *max_norm, tp_tensors in, tp_tensor **out) {
+    (void)out;
+    return clip_to_norm((tp_tensors){in.v, in.n - 1}, *(const double *)max_norm, in.v[in.n - 1]);
+}
+
+/* False: there was no memory to tell of it. */
+static bool tell(tpi_recorder *recorder, tpi_custom done, double number, tp_tensors in, tp_tensors out) {
+    double *context = done.context = tpi_malloc(sizeof *context);
+    if (!context) return false;
+    *context = number;
+    recorder->custom(recorder, &done, in, out);
+    return true;
+}
+
+static bool tell_of_clip(tpi_recorder *recorder, tp_tensors tensors, double max_norm, tp_tensor *total) {
+    tp_tensor **all = tpi_malloc((size_t)(tensors.n + 1) * sizeof *all);
+    if (!all) return false;
+    for (int64_t i = 0; i < tensors.n; i++) all[i] = tensors.v[i];
+    all[tensors.n] = total;
+    bool ok = tell(recorder, (tpi_custom){"clip_to_norm", clip_again, tpi_mfree, NULL}, max_norm, (tp_tensors){all, tensors.n + 1}, (tp_tensors){NULL, 0});
+    tpi_mfree(all);
+    return ok;
+}
+
 tp_tensor *tp_total_norm(tp_tensors tensors, double norm_type) {
     const char *before = tpi_op_enter("total_norm");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
+    tpi_recorder *recorder = tpi_recording_off();
     tp_tensor *result = total_norm(tensors, norm_type);
+    tpi_recording_on(recorder);
+    if (recorder && result && !tell(recorder, (tpi_custom){"total_norm", measure_again, tpi_mfree, NULL}, norm_type, tensors, (tp_tensors){&result, 1})) {
+        tpi_release(result);
+        result = NULL;
+    }
     tp_grad_mode_leave(&mode);
     tpi_op_leave(before);
     return tpi_to_scope(result);
@@ -162,7 +197,10 @@ tp_tensor *tp_total_norm(tp_tensors tensors, double norm_type) {
 bool tp_clip_to_norm(tp_tensors tensors, double max_norm, tp_tensor *total) {
     const char *before = tpi_op_enter("clip_to_norm");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
+    tpi_recorder *recorder = tpi_recording_off();
     bool ok = clip_to_norm(tensors, max_norm, total);
+    tpi_recording_on(recorder);
+    ok = ok && (!recorder || tell_of_clip(recorder, tensors, max_norm, total));
     tp_grad_mode_leave(&mode);
     tpi_op_leave(before);
     return ok;

@@ -9,6 +9,13 @@ struct tpi_map_op;
 struct tpi_fold_op;
 struct tpi_scan_op;
 
+typedef struct tpi_custom {
+    const char *name;
+    bool (*run)(void *context, tp_tensors in, tp_tensor **out); /* out: owned by the caller */
+    void (*drop)(void *context);                                /* may be NULL */
+    void *context;
+} tpi_custom;
+
 typedef struct tpi_recorder tpi_recorder;
 struct tpi_recorder {
     /* made: `result` is new; otherwise it was written in place. */
@@ -19,6 +26,11 @@ struct tpi_recorder {
     void (*fill)(tpi_recorder *r, tp_tensor *dst, tp_scalar value);
     /* An operator by its entry's name and letters (src/amp/detour.h). */
     void (*call)(tpi_recorder *r, const char *name, const char *letters, void *const *args, int64_t n, tp_tensor *const *results);
+    /* Anything else that was done to tensors, to be done again by `done->run`; the recorder takes its context over. `out` is new, `in` may have been written. */
+    void (*custom)(tpi_recorder *r, const struct tpi_custom *done, tp_tensors in, tp_tensors out);
+    void (*accumulated)(tpi_recorder *r, tp_tensor *leaf, tp_tensor *grad); /* by a backward, into leaf.grad */
+    void (*set_grad)(tpi_recorder *r, tp_tensor *t, tp_tensor *grad);       /* t.grad is about to become grad, or NULL */
+    void (*read_grad)(tpi_recorder *r, tp_tensor *t, tp_tensor *grad);      /* the program sees t.grad, or that there is none */
     void (*born)(tpi_recorder *r, const tp_storage *storage);
     void (*looked)(tpi_recorder *r, const tp_tensor *t);
     bool ended; /* it wants to hear no more */

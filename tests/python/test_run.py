@@ -217,4 +217,8 @@ def test_profile_says_where_time_went(tmp_path):
     row = re.search(r"^mm +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+ +\d+% +0\.1$", out, re.M)
     assert row, out
     assert re.search(r"in operators [\d.]+ s \(\d+%\).*processors busy [\d.]+ of \d+ threads", out), out
+    script.write_text("import torch\na = torch.ones(1000, 1000)\nfor _ in range(5):\n    a.t().reshape(-1)\n    a.view(-1).flatten()\n")
+    out = command("profile", script)[1]
+    for name in ("t", "view", "reshape", "flatten"):  # look at memory, or leave it to what they are made of: no rate
+        assert re.search(rf"^{name} +\d+ +[\d.]+ +[\d.]+% +[\d.]+$", out, re.M), (name, out)
     assert command("profile")[0] == 2 and "usage" in command("profile", "--help")[1]

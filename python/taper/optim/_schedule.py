@@ -3,6 +3,7 @@ import warnings
 from functools import wraps
 from weakref import ref
 
+from taper import _C
 from taper._C import Tensor
 from taper.optim.optimizer import Optimizer
 
@@ -129,6 +130,7 @@ class LRScheduler:
 
     def step(self, epoch=None):
         """Sets the rates for the next epoch, or for the given one."""
+        _C._graph_break("a schedule takes a step")
         if self._step_count == 1:
             if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
                 warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from math import inf
 
+from taper import _C
 from taper.optim._cycles import CyclicLR, OneCycleLR  # noqa: F401
 from taper.optim._schedule import (  # noqa: F401
     EPOCH_DEPRECATION_WARNING, LRScheduler, _enable_get_lr_call, _format_param, _initial_mode, _param_groups_val_list, _update_param_group_val)
@@ -208,6 +209,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch=None):
         """Sets the rates for the next epoch, or for the given one, which may be a fraction."""
+        _C._graph_break("a schedule takes a step")
         if epoch is None and self.last_epoch >= 0:
             epoch, place = self.last_epoch + 1, self.T_cur + 1
             over = place >= self.T_i
@@ -267,6 +269,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics, epoch=None):
         """Looks at the epoch's figure and reduces the rates if it is time."""
+        _C._graph_break("a schedule takes a step")
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         figure, self.last_epoch = float(metrics), self.last_epoch + 1 if epoch is None else epoch
@@ -365,6 +368,7 @@ class SequentialLR(_Several):
 
     def step(self):
         """Steps the schedule whose turn it is."""
+        _C._graph_break("a schedule takes a step")
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
         schedule = self._schedulers[i]

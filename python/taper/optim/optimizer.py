@@ -190,7 +190,9 @@ class Optimizer:
             for p in group["params"]:
                 grad = p.grad
                 if grad is not None:
-                    (grad.requires_grad_(False) if grad.grad_fn is None else grad.detach_()).zero_()
+                    if grad.requires_grad:
+                        grad.requires_grad_(False) if grad.grad_fn is None else grad.detach_()
+                    grad.zero_()
 
     # ---- Groups ----
     def add_param_group(self, param_group):
