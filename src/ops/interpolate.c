@@ -10,15 +10,9 @@ typedef struct plan { /* one axis */
     size_t index_bytes, weight_bytes;
 } plan;
 
-typedef struct kind {
-    bool nearest, exact, cubic, antialias, align_corners;
-    bool narrow; /* places in float */
-} kind;
+static double as(const tpi_resample_kind *k, double v) { return k->narrow ? (double)(float)v : v; }
 
-static double as(const kind *k, double v) { return k->narrow ? (double)(float)v : v; }
-
-/* Input elements per output element. */
-static double step(const kind *k, int64_t in, int64_t out, double scale) {
+double tpi_resample_step(const tpi_resample_kind *k, int64_t in, int64_t out, double scale) {
     if (k->align_corners && !k->nearest) return out > 1 ? as(k, as(k, (double)(in - 1)) / as(k, (double)(out - 1))) : 0;
     return scale == scale && scale > 0 ? as(k, 1.0 / scale) : as(k, as(k, (double)in) / as(k, (double)out));
 }
@@ -28,17 +22,16 @@ static double cubic_far(double x, double a) { return ((a * x - 5 * a) * x + 8 * 
 
 static int64_t clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
-/* How far an antialiasing filter reaches, in input elements. */
-static double reach(const kind *k, double each) { return (k->cubic ? 2.0 : 1.0) * (each >= 1 ? each : 1); }
+double tpi_resample_reach(const tpi_resample_kind *k, double each) { return (k->cubic ? 2.0 : 1.0) * (each >= 1 ? each : 1); }
 
-static double filter(const kind *k, double x) {
+static double filter(const tpi_resample_kind *k, double x) {
     x = fabs(x);
     if (!k->cubic) return x < 1 ? 1 - x : 0;
     return x < 1 ? cubic_near(x, -0.5) : x < 2 ? cubic_far(x, -0.5) : 0;
 }
 
-static void antialiased(const kind *k, tpi_taps *t, double each, int64_t o) {
-    double support = reach(k, each), center = each * ((double)o + 0.5), inverse = each >= 1 ? 1 / each : 1, total = 0;
+static void antialiased(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t o) {
+    double support = tpi_resample_reach(k, each), center = each * ((double)o + 0.5), inverse = each >= 1 ? 1 / each : 1, total = 0;
     int64_t first = (int64_t)(center - support + 0.5), last = (int64_t)(center + support + 0.5);
     first = first < 0 ? 0 : first, last = last > t->in ? t->in : last;
     double *w = t->weight + o * t->width;
@@ -50,7 +43,7 @@ static void antialiased(const kind *k, tpi_taps *t, double each, int64_t o) {
     for (int64_t i = 0; total != 0 && i < t->width; i++) w[i] /= total;
 }
 
-static void place(const kind *k, tpi_taps *t, double each, int64_t o) {
+static void place(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t o) {
     int64_t *index = t->index + o * t->width;
     double *w = t->weight + o * t->width;
     if (k->antialias) {
@@ -83,9 +76,13 @@ static void free_plan(plan *p) {
     if (p->taps.weight) tpi_free(p->taps.weight, p->weight_bytes);
 }
 
-static bool make_plan(plan *p, const kind *k, int64_t in, int64_t out, double scale) {
-    double each = step(k, in, out, scale);
-    int64_t width = k->nearest ? 1 : k->antialias ? (int64_t)ceil(reach(k, each)) * 2 + 1 : k->cubic ? 4 : 2;
+int64_t tpi_resample_width(const tpi_resample_kind *k, double each) {
+    return k->nearest ? 1 : k->antialias ? (int64_t)ceil(tpi_resample_reach(k, each)) * 2 + 1 : k->cubic ? 4 : 2;
+}
+
+static bool make_plan(plan *p, const tpi_resample_kind *k, int64_t in, int64_t out, double scale) {
+    double each = tpi_resample_step(k, in, out, scale);
+    int64_t width = tpi_resample_width(k, each);
     p->taps = (tpi_taps){.in = in, .out = out, .width = width};
     p->index_bytes = (size_t)(out * width) * sizeof(int64_t), p->weight_bytes = (size_t)(out * width) * sizeof(double);
     p->taps.index = tpi_alloc(p->index_bytes), p->taps.weight = tpi_alloc(p->weight_bytes);
@@ -142,8 +139,8 @@ static tp_tensor *along(tp_tensor *x, int dim, const tpi_taps *taps, bool back) 
     return y;
 }
 
-static bool read_kind(kind *k, const char *mode, bool align_corners, bool antialias, bool narrow) {
-    *k = (kind){.align_corners = align_corners, .antialias = antialias, .narrow = narrow};
+bool tpi_resample_read(tpi_resample_kind *k, const char *mode, bool align_corners, bool antialias, bool narrow) {
+    *k = (tpi_resample_kind){.align_corners = align_corners, .antialias = antialias, .narrow = narrow};
     if (!strcmp(mode, "nearest")) return k->nearest = true;
     if (!strcmp(mode, "nearest-exact")) return k->nearest = k->exact = true;
     if (!strcmp(mode, "linear")) return true;
@@ -167,8 +164,8 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
     int n = (int)output_size.n;
     bool bytes = t->dtype == TP_UINT8;
     tp_dtype compute = bytes ? TP_FLOAT32 : tpi_compute_dtype(t, "input");
-    kind k;
-    if (!compute || !read_kind(&k, mode, align_corners, antialias, compute == TP_FLOAT32)) return NULL;
+    tpi_resample_kind k;
+    if (!compute || !tpi_resample_read(&k, mode, align_corners, antialias, compute == TP_FLOAT32)) return NULL;
     if (n < 1 || n > 3 || input_shape.n != n + 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected %d dims for %d output sizes, got %s", n + 2, n, tpi_shape_text(input_shape));
     for (int i = 0; i < n; i++)

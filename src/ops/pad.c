@@ -2,6 +2,7 @@
  * Amounts come in PyTorch's order: (left, right) of the last dim, then of the one before, and so on. */
 #include <string.h>
 #include "ops/native.h"
+#include "ops/pad.h"
 #include "ops/real.h"
 
 /* Left and right amounts of dim d. */
@@ -50,37 +51,41 @@ tp_tensor *tpi_native_constant_pad_nd(tp_tensor *self, tp_ints pad, tp_scalar va
 
 /* ---- By index ---- */
 
-typedef enum mode { REFLECT, REPLICATE, CIRCULAR } mode;
-
-static bool read_mode(const char *text, mode *m) {
-    if (!strcmp(text, "reflect")) return *m = REFLECT, true;
-    if (!strcmp(text, "replicate")) return *m = REPLICATE, true;
-    if (!strcmp(text, "circular")) return *m = CIRCULAR, true;
+bool tpi_pad_mode_of(const char *text, tpi_pad_mode *mode) {
+    if (!strcmp(text, "reflect")) return *mode = TPI_PAD_REFLECT, true;
+    if (!strcmp(text, "replicate")) return *mode = TPI_PAD_REPLICATE, true;
+    if (!strcmp(text, "circular")) return *mode = TPI_PAD_CIRCULAR, true;
     return tpi_refuse(TP_ERR_VALUE, "argument 'mode': Unrecognised padding mode %s", text);
 }
 
 /* Where output index o of a dim of size n with `left` in front and `right` behind reads. Wrapping goes around what is left after
  * negative amounts are cut off. */
-static int64_t source(mode m, int64_t o, int64_t left, int64_t right, int64_t n) {
+static int64_t source(tpi_pad_mode m, int64_t o, int64_t left, int64_t right, int64_t n) {
     int64_t i = o - left;
-    if (m == REFLECT) return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
-    if (m == REPLICATE) return i < 0 ? 0 : i >= n ? n - 1 : i;
+    if (m == TPI_PAD_REFLECT) return i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
+    if (m == TPI_PAD_REPLICATE) return i < 0 ? 0 : i >= n ? n - 1 : i;
     int64_t cut = left < 0 ? -left : 0, kept = n - cut - (right < 0 ? -right : 0);
     return cut + ((i - cut) % kept + kept) % kept;
 }
 
-static bool check_amounts(mode m, tp_ints shape, tp_ints pad) {
+static bool check_amounts(tpi_pad_mode m, tp_ints shape, tp_ints pad) {
     for (int64_t k = 0; k < pad.n / 2; k++) {
         int64_t n = shape.v[shape.n - 1 - k], left = pad.v[2 * k], right = pad.v[2 * k + 1];
-        if (m == REFLECT && (left >= n || right >= n))
+        if (m == TPI_PAD_REFLECT && (left >= n || right >= n))
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Padding size should be less than the corresponding input dimension, but got: padding (%lld, %lld) at dimension %lld of input %s",
                               (long long)left, (long long)right, (long long)(shape.n - 1 - k), tpi_shape_text(shape));
-        if (m == CIRCULAR && (left > n || right > n))
+        if (m == TPI_PAD_CIRCULAR && (left > n || right > n))
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Padding value causes wrapping around more than once.");
-        bool gone = m == CIRCULAR && n + (left < 0 ? left : 0) + (right < 0 ? right : 0) < 1; /* nothing to go around */
+        bool gone = m == TPI_PAD_CIRCULAR && n + (left < 0 ? left : 0) + (right < 0 ? right : 0) < 1; /* nothing to go around */
         if (n == 0 || n + left + right < 1 || gone)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': input %s with padding (%lld, %lld) gives an empty dimension", tpi_shape_text(shape), (long long)left, (long long)right);
     }
+    return true;
+}
+
+bool tpi_pad_read(const tp_tensor *self, tp_ints pad, const char *mode_text, tpi_pad_mode *mode, int64_t *shape) {
+    if (!tpi_pad_mode_of(mode_text, mode) || !padded_shape(self, pad, shape) || !check_amounts(*mode, tpi_shape(self), pad)) return false;
+    if (pad.n / 2 > 3) return tpi_refuse(TP_ERR_MISSING, "argument 'pad': only the last three dims can be padded in mode %s, got %lld amounts", mode_text, (long long)pad.n);
     return true;
 }
 
@@ -123,7 +128,7 @@ static void backward_plane(int64_t p, void *context) {
 }
 
 /* Fills the job's sizes and tables for an input of the shape. The tables are one block, to be freed by the caller. */
-static int64_t *tables(job *j, tp_ints shape, tp_ints pad, mode m, size_t *bytes) {
+static int64_t *tables(job *j, tp_ints shape, tp_ints pad, tpi_pad_mode m, size_t *bytes) {
     int n = (int)(pad.n / 2);
     int64_t left[3] = {0}, right[3] = {0};
     j->planes = 1;
@@ -147,10 +152,9 @@ static int64_t *tables(job *j, tp_ints shape, tp_ints pad, mode m, size_t *bytes
 }
 
 tp_tensor *tpi_native_pad_index(tp_tensor *self, tp_ints pad, const char *mode_text) {
-    mode m;
+    tpi_pad_mode m;
     int64_t shape[TP_MAX_DIMS];
-    if (!read_mode(mode_text, &m) || !padded_shape(self, pad, shape) || !check_amounts(m, tpi_shape(self), pad)) return NULL;
-    if (pad.n / 2 > 3) return tpi_fail(TP_ERR_MISSING, "argument 'pad': only the last three dims can be padded in mode %s, got %lld amounts", mode_text, (long long)pad.n);
+    if (!tpi_pad_read(self, pad, mode_text, &m, shape)) return NULL;
     job j = {.item = tpi_itemsize(self)};
     size_t bytes;
     int64_t *block = tables(&j, tpi_shape(self), pad, m, &bytes);
@@ -165,8 +169,8 @@ tp_tensor *tpi_native_pad_index(tp_tensor *self, tp_ints pad, const char *mode_t
 }
 
 tp_tensor *tpi_native_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text) {
-    mode m;
-    if (!read_mode(mode_text, &m)) return NULL;
+    tpi_pad_mode m;
+    if (!tpi_pad_mode_of(mode_text, &m)) return NULL;
     bool complex = tp_dtype_is_complex((tp_dtype)grad->dtype);
     tp_dtype compute = complex ? (tp_dtype)grad->dtype : tpi_compute_dtype(grad, "grad");
     if (!compute) return NULL;

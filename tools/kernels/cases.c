@@ -177,11 +177,28 @@ static void run_natives(tp_dtype dtype) {
         tp_tensor *o = tp_scaled_dot_product_attention(heads, heads, heads, .is_causal = true);
         if (o) tp_backward(tp_sum(o));
         tp_error_clear();
-        tp_tensor *images = tp_zeros(TP_INTS(2, 3, 16, 16), .dtype = dtype);
-        tp_set_requires_grad(images, true);
-        tp_tensor *larger = tp_interpolate(images, .scale_factor = TP_FLOATS(2, 2), .mode = "bilinear");
-        if (larger) tp_backward(tp_sum(larger));
-        tp_error_clear();
+    }
+}
+
+static void go_back(tp_tensor *result) {
+    if (result && result->requires_grad) tp_backward(tp_sum(result));
+    tp_error_clear();
+}
+
+/* What images go through. */
+static void run_images(tp_dtype dtype) {
+    TP_SCOPE {
+        tp_tensor *x = tp_zeros(TP_INTS(2, 8, 16, 16), .dtype = dtype), *weight = tp_zeros(TP_INTS(8), .dtype = dtype), *classes = tp_zeros(TP_INTS(2, 16, 16), .dtype = TP_INT64);
+        tp_set_requires_grad(x, true), tp_set_requires_grad(weight, true);
+        static const char *const modes[] = {"nearest", "bilinear", "bicubic"}, *const pads[] = {"reflect", "replicate", "circular"};
+        for (int i = 0; i < 3; i++) {
+            go_back(tp_interpolate(x, .scale_factor = TP_FLOATS(2, 2), .mode = modes[i]));
+            go_back(tp_interpolate(tp_contiguous(x, .memory_format = TP_CHANNELS_LAST), .scale_factor = TP_FLOATS(2, 2), .mode = modes[i]));
+            if (i) go_back(tp_interpolate(x, .size_ = TP_INTS(8, 8), .mode = modes[i], .antialias = true)), go_back(tp_interpolate(x, .size_ = TP_INTS(24, 24), .mode = modes[i], .align_corners = 1));
+            go_back(tp_pad(x, TP_INTS(1, 1, 1, 1), .mode = pads[i]));
+        }
+        go_back(tp_group_norm(x, 4, .weight = weight, .bias = weight)), go_back(tp_group_norm(x, 4));
+        go_back(tp_nll_loss(x, classes)), go_back(tp_cross_entropy(x, classes, .weight = tp_detach(weight)));
     }
 }
 
@@ -191,7 +208,7 @@ void run_cases(void) {
     run_copies();
     for (int served = 1; served >= 0; served--) {
         serve_libraries(served);
-        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]);
+        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]), run_images(floats[d]);
     }
     tp_error_clear();
 }

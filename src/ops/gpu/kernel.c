@@ -69,3 +69,8 @@ bool tpi_gpu_floats(const tp_tensor *t) {
     const tpi_gpu_caps *caps = t->dtype == TP_FLOAT64 ? tpi_gpu_caps_of(tpi_device(t)) : NULL;
     return caps && caps->f64;
 }
+
+bool tpi_gpu_has_dtype(const tp_tensor *t) {
+    const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
+    return caps && (caps->f64 || (t->dtype != TP_FLOAT64 && t->dtype != TP_COMPLEX128));
+}

@@ -38,6 +38,11 @@ static inline bool tpi_gpu_is_index(const tp_tensor *t) { return t->dtype == TP_
 bool tpi_gpu_is_channels_last(const tp_tensor *t);
 tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout); /* t in the layout, itself if it lies so already; owned */
 
+/* Does the device have this tensor's elements, for kernels that move them? Without double precision 64-bit floats are not there. */
+bool tpi_gpu_has_dtype(const tp_tensor *t);
+/* Blocks of 256 threads for a loop over n elements by EACH of kernels/each.h; `LARGE` is to be defined as tpi_gpu_is_large(n). */
+static inline int64_t tpi_gpu_blocks(int64_t n) { return tpi_ceil_div(n, 256) < 1 << 20 ? tpi_ceil_div(n, 256) : 1 << 20; }
+static inline bool tpi_gpu_is_large(int64_t n) { return n > INT32_MAX / 2; }
 /* float16, bfloat16, float32, or float64 where the device has it. */
 bool tpi_gpu_floats(const tp_tensor *t);
 #endif

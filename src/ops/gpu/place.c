@@ -23,13 +23,6 @@ static layout layout_of(tp_ints shape, const int64_t *strides, int d, int64_t si
 }
 static tpi_gpu_arg layout_arg(const layout *l) { return (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((2 * l->dims + 2) * 8), l->numbers}; }
 
-static bool has_dtype(const tp_tensor *t) {
-    const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
-    return caps && (caps->f64 || (t->dtype != TP_FLOAT64 && t->dtype != TP_COMPLEX128));
-}
-
-static int64_t blocks_for(int64_t n) { return tpi_ceil_div(n, 256) < 1 << 20 ? tpi_ceil_div(n, 256) : 1 << 20; }
-
 static tpi_gpu_function *kernel_of(tp_device device, const tpi_gpu_site *site, int dims, tp_dtype x, tp_dtype index, bool more) {
     /* one word more for whichever needs one: VALUE, COORDINATES, LOWER */
     const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", dims), TPI_DEFINE("VALUE", more), TPI_DEFINE("COORDINATES", more), TPI_DEFINE("LOWER", more), TPI_DEFINE_DTYPE("X", x),
@@ -41,7 +34,7 @@ static tpi_gpu_function *kernel_of(tp_device device, const tpi_gpu_site *site, i
 static int fitting_dim(const tp_tensor *self, int64_t dim, const tp_tensor *index, const tp_tensor *source) {
     int d = self->ndim ? TPI_DIM(self, dim) : 0;
     if (d < 0) return tp_error_clear(), -1;
-    if (!tpi_gpu_is_index(index) || index->ndim != self->ndim || self->ndim > MOST_DIMS || !has_dtype(self) || !self->numel || !index->numel) return -1;
+    if (!tpi_gpu_is_index(index) || index->ndim != self->ndim || self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self) || !self->numel || !index->numel) return -1;
     for (int i = 0; i < self->ndim; i++)
         if ((i != d && index->shape[i] > self->shape[i]) || (source && index->shape[i] > source->shape[i])) return -1;
     return d;
@@ -54,7 +47,7 @@ tp_tensor *tpi_gpu_gather(tp_tensor *self, int64_t dim, tp_tensor *index, bool s
     tp_tensor *k = tpi_contiguous_data(index), *out = k ? tpi_empty(tpi_shape(index), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(self), &gather_site, l.dims, (tp_dtype)self->dtype, (tp_dtype)index->dtype, false) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(self->data), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(&l), TPI_GPU_VAL(index->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, blocks_for(index->numel), 256, 0, 5, args);
+    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 5, args);
     tpi_release(k);
     return ok ? out : tpi_after(out, NULL);
 }
@@ -71,7 +64,7 @@ static bool put_places(tp_tensor *self, int d, tp_tensor *index, tp_tensor *src,
     tp_tensor *k = tpi_contiguous_data(index);
     tpi_gpu_function *kernel = k ? kernel_of(tpi_device(self), &scatter_site, l.dims, (tp_dtype)self->dtype, (tp_dtype)index->dtype, value) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(self->data), TPI_GPU_PTR(src->data), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(&l), TPI_GPU_VAL(index->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, blocks_for(index->numel), 256, 0, 5, args);
+    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 5, args);
     tpi_release(k);
     return ok;
 }
@@ -101,7 +94,7 @@ static bool add_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values) {
     const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", 1), TPI_DEFINE_DTYPE("X", x->dtype)};
     tpi_gpu_function *kernel = order ? tpi_gpu_site_kernel(tpi_device(x), &sum_site, x->dtype == TP_FLOAT64, 2, defines) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(x->data), TPI_GPU_PTR(values->data), TPI_GPU_PTR(sorted ? sorted->data : NULL), TPI_GPU_PTR(order ? order->data : NULL), TPI_GPU_VAL(numbers->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks_for(numbers->numel), 256, 0, 5, args);
+    bool ok = kernel && tpi_gpu_launch(tpi_device(x), kernel, tpi_gpu_blocks(numbers->numel), 256, 0, 5, args);
     tpi_release(order), tpi_release(sorted);
     return ok;
 }
@@ -110,7 +103,7 @@ static tp_tensor *places_of(tp_tensor *index, const layout *l) {
     tp_tensor *k = tpi_contiguous_data(index), *out = k ? tpi_empty(tpi_shape(index), TP_INT64, tpi_device(index)) : NULL;
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(index), &places_site, l->dims, TP_INT64, (tp_dtype)index->dtype, false) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(l), TPI_GPU_VAL(index->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(index), kernel, blocks_for(index->numel), 256, 0, 4, args);
+    bool ok = kernel && tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 4, args);
     tpi_release(k);
     return ok ? out : tpi_after(out, NULL);
 }
@@ -207,20 +200,20 @@ static tp_tensor *compacted(tp_tensor *x, tp_tensor *mask) {
     tp_tensor *out = x ? tpi_empty(TP_INTS(count), (tp_dtype)x->dtype, tpi_device(x)) : tpi_empty(TP_INTS(count, mask->ndim), TP_INT64, tpi_device(mask));
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(mask), &compact_site, l.dims, x ? (tp_dtype)x->dtype : TP_INT64, TP_INT64, !x) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(x ? x->data : NULL), TPI_GPU_PTR(mask->data), TPI_GPU_PTR(counted->data), layout_arg(&l), TPI_GPU_VAL(n)};
-    bool ok = kernel && (!count || tpi_gpu_launch(tpi_device(mask), kernel, blocks_for(n), 256, 0, 6, args));
+    bool ok = kernel && (!count || tpi_gpu_launch(tpi_device(mask), kernel, tpi_gpu_blocks(n), 256, 0, 6, args));
     tpi_release(counted);
     return ok ? out : tpi_after(out, NULL);
 }
 
 tp_tensor *tpi_gpu_masked_select(tp_tensor *self, tp_tensor *mask) {
-    if (mask->dtype != TP_BOOL || !tpi_same_shape(self, mask) || !self->numel || self->ndim < 1 || self->ndim > MOST_DIMS || !has_dtype(self)) return NULL;
+    if (mask->dtype != TP_BOOL || !tpi_same_shape(self, mask) || !self->numel || self->ndim < 1 || self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self)) return NULL;
     tp_tensor *x = tpi_contiguous_data(self), *m = x ? tpi_contiguous_data(mask) : NULL, *out = m ? compacted(x, m) : NULL;
     tpi_release(x), tpi_release(m);
     return out;
 }
 
 tp_tensor *tpi_gpu_nonzero(tp_tensor *self) {
-    if (!self->numel || self->ndim < 1 || self->ndim > MOST_DIMS || !has_dtype(self)) return NULL;
+    if (!self->numel || self->ndim < 1 || self->ndim > MOST_DIMS || !tpi_gpu_has_dtype(self)) return NULL;
     tp_tensor *alone = tpi_detached(self), *set = alone ? self->dtype == TP_BOOL ? tpi_retain(alone) : tpo_ne(alone, tp_operand_int(0)) : NULL, *m = set ? tpi_contiguous_data(set) : NULL;
     tp_tensor *out = m ? compacted(NULL, m) : NULL;
     tpi_release(alone), tpi_release(set), tpi_release(m);
@@ -229,12 +222,12 @@ tp_tensor *tpi_gpu_nonzero(tp_tensor *self) {
 
 /* ---- Triangles ------------------------------------------------------------------------------------------------------------------------ */
 static tp_tensor *triangle(tp_tensor *self, int64_t diagonal, bool lower) {
-    if (self->ndim < 2 || !self->numel || tp_dtype_is_complex((tp_dtype)self->dtype) || !has_dtype(self)) return NULL;
+    if (self->ndim < 2 || !self->numel || tp_dtype_is_complex((tp_dtype)self->dtype) || !tpi_gpu_has_dtype(self)) return NULL;
     int64_t height = self->shape[self->ndim - 2], width = self->shape[self->ndim - 1];
     tp_tensor *x = tpi_contiguous_data(self), *out = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(self), &triangle_site, 1, (tp_dtype)self->dtype, TP_INT64, lower) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(x ? x->data : NULL), TPI_GPU_VAL(self->numel), TPI_GPU_VAL(height), TPI_GPU_VAL(width), TPI_GPU_VAL(diagonal)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, blocks_for(self->numel), 256, 0, 6, args);
+    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(self->numel), 256, 0, 6, args);
     tpi_release(x);
     return ok ? out : tpi_after(out, NULL);
 }
