@@ -68,7 +68,7 @@ static void stores(void **state) {
 /* ---- Launchers ---- */
 static const char *const known[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
     "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
-    "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_NODELIST", "PMIX_RANK", "PBS_NODEFILE", "MASTER_ADDR", "MASTER_PORT"};
+    "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_NODELIST", "PMIX_RANK", "PBS_NODEFILE", "MASTER_ADDR", "MASTER_PORT"};
 
 static void check_place(const char *variables, const char *launcher, int rank, int size, int local_rank) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) unsetenv(known[i]);
@@ -88,6 +88,12 @@ static void check_place(const char *variables, const char *launcher, int rank, i
     else assert_null(p.launcher);
 }
 
+static int local_size(void) {
+    tp_dist_place p = {.size = sizeof p};
+    assert_true(tp_dist_query(&p));
+    return p.local_size;
+}
+
 static void launchers(void **state) {
     (void)state;
     char host[64];
@@ -98,6 +104,14 @@ static void launchers(void **state) {
     check_place("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0", "openmpi", 2, 3, 0);
     check_place("PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1", "mpich", 3, 8, 1);
     check_place("PMI_RANK=3 PMI_SIZE=8 PALS_RANKID=5 PALS_SIZE=12 PALS_LOCAL_RANKID=2", "pals", 5, 12, 2);
+    /* PMI of a Slurm step: the place on the node is Slurm's word. */
+    check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=3 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2(x2),1", "mpich", 3, 5, 1);
+    assert_int_equal(local_size(), 2);
+    setenv("SLURM_NODEID", "2", 1);
+    assert_int_equal(local_size(), 1);
+    setenv("SLURM_NODEID", "3", 1);
+    assert_int_equal(local_size(), -1);
+    check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_STEP_ID=0", "mpich", 3, 5, -1); /* mpiexec within a step of one task */
     check_place("SLURM_PROCID=0 SLURM_NTASKS=4", NULL, -1, -1, -1); /* a batch script, not a step */
     check_place("SLURM_PROCID=6 SLURM_NTASKS=16 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=2 SLURM_STEP_ID=0 SLURM_JOB_ID=77 SLURM_STEP_NODELIST=nid[001003-001005,7],gpu1", "slurm", 6, 8, 2);
     assert_true(tpi_meeting_point(host, sizeof host, &port) && strcmp(host, "nid001003") == 0 && port >= 20000 && port < 40000);

@@ -166,9 +166,8 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
     if (!settle(&o)) return false;
     tpi_job *job = tpi_malloc(sizeof *job);
     if (!job) return false;
-    const char *stall = getenv("TAPER_STALL");
     *job = (tpi_job){.rank = o.rank, .size = o.world_size, .pid = getpid(), .timeout = o.timeout > 0 ? o.timeout : 1800};
-    job->stall = o.stall > 0 ? o.stall : stall && atof(stall) > 0 ? atof(stall) : 30;
+    job->stall = o.stall > 0 ? o.stall : tpi_stall_time();
     pthread_mutex_init(&job->lock, NULL);
     int *all = begin(job, &o) ? tpi_malloc(sizeof *all * (size_t)job->size) : NULL;
     for (int i = 0; all && i < job->size; i++) all[i] = i;

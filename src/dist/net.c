@@ -2,6 +2,7 @@
  * within seven seconds that a machine is gone. */
 #define _GNU_SOURCE /* accept4 */
 #include "dist/net.h"
+#include "dist/watch.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -161,10 +162,18 @@ static int connect_any(const char *host, int port, double deadline, const char *
 
 int tpi_net_connect(const char *host, int port, double deadline) {
     const char *why = "the time was up";
+    double begun = tpi_now(), told = begun, stall = tpi_stall_time();
     for (int pause = 2;; pause = pause < 200 ? pause * 2 : pause) {
         int fd = connect_any(host, port, deadline, &why);
         if (fd >= 0) return fd;
         if (tpi_now() + pause * 1e-3 >= deadline) break;
+        if (tpi_now() - told >= stall) {
+            char text[512];
+            snprintf(text, sizeof text, "host %s, pid %d has tried for %.0f s to connect to %s, port %d, where ranks meet: %s", tpi_net_host(), (int)getpid(),
+                     tpi_now() - begun, host, port, why);
+            tpi_report(text);
+            told = tpi_now();
+        }
         usleep((useconds_t)pause * 1000);
     }
     tpi_fail(TP_ERR_IO, "cannot connect to %s, port %d: %s", host, port, why);

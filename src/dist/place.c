@@ -38,6 +38,28 @@ static bool says(const launcher *l) {
     return tpi_env_int(l->size) > 0;
 }
 
+/* How many of the step's tasks are on this node: "2(x3),1" has two on each of the first three nodes. -1: Slurm does not say. */
+static int slurm_tasks_here(void) {
+    const char *at = getenv("SLURM_STEP_TASKS_PER_NODE");
+    for (int node = tpi_env_int("SLURM_NODEID"); at && node >= 0;) {
+        char *end;
+        int tasks = (int)strtol(at, &end, 10), times = 1;
+        if (end == at) return -1;
+        if (end[0] == '(' && end[1] == 'x') times = (int)strtol(end + 2, &end, 10), end += *end == ')';
+        if (node < times) return tasks;
+        node -= times;
+        at = *end == ',' ? end + 1 : NULL;
+    }
+    return -1;
+}
+
+/* PMI and PMIx of a Slurm step say no more than a rank; Slurm knows the place on the node. */
+static void ask_slurm(tp_dist_place *p) {
+    if (!getenv("SLURM_STEP_ID") || tpi_env_int("SLURM_PROCID") != p->rank) return;
+    if (p->local_rank < 0) p->local_rank = tpi_env_int("SLURM_LOCALID");
+    if (p->local_size < 0) p->local_size = slurm_tasks_here();
+}
+
 bool tp_dist_query(tp_dist_place *place) {
     tp_dist_place p = {.rank = -1, .world_size = -1, .local_rank = -1, .local_size = -1};
     if (!place || place->size <= 0) return tpi_refuse(TP_ERR_VALUE, "argument 'place': its size is not set");
@@ -51,6 +73,7 @@ bool tp_dist_query(tp_dist_place *place) {
         p.local_size = tpi_env_int(l->local_size);
         if (strcmp(l->name, "slurm") == 0 && tpi_env_int("SLURM_STEP_NUM_TASKS") > 0) p.world_size = tpi_env_int("SLURM_STEP_NUM_TASKS");
         if (strcmp(l->name, "pbs") == 0) p.rank--; /* task numbers begin at 1 */
+        ask_slurm(&p);
         if (p.local_rank < 0) p.local_rank = tpi_env_int("LOCAL_RANK");
         break;
     }

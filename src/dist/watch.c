@@ -73,8 +73,13 @@ void tp_dist_set_watcher(void (*report)(const char *text), void (*end)(const cha
     if (grace > 0) listener_of.grace = grace;
 }
 
-static void report(const char *text) {
+void tpi_report(const char *text) {
     if (listener_of.report) listener_of.report(text);
+}
+
+double tpi_stall_time(void) {
+    const char *stall = getenv("TAPER_STALL");
+    return stall && atof(stall) > 0 ? atof(stall) : 30;
 }
 
 /* ---- Messages ---- */
@@ -125,7 +130,7 @@ static void fail_job(watch *w, const char *text) {
     w->failed_at = tpi_now();
     tpi_job_fail(w->job, text);
     snprintf(line, sizeof line, "rank %d: %.*s", w->job->rank, TPI_REASON_BYTES, text);
-    report(line);
+    tpi_report(line);
 }
 
 static int world_of(void) { return tp_dist_world() && tpi_checks_wanted() ? tp_dist_world()->id : -1; }
@@ -229,7 +234,7 @@ static void answered(watch *w, const question *q, const char *who) {
     if (q->number != INT64_MAX) snprintf(number, sizeof number, ", number %lld of group '%s'", (long long)q->number, name);
     snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s. %s%s", job->rank, tpi_net_host(), (int)getpid(), waited, about,
              number, *place ? place : "?", q->missing < 0 ? "Nobody knows who is missing:\n" : q->missing ? "Not there:\n" : "All ranks have come, the data has not.", who);
-    if (due) report(text);
+    if (due) tpi_report(text);
     if (!gone) return;
     snprintf(text, sizeof text, "%s%s waits for a rank that is gone, %.*s", about, number, (int)strcspn(who + 2, "\n"), who + 2);
     if (job->rank == 0) tell_all(w, DEAD, text, 0); /* so that all have one reason */
@@ -448,7 +453,7 @@ static void look_for_absent(watch *w) {
     if (!missing) return;
     snprintf(text, sizeof text, "rank 0 (%s) waits in init_process_group for %d of %d ranks. Not there: rank%s %s%s", w->list->ranks[0].who, missing, w->job->size,
              missing > 1 ? "s" : "", names, missing > 20 ? " and more" : "");
-    report(text);
+    tpi_report(text);
 }
 
 static void *watch_main(void *context) {

@@ -34,6 +34,8 @@ void tpi_ranks_last(const tpi_ranks *list, int rank, int world, char *text, size
 /* A line for each of the ranks that has not come to that number of the group's collectives. How many; *gone: one of them never will. */
 int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, char *text, size_t room, bool *gone);
 
+void tpi_report(const char *text); /* to the program's listener */
+double tpi_stall_time(void);       /* seconds after which a wait is reported, where the caller of tp_dist_init has not said (TAPER_STALL) */
 bool tpi_watch_open(tpi_job *job);  /* false with an error */
 void tpi_watch_close(tpi_job *job); /* in order: says goodbye */
 #endif

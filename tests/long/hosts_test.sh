@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Several hosts on one machine: network namespaces that only a bridge joins, slow where the kernel has netem. Ranks meet across them by env:// and by a file, exchange data over the
-# library's own engine and over libgloo, and a rank that dies on one host is named on the others.
+# Several hosts on one machine: network namespaces that only a bridge joins, each with a name of its own, with slow links (netem, or where the kernel has none a rate limit). Ranks meet
+# across them by env:// and by a file, exchange data over the library's own engine and over libgloo; a rank that dies on one host is named on the others. Two hosts with two ranks each train
+# by DistributedDataParallel, and one that stops is named with its host.
 set -eu
 [ -d "$TAPER_BUILD_DIR/python/taper" ] || { echo "SKIPPED: this build has no Python package"; exit 77; }
 if [ "$(id -u)" != 0 ] || ! command -v ip > /dev/null || ! ip netns add taper-probe 2> /dev/null; then
@@ -29,7 +30,7 @@ for host in $hosts; do
     ip -n $host addr add 10.77.0.$i/24 dev eth0
     ip -n $host link set eth0 up
     ip -n $host link set lo up
-    tc -n $host qdisc add dev eth0 root netem delay 5ms rate 200mbit 2> /dev/null || slow=no
+    tc -n $host qdisc add dev eth0 root netem delay 5ms rate 200mbit 2> /dev/null || { slow=rate; tc -n $host qdisc add dev eth0 root tbf rate 100mbit burst 64kb latency 50ms 2> /dev/null; } || slow=no
     i=$((i + 1))
 done
 
@@ -50,16 +51,21 @@ if sys.argv[1] == "death" and dist.get_rank() == 1:
 dist.barrier()
 print("well")
 END
+on() { # host, rank, world size, the log, what, further variables
+    local host=$1 rank=$2 world=$3 log=$4 what=$5
+    shift 5
+    ip netns exec $host unshare --uts sh -c 'hostname "$0" && exec "$@"' $host env PYTHONPATH="$TAPER_BUILD_DIR/python" OMP_NUM_THREADS=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29511 \
+        RANK=$rank WORLD_SIZE=$world "$@" timeout 60 "${python:-python3}" -m taper run "$scratch/program.py" "$what" "$scratch/meet" > "$log" 2>&1
+}
 run() { # what, further variables; the logs are rank*.txt
     local what=$1 rank=0 pids=
     shift
     for host in $hosts; do
-        ip netns exec $host env PYTHONPATH="$TAPER_BUILD_DIR/python" OMP_NUM_THREADS=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29511 RANK=$rank WORLD_SIZE=3 "$@" \
-            timeout 60 "${python:-python3}" -m taper run "$scratch/program.py" "$what" "$scratch/meet" > "$scratch/rank$rank.txt" 2>&1 &
+        on $host $rank 3 "$scratch/rank$rank.txt" "$what" "$@" &
         pids="$pids $!"
         rank=$((rank + 1))
     done
-    wait $pids || true
+    wait $pids 2> /dev/null || true
 }
 run env
 [ "$(cat "$scratch"/rank?.txt | grep -c '^well')" = 3 ] || fail "env://: $(cat "$scratch"/rank?.txt)"
@@ -73,5 +79,57 @@ run death
 for rank in 0 2; do
     grep -q "rank 1 (host .* died" "$scratch/rank$rank.txt" || fail "rank $rank does not know of the death: $(cat "$scratch/rank$rank.txt")"
 done
-[ $slow = yes ] || echo "SKIPPED in part: the kernel has no netem, the links were not slow"
-echo "three hosts: env, file and death are well"
+
+# ---- Two hosts, two ranks each ----
+cat > "$scratch/program.py" << 'END'
+import os, signal, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.Tanh(), torch.nn.Linear(512, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1))
+alone = [p.detach().clone() for p in net.parameters()]
+ddp = torch.nn.parallel.DistributedDataParallel(net)
+optimizer, data, rank = torch.optim.SGD(net.parameters(), lr=0.1), torch.randn(8, 64), dist.get_rank()
+started = time.monotonic()
+for _ in range(3):
+    optimizer.zero_grad()
+    ddp(data[2 * rank:2 * rank + 2]).square().mean().backward()
+    optimizer.step()
+print("seconds", time.monotonic() - started)
+trained = [p.detach().clone() for p in net.parameters()]
+with torch.no_grad():
+    for p, before in zip(net.parameters(), alone):
+        p.copy_(before)
+for _ in range(3):  # the whole batch, by this rank alone
+    net.zero_grad()
+    net(data).square().mean().backward()
+    optimizer.step()
+assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(trained, net.parameters()))
+print("trained", flush=True)
+if rank == 3:
+    os.kill(os.getpid(), signal.SIGSTOP)
+dist.all_reduce(torch.ones(1))
+END
+pids=
+for rank in 0 1 2 3; do
+    [ $rank -lt 2 ] && host=tpa || host=tpb
+    on $host $rank 4 "$scratch/two$rank.txt" two TAPER_STALL=2 &
+    pids="$pids $!"
+done
+for _ in $(seq 300); do
+    [ "$(cat "$scratch"/two?.txt | grep -c 'taper: rank [012] (host tp[ab], pid [0-9]*) has waited')" -ge 3 ] && break
+    sleep 0.1
+done
+sleep 0.5
+for rank in 0 1 2; do
+    [ $rank -lt 2 ] && host=tpa || host=tpb
+    grep -q '^trained' "$scratch/two$rank.txt" || fail "DDP over two hosts: $(cat "$scratch"/two?.txt)"
+    grep -q "^taper: rank $rank (host $host, " "$scratch/two$rank.txt" && grep -q '^  rank 3 (host tpb, pid ' "$scratch/two$rank.txt" \
+        || fail "rank $rank's report of the stall does not name the host: $(cat "$scratch/two$rank.txt")"
+done
+for host in tpa tpb; do ip netns pids $host | xargs -r kill -KILL 2> /dev/null || true; done
+wait $pids 2> /dev/null || true
+case $slow in
+    no) echo "SKIPPED in part: the kernel has neither netem nor tbf, the links were not slow" ;;
+    rate) echo "SKIPPED in part: the kernel has no netem: the links had 100 Mbit/s, but no delay" ;;
+esac
+echo "several hosts: env, file, death, DDP and a stall are well; three steps of DDP took $(sed -n 's/^seconds //p' "$scratch/two0.txt") s"
