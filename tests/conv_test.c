@@ -1,5 +1,5 @@
-/* Convolution by oneDNN against our own: the same values, the same bits on any number of threads, memory that may fail, threads that call
- * at once. Where the library is not installed both sides are our own code, and the tests still hold. */
+/* Convolution by oneDNN and by Winograd's tiles against our own products: the same values, the same bits on any number of threads, memory that
+ * may fail, threads that call at once. Where the library is not installed both sides are our own code, and the tests still hold. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,9 @@
 #include <pthread.h>
 #include <string.h>
 #include <taper/autograd.h>
+#include "device/device.h"
 #include "ops/conv_onednn.h"
+#include "ops/conv_winograd.h"
 #include "tpi_ops.h"
 
 static const tp_device cpu = {TP_CPU, 0};
@@ -56,6 +58,17 @@ static const conv_case cases[] = {
     {"channels last, transposed", {5, 32, 12, 12}, {32, 16, 4, 4}, 2, 1, 1, .groups = 1, .transposed = true, .layout = TP_CHANNELS_LAST},
     {"channels last, 3d", {2, 16, 8, 18, 18}, {32, 16, 3, 3, 3}, 1, 1, 1, .groups = 1, .layout = TP_CHANNELS_LAST_3D},
     {"bfloat16", {9, 16, 30, 30}, {24, 16, 3, 3}, 1, 1, 1, .groups = 1, .dtype = TP_BFLOAT16},
+    {"tiles, odd sizes", {3, 40, 27, 31}, {64, 40, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, no padding", {5, 50, 14, 29}, {70, 50, 3, 3}, 1, 0, 1, .groups = 1},
+    {"tiles, padding 2", {9, 43, 17, 10}, {37, 43, 3, 3}, 1, 2, 1, .groups = 1},
+    {"tiles, images of one tile", {33, 65, 4, 3}, {60, 65, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, a long row", {1, 48, 7, 500}, {40, 48, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, many filters", {2, 181, 12, 12}, {176, 181, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, many filters, several portions", {9, 176, 13, 14}, {170, 176, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, several portions", {1, 32, 120, 113}, {40, 32, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, no batch", {64, 40, 40}, {64, 64, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, transposed", {3, 40, 18, 22}, {40, 48, 3, 3}, 1, 1, 1, .groups = 1, .transposed = true},
+    {"tiles, bfloat16", {4, 48, 32, 32}, {48, 48, 3, 3}, 1, 1, 1, .groups = 1, .dtype = TP_BFLOAT16},
 };
 enum { CASES = sizeof cases / sizeof *cases, RESULTS = 4 }; /* y and the gradients of x, w and the bias */
 
@@ -161,6 +174,7 @@ static bool library_is_there(void) {
 static void the_library_and_our_own_code_agree(void **state) {
     (void)state;
     int differ[RESULTS] = {0};
+    assert_true(tpi_conv_winograd_enable(false));
     for (int k = 0; k < CASES; k++) {
         inputs i = inputs_of(&cases[k]);
         tp_tensor *with[RESULTS], *without[RESULTS];
@@ -174,8 +188,30 @@ static void the_library_and_our_own_code_agree(void **state) {
         }
         drop(with), drop(without), drop_inputs(&i);
     }
+    assert_false(tpi_conv_winograd_enable(true));
     if (!library_is_there()) return print_message("oneDNN is not there\n");
     for (int r = 0; r < 3; r++) assert_true(differ[r] > 0); /* sums in another order: it took part */
+}
+
+/* Each of them takes part in all three roles. */
+static void tiles_and_our_own_code_agree(void **state) {
+    (void)state;
+    assert_true(tpi_onednn_enable(false));
+    for (int k = 0; k < CASES; k++) {
+        if (strncmp(cases[k].name, "tiles", 5)) continue;
+        inputs i = inputs_of(&cases[k]);
+        tp_tensor *with[RESULTS], *without[RESULTS];
+        must_run(&i, with);
+        assert_true(tpi_conv_winograd_enable(false));
+        must_run(&i, without);
+        assert_false(tpi_conv_winograd_enable(true));
+        for (int r = 0; r < RESULTS; r++) {
+            expect_close(cases[k].name, r, with[r], without[r]);
+            if (r < 3 && tpi_cpu_isa >= TPI_ISA_AVX2 && same_bits(with[r], without[r])) fail_msg("%s: result %d was not made of tiles", cases[k].name, r);
+        }
+        drop(with), drop(without), drop_inputs(&i);
+    }
+    assert_false(tpi_onednn_enable(true));
 }
 
 static void threads_do_not_matter(void **state) {
@@ -288,6 +324,7 @@ static void many_shapes_take_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_library_and_our_own_code_agree),
+        cmocka_unit_test(tiles_and_our_own_code_agree),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(out_of_memory_leaks_nothing),
         cmocka_unit_test(callers_share_the_kernels),

@@ -1,6 +1,7 @@
 /* The convolution operator and its two backward operators: checks, geometry, dtypes and layouts around the products of conv.h. */
 #include "ops/conv_narrow.h"
 #include "ops/conv_onednn.h"
+#include "ops/conv_winograd.h"
 #include "ops/native.h"
 #include "ops/real.h"
 
@@ -88,6 +89,11 @@ static bool multiply_real(const tpi_conv *c, role r, bool transposed, tp_dtype d
         if (t == TPI_CONV_Y) return tpi_conv_narrow_y(c, a, b, bias, out);
         if (t == TPI_CONV_X) return tpi_conv_narrow_x(c, a, b, bias, out);
         return transposed ? tpi_conv_narrow_w(c, a, b, out) : tpi_conv_narrow_w(c, b, a, out);
+    }
+    if (dtype == TP_FLOAT32 && tpi_conv_winograd_fits(c, t)) {
+        if (t == TPI_CONV_Y) return tpi_conv_winograd_y(c, a, b, bias, out);
+        if (t == TPI_CONV_X) return tpi_conv_winograd_x(c, a, b, bias, out);
+        return transposed ? tpi_conv_winograd_w(c, a, b, out) : tpi_conv_winograd_w(c, b, a, out);
     }
     if (dtype == TP_FLOAT32 && tpi_conv_onednn_fits(c, t, false, bias)) return multiply_library(c, r, transposed, false, a, b, bias, out);
     if (t == TPI_CONV_Y) return tpi_conv_y(c, dtype, a, b, bias, out);
