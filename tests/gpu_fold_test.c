@@ -151,6 +151,7 @@ static void threads_work_together(void **s) {
     check_fold("max.dim", noise(TP_INTS(64, 400), TP_FLOAT32), TP_INTS(1));
     check_fold("sum", noise(TP_INTS(900, 40), TP_FLOAT32), TP_INTS(0));
     check_scan("cumsum", noise(TP_INTS(3, 5003), TP_FLOAT32), 1);
+    check_scan("cumsum", noise(TP_INTS(2, 36004), TP_FLOAT32), 1); /* in one pass: more pieces than one row of cells, the last not full */
     check_scan("cumsum", noise(TP_INTS(900, 40), TP_FLOAT32), 0);
     tpi_gpu_sharing_there = false;
 }

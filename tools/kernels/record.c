@@ -16,7 +16,7 @@ static const char *compiler(void) { return "recording"; }
 static bool describe(int index, tpi_gpu_caps *caps) {
     (void)index;
     *caps = (tpi_gpu_caps){.name = "recording", .arch = "recording", .major = 8, .units = 108, .warp = 32, .max_threads = 1024, .threads_per_unit = 2048,
-                           .memory = (size_t)1 << 40, .shared = 48 << 10, .shared_most = 99 << 10, .l2 = 40 << 20, .f64 = true};
+                           .memory = (size_t)1 << 40, .shared = 48 << 10, .shared_most = 99 << 10, .l2 = 40 << 20, .f64 = true, .chains = true};
     return true;
 }
 static bool version_text(char *text, size_t room) { return room > 0 && !(text[0] = 0); }

@@ -21,6 +21,7 @@ static struct {
     int (*execute)(void *handle, void *plan, void *variant);
     const char *(*status_text)(int status);
     void (*last_error)(char *text, size_t room);
+    size_t (*version)(void);
     void *handle[TPI_MAX_GPUS];
 } dnn;
 
@@ -31,7 +32,7 @@ static bool open_library(void) {
     const tpi_symbol symbols[] = {{"cudnnCreate", &dnn.create}, {"cudnnSetStream", &dnn.set_stream}, {"cudnnBackendCreateDescriptor", &dnn.desc_new},
                                   {"cudnnBackendDestroyDescriptor", &dnn.desc_free}, {"cudnnBackendFinalize", &dnn.desc_finish}, {"cudnnBackendSetAttribute", &dnn.desc_set},
                                   {"cudnnBackendGetAttribute", &dnn.desc_get}, {"cudnnBackendExecute", &dnn.execute}, {"cudnnGetErrorString", &dnn.status_text},
-                                  {"cudnnGetLastErrorString", &dnn.last_error}};
+                                  {"cudnnGetLastErrorString", &dnn.last_error}, {"cudnnGetVersion", &dnn.version}};
     void *library = tpi_cuda_library(names);
     return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols));
 }
@@ -46,6 +47,8 @@ bool tpi_dnn_begin(int index) {
 }
 
 void tpi_dnn_end(void) { pthread_mutex_unlock(&lock); }
+
+int tpi_dnn_version(void) { return (int)dnn.version(); }
 
 const char *tpi_dnn_last_error(void) {
     static char text[512]; /* the lock is held */

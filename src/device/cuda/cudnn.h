@@ -50,6 +50,7 @@ void tpi_dnn_plan_free(void *plan);
 
 bool tpi_dnn_begin(int index);      /* takes the library's lock; false, unlocked, and without an error if the library is not there */
 void tpi_dnn_end(void);
+int tpi_dnn_version(void); /* 91900: 9.19.0; between begin and end */
 const char *tpi_dnn_last_error(void); /* the library's words; of the last failure in this thread */
 int tpi_dnn_type(tp_dtype dtype);   /* -1 if it has none */
 #endif

@@ -189,7 +189,9 @@ static tpi_dnn_plan *make_plan(int index, const key *k) {
 
 static void pass(tpi_dnn_call *call, int64_t id, const void *pointer) { call->id[call->n] = id, call->pointer[call->n++] = (void *)pointer; }
 
-/* With room for the sum of the queries' gradient, which begins at zero. */
+/* With room for the sum of the queries' gradient, which begins at zero. From 9.19 on (the first that was seen to, with memory full of NaNs and 48 shapes
+ * and dtypes) the library's own kernel before the main one clears it, which saves a thirtieth of the whole. */
+enum { CLEARS_THE_SUM = 91900 };
 static tpi_gpu_served run_backward(int index, tpi_gpu_stream *stream, const tpi_dnn_plan *p, const tpi_gpu_attention *a, tpi_dnn_call *call) {
     tp_device where = {TP_CUDA, (int16_t)index};
     size_t bytes = (size_t)(a->batch * a->heads * a->queries * a->depth) * sizeof(float);
@@ -197,7 +199,8 @@ static tpi_gpu_served run_backward(int index, tpi_gpu_stream *stream, const tpi_
     float one = 1;
     if (!sum) return TPI_GPU_FAILED;
     pass(call, ID_ONE, &one), pass(call, ID_SUM, sum);
-    tpi_gpu_served served = tpi_cuda_driver.set(index, stream, sum, 0, bytes) ? tpi_dnn_run(index, stream, p, call) : TPI_GPU_FAILED;
+    bool cleared = tpi_dnn_version() >= CLEARS_THE_SUM || tpi_cuda_driver.set(index, stream, sum, 0, bytes);
+    tpi_gpu_served served = cleared ? tpi_dnn_run(index, stream, p, call) : TPI_GPU_FAILED;
     tpi_gpu_free(where, sum, bytes);
     return served;
 }

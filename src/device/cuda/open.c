@@ -144,7 +144,8 @@ bool tpi_cuda_describe(int index, tpi_gpu_caps *caps) {
                            .max_threads = attribute(index, THREADS), .threads_per_unit = attribute(index, THREADS_PER_UNIT), .shared = (size_t)attribute(index, SHARED),
                            .shared_most = (size_t)attribute(index, SHARED_MOST), .l2 = (size_t)attribute(index, L2), .clock_khz = attribute(index, CLOCK),
                            .memory_clock_khz = attribute(index, MEMORY_CLOCK), .bus_bits = attribute(index, BUS), .pci_domain = attribute(index, PCI_DOMAIN),
-                           .pci_bus = attribute(index, PCI_BUS), .pci_device = attribute(index, PCI_DEVICE), .integrated = attribute(index, INTEGRATED), .f64 = true};
+                           .pci_bus = attribute(index, PCI_BUS), .pci_device = attribute(index, PCI_DEVICE), .integrated = attribute(index, INTEGRATED), .f64 = true,
+                           .chains = !tpi_cuda.hip};
     return TPI_CUDA(device_name, caps->name, sizeof caps->name, tpi_cuda.device[index]) && TPI_CUDA(device_memory, &caps->memory, tpi_cuda.device[index]) &&
            TPI_CUDA(device_uuid, caps->uuid, tpi_cuda.device[index]) && describe_arch(index, caps);
 }

@@ -27,6 +27,7 @@ typedef struct tpi_gpu_caps { /* one device */
     int pci_domain, pci_bus, pci_device;
     unsigned char uuid[16];
     bool f64, integrated;
+    bool chains;              /* a block may wait for blocks that began before it, and costs little while it does */
     bool host_memory;         /* the device computes in host memory: copies are cheap, PoCL for one */
 } tpi_gpu_caps;
 

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 
 enum { ROWS, COLUMNS, MERGE }; /* kernels of kernels/fold.h */
+enum {
+    MANY_READS = 32,          /* of 16 bytes: up to so many per thread, a column is left to threads that run in step, which merge without waiting for others, */
+    THREADS_PER_UNIT = 4096,  /* if that makes so many threads */
+};
 
 static bool launch(tpi_gpu_axes_call *c, int kernel, int64_t blocks, int64_t down) {
     static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "FOLD_MERGE"};
@@ -32,6 +36,8 @@ static bool fold_rows(tpi_gpu_axes_call *c) {
     c->form.vec = (uint8_t)vec;
     c->group = tpi_gpu_exponent(tpi_ceil_div(c->reduced.total, vec * TPI_GPU_READS));
     if (c->group > widest) c->group = widest;
+    int in_step = tpi_gpu_exponent(c->caps->warp);
+    if (c->group > in_step && c->reduced.total <= (int64_t)MANY_READS * vec << in_step && c->kept.total << in_step >= c->caps->units * THREADS_PER_UNIT) c->group = in_step;
     int64_t per_block = c->form.block >> c->group;
     tpi_gpu_axes_cut(c, tpi_ceil_div(c->kept.total, per_block), ((int64_t)vec << c->group) * TPI_GPU_READS);
     c->form.split = c->pieces > 1;

@@ -1,22 +1,24 @@
 /* Scans on GPUs. A block takes a column whose elements lie together, tile by tile; a thread takes one that lies beside others, or is short.
- * Where that makes too few of them, columns are cut into pieces: their totals come first, as a reduction's, then what stands before each, then
- * the pieces themselves (one pass with tiles waiting for those before them was
- * tried on an H200: slower, see bench/README.md). How a call is cut follows from shapes and the device alone: the
- * same bits every time. */
+ * Where that makes too few of them, columns are cut into pieces. On devices that allow it, and for states that fit beside a flag in 16 bytes, one kernel
+ * reads each piece once and waits for those before it (H200, 2^26 floats: 178 us against 272; with states and flags apart and fences between, 340).
+ * Otherwise the pieces' totals come first, as a reduction's, then what stands before each, then the pieces themselves. How a call is cut follows from
+ * shapes and the device alone: the same bits every time. */
 #include "base/threads.h"
 #include "device/gpu/axes.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOTAL_ROWS, TOTAL_COLUMNS, CARRY, SCAN_ROWS, SCAN_COLUMNS }; /* kernels of kernels/fold.h and scan.h */
+enum { TOTAL_ROWS, TOTAL_COLUMNS, CARRY, SCAN_ROWS, SCAN_COLUMNS, SCAN_CHAIN }; /* kernels of kernels/fold.h and scan.h */
 enum {
     SHORT_COLUMN = 32,    /* elements that a thread alone may take wherever they lie */
     STRIDED_ITEMS = 4,    /* elements per thread of SCAN_ROWS that are read one by one, */
     PACKS = 2,            /* or 16 bytes at a time */
+    CHAIN_PACKS = 8,      /* of SCAN_CHAIN, */
+    CHAIN = 32,           /* in which so many pieces lead from one state to the next */
 };
 
 static bool launch(tpi_gpu_axes_call *c, int kernel, int vec, int block, int64_t blocks, int64_t down) {
-    static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "SCAN_CARRY", "SCAN_ROWS", "SCAN_COLUMNS"};
+    static const char *const names[] = {"FOLD_ROWS", "FOLD_COLUMNS", "SCAN_CARRY", "SCAN_ROWS", "SCAN_COLUMNS", "SCAN_CHAIN"};
     c->form.kernel = (uint8_t)kernel, c->form.vec = (uint8_t)vec, c->form.block = (uint16_t)block, c->form.split = c->pieces > 1;
     c->form.define = names[kernel], c->form.text = kernel <= TOTAL_COLUMNS ? "fold.h" : "scan.h";
     return tpi_gpu_axes_launch(c, kernel != CARRY, kernel != CARRY, blocks, down);
@@ -54,11 +56,25 @@ static int vector_of(const tpi_gpu_axes_call *c) {
     return vec;
 }
 
+/* One state of 8 bytes, one result that is as long as x. */
+static bool can_chain(const tpi_gpu_axes_call *c, int vec) {
+    return (c->caps->chains || tpi_gpu_sharing_there) && vec > 1 && c->nstate == 1 && c->form.nout == 1 && c->form.compute != TPI_C64 && c->form.compute != TPI_C128 &&
+           tpi_itemsize(c->outs[0]) == tpi_itemsize(c->x) && c->kept.total * tpi_ceil_div(c->reduced.total, c->form.block * vec) < INT32_MAX;
+}
+
+static bool scan_chain(tpi_gpu_axes_call *c, int vec, int block) {
+    c->piece = (int64_t)block * CHAIN_PACKS * vec, c->pieces = tpi_ceil_div(c->reduced.total, c->piece);
+    int64_t pieces = c->kept.total * c->pieces, cells = 1 + pieces + c->kept.total * tpi_ceil_div(c->pieces, CHAIN);
+    const tpi_gpu_driver *driver = tpi_gpu_driver_of(c->device.type);
+    return tpi_gpu_axes_states(c, cells) && driver->set(c->device.index, tpi_gpu_stream_of(c->device), c->states, 0, c->states_bytes) && launch(c, SCAN_CHAIN, vec, block, pieces, 1);
+}
+
 static bool scan_rows(tpi_gpu_axes_call *c) {
     int vec = vector_of(c), items = vec > 1 ? PACKS * vec : STRIDED_ITEMS, most = tpi_gpu_block_size(c->caps);
     int block = fitting(tpi_ceil_div(c->reduced.total, items), most);
     tpi_gpu_axes_cut(c, c->kept.total, (int64_t)block * items);
     int64_t blocks = c->kept.total * c->pieces;
+    if (c->pieces > 1 && can_chain(c, vec)) return scan_chain(c, vec, most);
     c->group = tpi_gpu_exponent(most);
     if (c->pieces > 1 && !(tpi_gpu_axes_states(c, c->pieces * c->kept.total) && launch(c, TOTAL_ROWS, vec, most, blocks, 1) && carry(c))) return false;
     return launch(c, SCAN_ROWS, vec, block, blocks, 1);

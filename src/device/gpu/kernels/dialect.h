@@ -9,7 +9,7 @@
  * INLINE, HEAVY  declare a function, put in line or not
  * THREAD, THREADS, BLOCK, BLOCKS       number and count of threads in the block, of blocks in the grid; _Y and _Z the other two dims
  * BARRIER()      all threads of the block come here, and see what the others wrote before
- * UNROLL         before a loop
+ * UNROLL         before a loop;  KERNEL_OF(name, threads, blocks)  a kernel of so many threads a block, that many blocks of which share a processor
  *
  * Elements in memory are of a storage type, s_<dtype>; get_<dtype> gives the value in its compute type (b8, i32, i64, f32, f64, c64,
  * c128: f16 and bf16 compute in f32, the small integers in i32) and set_<dtype> takes one back. to_<ctype>_<ctype>() converts among compute
@@ -33,6 +33,7 @@ typedef int int32_t;
 typedef ulong uint64_t;
 typedef long int64_t;
 #define KERNEL(name) __kernel void name
+#define KERNEL_OF(name, threads, blocks) __kernel void name
 #define GLOBAL __global
 #define SHARED __local
 #define PTR(name) __global char *name##_block, const ulong name##_offset
@@ -87,6 +88,7 @@ typedef unsigned long long uint64_t;
 typedef long long int64_t;
 #endif
 #define KERNEL(name) extern "C" __global__ void name
+#define KERNEL_OF(name, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name
 #define GLOBAL
 #define SHARED __shared__
 #define PTR(name) char *name

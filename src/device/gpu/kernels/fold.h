@@ -6,9 +6,20 @@
  * threads do not work together: a group is one thread, or in FOLD_COLUMNS all of the block's. */
 
 #include "axes.h"
+#include "states.h"
 
-/* `a` of a group's threads becomes, in the first of them, that of all. */
-#if SHARING
+/* `a` of a group's threads becomes, in the first of them, that of all. ROOM: states in shared memory that this takes. */
+#if !defined(__OPENCL_VERSION__)
+#define ROOM TEAMS
+#define MERGE_GROUP                                                                               \
+    for (int s = (group < TEAM ? group : TEAM) / 2; s > 0; s /= 2) a = op_merge(a, state_down(a, s), param); \
+    if (group > TEAM) {                                                                           \
+        if (THREAD % TEAM == 0) room[THREAD / TEAM] = a;                                          \
+        BARRIER();                                                                                \
+        for (int w = 1; w < group / TEAM && lane == 0; w++) a = op_merge(a, room[THREAD / TEAM + w], param); \
+    }
+#elif SHARING
+#define ROOM BLOCK_SIZE
 #define MERGE_GROUP                                                                               \
     room[THREAD] = a;                                                                             \
     for (int s = group / 2; s > 0; s /= 2) {                                                      \
@@ -29,7 +40,7 @@ INLINE void write_results(const axes_t *g, const params_t param, const state_t a
 #endif
 
 /* VEC elements of one column, one after the other. */
-INLINE state_t step_pack(state_t a, const pack_t p, const int64_t i, const params_t param) {
+INLINE state_t step_pack(state_t a, const pack_t p, const index_t i, const params_t param) {
     UNROLL for (int v = 0; v < VEC; v++) a = op_step(a, READ(p.e[v]), i + v, param);
     return a;
 }
@@ -37,21 +48,22 @@ INLINE state_t step_pack(state_t a, const pack_t p, const int64_t i, const param
 #if defined(FOLD_ROWS)
 KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
-    SHARED state_t room[BLOCK_SIZE];
+    SHARED state_t room[ROOM];
 #endif
     const int group = 1 << g.group, lane = THREAD & (group - 1);
     const int64_t unit = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
 #if SPLIT
-    const int64_t column = unit / g.pieces, piece = unit - column * g.pieces, from = piece * g.piece;
-    const int64_t to = from + g.piece < g.total ? from + g.piece : g.total;
+    const int64_t column = unit / g.pieces, piece = unit - column * g.pieces;
+    const index_t from = (index_t)(piece * g.piece), to = (index_t)(from + g.piece < g.total ? from + g.piece : g.total);
 #else
-    const int64_t column = unit, from = 0, to = g.total;
+    const int64_t column = unit;
+    const index_t from = 0, to = (index_t)g.total;
 #endif
     state_t a = op_start(param);
     if (column < g.kept) {
         GLOBAL const char *row = AT(const char, x) + column_x(&g, column);
 #if VEC > 1
-        int64_t i = from + lane * VEC;
+        index_t i = from + lane * VEC;
         for (; i + (3 * group + 1) * VEC <= to; i += 4 * group * VEC) { /* four reads on their way at a time */
             pack_t p0 = read_pack(row + i * sizeof(sx_t)), p1 = read_pack(row + (i + group * VEC) * sizeof(sx_t));
             pack_t p2 = read_pack(row + (i + 2 * group * VEC) * sizeof(sx_t)), p3 = read_pack(row + (i + 3 * group * VEC) * sizeof(sx_t));
@@ -61,9 +73,9 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
             a = step_pack(a, p3, i + 3 * group * VEC, param);
         }
         for (; i + VEC <= to; i += group * VEC) a = step_pack(a, read_pack(row + i * sizeof(sx_t)), i, param);
-        for (i = to - (to - from) % VEC + lane; i < to; i += group) a = op_step(a, read_x(row + i * sizeof(sx_t)), i, param);
+        for (i = (index_t)(to - (to - from) % VEC) + lane; i < to; i += group) a = op_step(a, read_x(row + i * sizeof(sx_t)), i, param);
 #else
-        int64_t i = from + lane;
+        index_t i = from + lane;
         for (; i + 3 * group < to; i += 4 * group) {
             x_t x0 = read_x(row + element_x(&g, i)), x1 = read_x(row + element_x(&g, i + group));
             x_t x2 = read_x(row + element_x(&g, i + 2 * group)), x3 = read_x(row + element_x(&g, i + 3 * group));
@@ -138,7 +150,7 @@ KERNEL(entry)(PTR(x), OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t
 #if defined(FOLD_MERGE)
 KERNEL(entry)(OUT_ARGUMENTS, PTR(states), const axes_t g, const params_t param) {
 #if SHARING
-    SHARED state_t room[BLOCK_SIZE];
+    SHARED state_t room[ROOM];
 #endif
     const int group = 1 << g.group, lane = THREAD & (group - 1);
     const int64_t column = (int64_t)BLOCK * (BLOCK_SIZE >> g.group) + (THREAD >> g.group);
