@@ -41,11 +41,13 @@ test: python
 test-all: setup-long test
 	@$(CTEST) -L long
 
-# Every operator's samples on a device against the CPU: make test-device DEVICE=cuda, xpu (OpenCL; processors too) or test.
+# Every operator's samples on a device against the CPU: make test-device DEVICE=cuda, xpu (OpenCL; processors too) or test. In as many parts at once as
+# there are processors: what is not compiled ahead is compiled first.
 DEVICE ?= test
+PARTS ?= $(shell nproc)
 test-device: configure
 	@$(NINJA) --target operators_device_test gpu_large_test
-	@cd $(BUILD) && TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) tests/operators_device_test
+	@cd $(BUILD) && seq $(PARTS) | TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) xargs -P $(PARTS) -I{} env TAPER_TEST_PART={}/$(PARTS) tests/operators_device_test
 	@test $(DEVICE) = test || (cd $(BUILD) && TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) tests/gpu_large_test)
 
 # GPU programs compiled ahead, where NVRTC is found; the library finds the archive beside itself.

@@ -1,7 +1,7 @@
 /* The samples of the operator tables, and what every test that loops over them shares: arguments of a sample for a dtype and a memory
  * layout, made anew for each call; calls through the operator's boxed form; comparison; failures collected and shown with their place.
  *
- * TAPER_TEST_OP=softmax runs one operator alone, TAPER_TEST_FAILURES=1000 shows more failures than the first 60. */
+ * TAPER_TEST_OP=softmax runs one operator alone, TAPER_TEST_PART=2/8 the operators of the second of eight parts, TAPER_TEST_FAILURES=1000 shows more failures than the first 60. */
 #ifndef TAPER_SAMPLES_H
 #define TAPER_SAMPLES_H
 #include <taper/taper.h>

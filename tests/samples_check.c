@@ -150,12 +150,23 @@ static void catch_crashes(void) {
     for (size_t i = 0; CATCH_CRASHES && i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], on_crash);
 }
 
+/* Is the operator one of the part that TAPER_TEST_PART names? Operators are dealt out one by one, so that a family's load is shared. */
+static bool in_part(const char *op) {
+    static const char *last = NULL;
+    static int number = -1;
+    if (!last || strcmp(last, op)) number++;
+    last = op;
+    int part = 1, parts = 1;
+    const char *wish = getenv("TAPER_TEST_PART");
+    return !wish || sscanf(wish, "%d/%d", &part, &parts) != 2 || parts < 1 || number % parts == part - 1;
+}
+
 void for_each_sample(bool errors, void (*body)(const operator_sample *sample, const tp_operator *op)) {
     const char *only = getenv("TAPER_TEST_OP");
     catch_crashes();
     for (volatile int i = 0; i < operator_sample_count; i++) { /* volatile: it must live through a crash's jump */
         const operator_sample *sample = &operator_samples[i];
-        if (!sample->error == errors || (only && strcmp(only, sample->op))) continue;
+        if (!in_part(sample->op) || !sample->error == errors || (only && strcmp(only, sample->op))) continue;
         at(sample, first_dtype(sample), "");
         int number = sigsetjmp(crashed, 1);
         if (number) tpi_alloc_fail_at(0, false), report("crashed with signal %d", number);
