@@ -148,6 +148,7 @@ bool same_kind(const tp_tensor *got, const tp_tensor *want); /* shape and dtype 
 bool same_bits(const tp_tensor *got, const tp_tensor *want); /* shape, dtype, and every bit of the elements (all NaNs are one) */
 /* |got - want| <= tolerance * (|want| + the largest finite |want|) for every element, whatever the dtypes. */
 bool near(const tp_tensor *got, const tp_tensor *want, double tolerance);
+bool vanishes(const tp_tensor *t, double bound); /* no element is larger */
 double tolerance_of(tp_dtype dtype);
 const char *difference(void);
 

@@ -92,6 +92,14 @@ bool near(const tp_tensor *got, const tp_tensor *want, double tolerance) {
     return fine;
 }
 
+bool vanishes(const tp_tensor *t, double bound) {
+    double *x = numbers_of(t);
+    bool small = x != NULL;
+    for (int64_t i = 0; small && i < 2 * t->numel; i++) small = fabs(x[i]) <= bound;
+    free(x);
+    return small;
+}
+
 /* ---- Failures ---------------------------------------------------------------------------------------------------------------- */
 static const operator_sample *at_sample;
 static tp_dtype at_dtype;
