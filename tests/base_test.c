@@ -425,6 +425,8 @@ static void test_each_chunk_runs_once(void **state) {
             for (int worth_it = 0; worth_it < 2; worth_it++) {
                 tpi_parallel_for(chunks[c], worth_it, visit, NULL);
                 assert_true(each_once(chunks[c]));
+                tpi_parallel_for_brief(chunks[c], worth_it, visit, NULL);
+                assert_true(each_once(chunks[c]));
             }
         }
     }
@@ -442,7 +444,7 @@ static void *many_loops(void *wrong) {
     for (int i = 0; i < 5000; i++) {
         atomic_llong sum = 0;
         int64_t chunks = 2 + i % 9;
-        tpi_parallel_for(chunks, true, count, &sum);
+        (i % 3 ? tpi_parallel_for_brief : tpi_parallel_for)(chunks, true, count, &sum);
         if (atomic_load(&sum) != chunks * (chunks + 1) / 2) atomic_fetch_add((atomic_int *)wrong, 1);
     }
     return NULL;

@@ -12,7 +12,7 @@
 #include "ops/gemm.h"
 
 enum { MOST = 110 * 600 };
-static float a[MOST], b[MOST], c[MOST], again[MOST], packed[MOST * 2], row[600];
+static float a[MOST], b[MOST], c[MOST], again[MOST], packed[MOST * 2], row[1024];
 
 static void fill(float *x, int64_t n) {
     static uint32_t seed = 1;
@@ -47,7 +47,8 @@ static void check(const tpi_gemm *g, const float *before) {
         }
 }
 
-static const int64_t SIZES[][3] = {{2, 2, 1}, {6, 16, 8}, {7, 17, 9}, {13, 33, 300}, {12, 32, 256}, {97, 5, 64}, {100, 70, 513}, {5, 100, 31}, {1, 40, 20}, {30, 1, 7}};
+static const int64_t SIZES[][3] = {{2, 2, 1}, {6, 16, 8}, {7, 17, 9}, {13, 33, 300}, {12, 32, 256}, {97, 5, 64}, {100, 70, 513}, {5, 100, 31}, {1, 40, 20}, {30, 1, 7},
+                                   {9, 20, 3}, {70, 48, 6}, {96, 128, 32}, {20, 1024, 20}, {40, 300, 64}};
 
 static void every_shape_and_layout(void **state) {
     (void)state;

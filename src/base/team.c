@@ -6,7 +6,9 @@
  * barrier cannot promise. That is why these are not OpenMP's threads: exp over 2^18 floats by two threads, on two processors with six other busy
  * processes, took 62 us in the middle and 2 to 4 ms on average there; here 62 to 120 us in the middle and 0.3 ms on average.
  *
- * A member without work looks out for the next loop for some microseconds, since operators follow each other closely, then sleeps. */
+ * A member without work looks out for the next loop for a while, since operators follow each other closely and waking a thread takes from 20 us to a
+ * millisecond, then sleeps. After the first part of that time it offers its processor to others between looks. A brief loop, of a few microseconds, is shared
+ * with those who look out; it wakes the others only when several came one after the other, as in the training of a small network. */
 #define _GNU_SOURCE /* processor sets */
 #include "base/team.h"
 #include <linux/futex.h>
@@ -16,9 +18,16 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MOST_MEMBERS = 1024, LOOKS = 1000 /* 25 to 50 microseconds */ };
+enum {
+    MOST_MEMBERS = 1024,
+    LOOKS = 64,                               /* between two looks at the clock */
+    ALERT = 40 * 1000, LOOK_OUT = 200 * 1000, /* nanoseconds */
+    CLOSELY = 100 * 1000,                     /* brief loops that follow each other within so many nanoseconds belong together, */
+    SEVERAL = 4                               /* and this many of them say that more will come */
+};
 static const unsigned OPEN = 1u << 31;
 
 typedef struct run { /* of chunks */
@@ -33,6 +42,8 @@ static struct {
     void *context;
     atomic_int members;                 /* of this loop */
     int workers;                        /* threads there are besides callers */
+    int brief;                          /* loops in a row, while somebody slept */
+    int64_t last_brief;                 /* when it was */
     atomic_int processors;              /* as many as there were when the last of them came */
     _Alignas(64) atomic_uint loops;     /* counts them; members sleep on it */
     _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
@@ -52,8 +63,27 @@ static void pause_briefly(void) {
 #endif
 }
 
-/* Is it worth looking out for what is about to happen? Not where threads take each other's processors. */
-static int looks(void) { return team.members <= team.processors ? LOOKS : 0; }
+static int64_t nanoseconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Looks out until the word is another one; false: time is up. Where threads take each other's processors it is not worth looking. */
+static bool look_out(atomic_uint *word, unsigned while_it_is, int64_t longest) {
+    if (team.members > team.processors) return false;
+    for (int64_t start = 0, passed = 0; passed < longest;) {
+        for (int i = 0; i < LOOKS; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != while_it_is) return true;
+            pause_briefly();
+        }
+        int64_t now = nanoseconds();
+        if (!start) start = now;
+        passed = now - start;
+        if (passed > ALERT) sched_yield();
+    }
+    return false;
+}
 
 static void work(int member) {
     tpi_at_work = true;
@@ -74,15 +104,13 @@ static bool join_loop(void) {
 }
 
 static unsigned next_loop(unsigned seen) {
-    for (int i = looks(); i > 0; i--) {
-        unsigned now = atomic_load_explicit(&team.loops, memory_order_acquire);
-        if (now != seen) return now;
-        pause_briefly();
-    }
-    for (unsigned now;;) {
-        atomic_fetch_add(&team.asleep, 1);
-        sleep_on(&team.loops, seen);
-        atomic_fetch_sub(&team.asleep, 1);
+    bool soon = look_out(&team.loops, seen, LOOK_OUT);
+    for (unsigned now;; soon = false) {
+        if (!soon) {
+            atomic_fetch_add(&team.asleep, 1);
+            sleep_on(&team.loops, seen);
+            atomic_fetch_sub(&team.asleep, 1);
+        }
         if ((now = atomic_load(&team.loops)) != seen) return now;
     }
 }
@@ -139,14 +167,20 @@ static void deal_out(int64_t chunks) {
 
 static void wait_for_others(void) {
     unsigned left = atomic_fetch_and_explicit(&team.inside, ~OPEN, memory_order_acq_rel) & ~OPEN;
-    for (int i = looks(); i > 0 && left; i--) {
-        pause_briefly();
-        left = atomic_load_explicit(&team.inside, memory_order_acquire);
-    }
-    for (; left; left = atomic_load_explicit(&team.inside, memory_order_acquire)) sleep_on(&team.inside, left);
+    for (; left; left = atomic_load_explicit(&team.inside, memory_order_acquire))
+        if (!look_out(&team.inside, left, ALERT)) sleep_on(&team.inside, left);
 }
 
-bool tpi_team_run(int threads, int64_t chunks, tpi_chunk_fn fn, void *context) {
+/* Is it worth waking those who sleep? */
+static bool more_will_come(bool brief) {
+    if (!brief) return true;
+    int64_t now = nanoseconds();
+    team.brief = now - team.last_brief < CLOSELY ? team.brief + 1 : 1;
+    team.last_brief = now;
+    return team.brief >= SEVERAL;
+}
+
+bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void *context) {
     if (pthread_mutex_trylock(&team.turn)) return false;
     if (threads > MOST_MEMBERS) threads = MOST_MEMBERS;
     team.fn = fn, team.context = context, team.members = threads;
@@ -154,7 +188,7 @@ bool tpi_team_run(int threads, int64_t chunks, tpi_chunk_fn fn, void *context) {
     deal_out(chunks);
     atomic_store_explicit(&team.inside, OPEN, memory_order_release);
     atomic_fetch_add(&team.loops, 1);
-    if (atomic_load(&team.asleep) > 0) wake(&team.loops, threads - 1);
+    if (atomic_load(&team.asleep) > 0 && more_will_come(brief)) wake(&team.loops, threads - 1);
     work(0);
     wait_for_others();
     pthread_mutex_unlock(&team.turn);

@@ -165,9 +165,12 @@ void tp_set_num_interop_threads(int n) { atomic_store_explicit(&interop, n < 1 ?
 /* ---- The loop ------------------------------------------------------------------------------------------------------------------ */
 bool tpi_in_parallel(void) { return tpi_at_work; }
 
-void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) {
+static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn, void *context) {
     int threads = chunks > 1 && worth_it && !tpi_at_work ? tp_num_threads() : 1;
     if (threads > chunks) threads = (int)chunks;
-    if (threads > 1 && tpi_team_run(threads, chunks, fn, context)) return;
+    if (threads > 1 && tpi_team_run(threads, chunks, brief, fn, context)) return;
     for (int64_t chunk = 0; chunk < chunks; chunk++) fn(chunk, context);
 }
+
+void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, false, fn, context); }
+void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, true, fn, context); }

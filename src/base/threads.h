@@ -9,6 +9,8 @@ typedef void (*tpi_chunk_fn)(int64_t chunk, void *context);
  * or a forked child. A thread begins with a contiguous run of chunks of its own and then takes what others have not begun. fn must not
  * fail: allocate before. */
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
+/* The same for a loop of 2 to 20 microseconds: threads that are awake share it; those asleep are left so, unless many such loops come at once. */
+void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
 bool tpi_in_parallel(void);
 static inline int64_t tpi_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #endif

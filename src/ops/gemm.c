@@ -5,8 +5,10 @@
 #include "device/device.h"
 
 enum {
-    WORTH_THREADS = 1 << 17,      /* multiply-adds below which one thread does all, and that a task should have */
-    TASKS = 32,                   /* enough for balance */
+    WORTH_THREADS = 1 << 17,      /* multiply-adds below which one thread does all: 3 us */
+    WORTH_WAKING = 1 << 20,       /* below which nobody is woken for it */
+    TASK = 1 << 16,               /* that a task should have, */
+    TASKS = 32,                   /* which are enough for balance */
     PACKED = 1 << 22              /* floats of b that are packed at a time */
 };
 
@@ -28,7 +30,7 @@ static int64_t even_part(int64_t n, int64_t parts, int64_t multiple) { /* of n c
     return tpi_ceil_div(tpi_ceil_div(n, parts), multiple) * multiple;
 }
 
-static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEMM_ROWS), 12); }
+static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEMM_ROWS), 4); }
 
 void tpi_gemm_alone(const tpi_gemm *g) {
     int64_t step = row_step(g->m);
@@ -64,7 +66,7 @@ static void tile_task(int64_t task, void *context) {
 static void choose_tiles(job *j) {
     const tpi_gemm *g = &j->g;
     j->tile_rows = row_step(g->m), j->tiles_down = tpi_ceil_div(g->m, j->tile_rows);
-    int64_t work = g->m * g->n * g->k, tasks = min64(TASKS, work / WORTH_THREADS), across = tpi_ceil_div(tasks, j->tiles_down);
+    int64_t work = g->m * g->n * g->k, tasks = min64(TASKS, work / TASK), across = tpi_ceil_div(tasks, j->tiles_down);
     j->tile_columns = even_part(g->n, across < 1 ? 1 : across, TPI_GEMM_WIDTH), j->tiles_across = tpi_ceil_div(g->n, j->tile_columns);
 }
 
@@ -76,15 +78,17 @@ static float *room_for(size_t bytes) {
     return room;
 }
 
-/* One large product. Where several tiles stand below each other, b is packed once for all of them. */
+/* One large product. Where several tiles stand below each other, b is packed once for all of them, unless it is read where it is. */
 static void multiply_one(job *j) {
     choose_tiles(j);
     size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * sizeof(float);
-    if (j->tiles_down > 1 && (j->packed = room_for(bytes))) {
+    bool shallow = j->g.k <= TPI_GEMM_SHALLOW && j->g.b_col == 1;
+    if (j->tiles_down > 1 && !shallow && (j->packed = room_for(bytes))) {
         tpi_parallel_for(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH), j->g.n * j->g.k >= 1 << 15, pack_task, j);
         j->g.packed = j->packed;
     }
-    tpi_parallel_for(j->tiles_down * j->tiles_across, true, tile_task, j);
+    bool brief = j->g.m * j->g.n * j->g.k < WORTH_WAKING;
+    (brief ? tpi_parallel_for_brief : tpi_parallel_for)(j->tiles_down * j->tiles_across, true, tile_task, j);
     if (j->packed) tpi_free(j->packed, bytes);
 }
 
@@ -108,7 +112,7 @@ void tpi_gemm_multiply(const tpi_product *p) {
         tpi_parallel_for(tasks, tasks > 1, group_task, &j);
         return;
     }
-    if (work <= WORTH_THREADS) {
+    if (work < WORTH_THREADS) {
         tpi_gemm g = one_of(p, 0);
         tpi_gemm_alone(&g);
         return;

@@ -10,6 +10,7 @@
 enum {
     TPI_GEMM_DEPTH = 256,  /* k's block: a panel of b this deep stays in the first cache */
     TPI_GEMM_ROWS = 96,    /* the most rows of a tile: as many of a's rows, a block deep, stay in the second cache */
+    TPI_GEMM_SHALLOW = 64, /* a k for which b and a transposed a are read where they are, as a rule */
     TPI_GEMM_WIDTH = 32    /* columns of tiles and room for packed panels are multiples of this */
 };
 

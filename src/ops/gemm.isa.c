@@ -1,38 +1,64 @@
 /* The float32 product's kernels: see gemm.h.
  *
- * A kernel keeps a few rows by two vectors of c in registers while k runs over a block; b comes in panels as wide as those two vectors, packed
- * unless few rows use them; a is read where it is when k is contiguous, else it is packed too. Edges go through the same arithmetic. */
+ * A kernel keeps a few rows by two vectors of c in registers while k runs over a block; b comes in panels as wide as those two vectors, packed where
+ * its columns are not contiguous or its rows would push each other out of the cache; a is read where it is when k is contiguous or short, else it is packed
+ * too. Edges go through the same arithmetic. */
 #include "ops/gemm.h"
 #include "ops/float_vectors.h"
 
-enum { FEW_ROWS = 2 * HEIGHT, ROW_STEP = TPI_GEMM_DEPTH + 16 /* rows a power of two apart would share cache sets */ };
+enum {
+    FEW_ROWS = 2 * HEIGHT,
+    ROW_STEP = TPI_GEMM_DEPTH + 16, /* rows a power of two apart would share cache sets */
+    SAME_SETS = 1024,               /* floats: lines that far apart do share them */
+    NARROW = 256                    /* what is at most that wide, and shallow, reads a where it is, whatever its layout */
+};
 
 typedef float four __attribute__((vector_size(4 * sizeof(float))));
+typedef float eight __attribute__((vector_size(8 * sizeof(float))));
 
 /* ---- Packing ---- */
-/* Four runs of four floats, `step` apart, transposed to four runs `to_step` apart. */
-INLINE void turn_four(const float *from, int64_t step, float *to, int64_t to_step) {
-    four r[4];
-    for (int i = 0; i < 4; i++) memcpy(&r[i], from + i * step, sizeof r[i]);
-    four low = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), low2 = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5);
-    four high = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7), high2 = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
-    four out[4] = {__builtin_shufflevector(low, low2, 0, 1, 4, 5), __builtin_shufflevector(low, low2, 2, 3, 6, 7),
-                   __builtin_shufflevector(high, high2, 0, 1, 4, 5), __builtin_shufflevector(high, high2, 2, 3, 6, 7)};
-    for (int i = 0; i < 4; i++) memcpy(to + i * to_step, &out[i], sizeof out[i]);
+/* Four floats of each of eight runs, transposed to four runs of eight, `to_step` apart. */
+INLINE void turn_half(const float *const *from, int64_t at, float *to, int64_t to_step) {
+    eight r[4];
+    UNROLL for (int i = 0; i < 4; i++) {
+        four a, b;
+        memcpy(&a, from[i] + at, sizeof a), memcpy(&b, from[i + 4] + at, sizeof b);
+        r[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+    }
+    eight low = __builtin_shufflevector(r[0], r[1], 0, 8, 1, 9, 4, 12, 5, 13), low2 = __builtin_shufflevector(r[2], r[3], 0, 8, 1, 9, 4, 12, 5, 13);
+    eight high = __builtin_shufflevector(r[0], r[1], 2, 10, 3, 11, 6, 14, 7, 15), high2 = __builtin_shufflevector(r[2], r[3], 2, 10, 3, 11, 6, 14, 7, 15);
+    eight out[4] = {__builtin_shufflevector(low, low2, 0, 1, 8, 9, 4, 5, 12, 13), __builtin_shufflevector(low, low2, 2, 3, 10, 11, 6, 7, 14, 15),
+                    __builtin_shufflevector(high, high2, 0, 1, 8, 9, 4, 5, 12, 13), __builtin_shufflevector(high, high2, 2, 3, 10, 11, 6, 7, 14, 15)};
+    UNROLL for (int i = 0; i < 4; i++) memcpy(to + i * to_step, &out[i], sizeof out[i]);
 }
 
-/* A panel, depth by PANEL, of `columns` columns of b; what is missing is zero. */
+/* Eight runs of n floats, side by side in n runs of eight, `to_step` apart. The last few are taken together with some that were there before. */
+INLINE void turn_eight(const float *const *from, int64_t n, float *to, int64_t to_step) {
+    for (int64_t p = 0; n >= 4 && p < n; p += 4) {
+        int64_t at = p < n - 4 ? p : n - 4;
+        turn_half(from, at, to + at * to_step, to_step);
+    }
+    for (int64_t p = 0; n < 4 && p < n; p++)
+        for (int i = 0; i < 8; i++) to[p * to_step + i] = from[i][p];
+}
+
+/* A panel, depth by PANEL, of `columns` columns of b. What is missing repeats the last one, or is zero: nobody looks at what comes of it. */
 static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t depth, int64_t columns, float *to) {
-    if (columns < PANEL) memset(to, 0, (size_t)(depth * PANEL) * sizeof *to);
+    if (b_row == 1) {
+        for (int64_t j = 0; j < PANEL; j += 8) {
+            const float *from[8];
+            for (int64_t i = 0; i < 8; i++) from[i] = b + (j + i < columns ? j + i : columns - 1) * b_col;
+            turn_eight(from, depth, to + j, PANEL);
+        }
+        return;
+    }
     if (b_col == 1 && columns == PANEL) {
         for (int64_t p = 0; p < depth; p++, to += PANEL, b += b_row) store(to, load(b)), store(to + LANES, load(b + LANES));
         return;
     }
-    int64_t across = b_row == 1 ? columns / 4 * 4 : 0, down = b_row == 1 ? depth / 4 * 4 : 0;
-    for (int64_t j = 0; j < across; j += 4)
-        for (int64_t p = 0; p < down; p += 4) turn_four(b + j * b_col + p, b_col, to + p * PANEL + j, PANEL);
+    if (columns < PANEL) memset(to, 0, (size_t)(depth * PANEL) * sizeof *to);
     for (int64_t p = 0; p < depth; p++)
-        for (int64_t j = p < down ? across : 0; j < columns; j++) to[p * PANEL + j] = b[p * b_row + j * b_col];
+        for (int64_t j = 0; j < columns; j++) to[p * PANEL + j] = b[p * b_row + j * b_col];
 }
 
 void TPI_ISA(tpi_gemm_pack)(const tpi_gemm *g, int64_t first, int64_t columns, float *packed) {
@@ -42,11 +68,14 @@ void TPI_ISA(tpi_gemm_pack)(const tpi_gemm *g, int64_t first, int64_t columns, f
 
 /* Rows of a, ROW_STEP apart, contiguous in k. */
 static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, float *to) {
-    int64_t down = a_row == 1 ? rows / 4 * 4 : 0, across = a_row == 1 ? depth / 4 * 4 : 0;
-    for (int64_t p = 0; p < across; p += 4)
-        for (int64_t i = 0; i < down; i += 4) turn_four(a + p * a_col + i, a_col, to + i * ROW_STEP + p, ROW_STEP);
+    int64_t across = a_row == 1 ? depth / 8 * 8 : 0;
+    for (int64_t p = 0; p < across; p += 8) {
+        const float *from[8];
+        for (int i = 0; i < 8; i++) from[i] = a + (p + i) * a_col;
+        turn_eight(from, rows, to + p, ROW_STEP);
+    }
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t p = i < down ? across : 0; p < depth; p++) to[i * ROW_STEP + p] = a[i * a_row + p * a_col];
+        for (int64_t p = across; p < depth; p++) to[i * ROW_STEP + p] = a[i * a_row + p * a_col];
 }
 
 /* ---- The kernel ---- */
@@ -63,24 +92,32 @@ typedef struct target {
     const float *start; /* of the panel's columns; NULL: beta * c */
 } target;
 
-INLINE void finish_row(const target *t, int64_t row, vector left, vector right) {
-    float *c = t->c + row * t->c_row, room[PANEL] = {0};
-    const float *from = t->start ? t->start : c;
-    bool whole = t->columns == PANEL, read = t->start || t->beta != 0;
-    if (read && !whole) {
-        memcpy(room, from, (size_t)t->columns * sizeof *room);
-        from = room;
+/* The same for a panel of fewer columns. */
+static void finish_edge(int rows, const float (*sum)[PANEL], const target *t) {
+    for (int64_t i = 0; i < rows; i++) {
+        float *c = t->c + i * t->c_row;
+        for (int64_t j = 0; j < t->columns; j++) c[j] = t->alpha * sum[i][j] + (t->start ? t->start[j] : t->beta != 0 ? t->beta * c[j] : 0);
     }
-    float beta = t->start ? 1 : t->beta;
-    vector begin[2] = {{0}, {0}};
-    if (read) begin[0] = beta * load(from), begin[1] = beta * load(from + LANES);
-    left = t->alpha * left + begin[0], right = t->alpha * right + begin[1];
-    if (whole) {
-        store(c, left), store(c + LANES, right);
+}
+
+INLINE void finish(int rows, vector (*sum)[2], const target *t) {
+    if (t->columns < PANEL) {
+        float room[HEIGHT][PANEL];
+        UNROLL for (int i = 0; i < rows; i++) store(room[i], sum[i][0]), store(room[i] + LANES, sum[i][1]);
+        finish_edge(rows, (const float (*)[PANEL])room, t);
         return;
     }
-    store(room, left), store(room + LANES, right);
-    memcpy(c, room, (size_t)t->columns * sizeof *room);
+    float *c = t->c;
+    vector start[2] = {{0}, {0}};
+    if (!t->start && t->beta != 0) {
+        UNROLL for (int i = 0; i < rows; i++, c += t->c_row) {
+            store(c, t->alpha * sum[i][0] + t->beta * load(c));
+            store(c + LANES, t->alpha * sum[i][1] + t->beta * load(c + LANES));
+        }
+        return;
+    }
+    if (t->start) start[0] = load(t->start), start[1] = load(t->start + LANES);
+    UNROLL for (int i = 0; i < rows; i++, c += t->c_row) store(c, t->alpha * sum[i][0] + start[0]), store(c + LANES, t->alpha * sum[i][1] + start[1]);
 }
 
 INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
@@ -93,7 +130,7 @@ INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
             sum[i][0] = multiply_add(x, left, sum[i][0]), sum[i][1] = multiply_add(x, right, sum[i][1]);
         }
     }
-    UNROLL for (int i = 0; i < rows; i++) finish_row(t, i, sum[i][0], sum[i][1]);
+    finish(rows, sum, t);
 }
 
 /* Strides that are constants spare registers. */
@@ -102,6 +139,8 @@ INLINE void kernel(int rows, int64_t depth, operands o, const target *t) {
     {                                                                                               \
         if (o->a_col == 1 && o->b_row == PANEL)                                                     \
             kernel(ROWS, depth, (operands){o->a, o->b, o->a_row, 1, PANEL}, t);                     \
+        else if (o->a_row == 1)                                                                     \
+            kernel(ROWS, depth, (operands){o->a, o->b, 1, o->a_col, o->b_row}, t);                  \
         else                                                                                        \
             kernel(ROWS, depth, *o, t);                                                             \
     }
@@ -124,11 +163,11 @@ typedef struct block { /* one block of k */
 } block;
 
 static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    float room[TPI_GEMM_DEPTH * PANEL];
+    _Alignas(64) float room[TPI_GEMM_DEPTH * PANEL];
     operands o = {k->a, g->b + k->first * g->b_row + j * g->b_col, k->a_row, k->a_col, g->b_row};
     if (g->packed) {
         o.b = g->packed + j * g->k + k->first * PANEL, o.b_row = PANEL;
-    } else if (columns < PANEL || g->b_col != 1 || rows > FEW_ROWS) {
+    } else if (columns < PANEL || g->b_col != 1 || (rows > FEW_ROWS && g->b_row % SAME_SETS == 0)) {
         pack_panel(o.b, g->b_row, g->b_col, k->depth, columns, room);
         o.b = room, o.b_row = PANEL;
     }
@@ -142,11 +181,16 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     }
 }
 
+/* Are a's columns read where they are? */
+static bool reads_across(const tpi_gemm *g, const block *k, int64_t columns) {
+    return g->a_row == 1 && k->depth <= TPI_GEMM_SHALLOW && columns <= NARROW && g->a_col % SAME_SETS;
+}
+
 void TPI_ISA(tpi_gemm_tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    float room[TPI_GEMM_ROWS * ROW_STEP];
+    _Alignas(64) float room[TPI_GEMM_ROWS * ROW_STEP];
     for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
         block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH, g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
-        if (g->a_col != 1 && columns > PANEL) {
+        if (g->a_col != 1 && columns > PANEL && !reads_across(g, &k, columns)) {
             pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room);
             k.a = room, k.a_row = ROW_STEP, k.a_col = 1;
         }
