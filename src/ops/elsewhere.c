@@ -1,7 +1,7 @@
 /* The detour of natives by way of the host, and the check that a call's tensors are on one device. */
 #include "ops/elsewhere.h"
 #include "base/random.h"
-#include "device/device.h"
+#include "device/gpu/driver.h"
 #include <stdlib.h>
 #include <taper/device.h>
 
@@ -94,6 +94,7 @@ static bool belongs(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
 }
 
 bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args) {
+    tpi_gpu_operator = name;
     e->name = name, e->letters = letters, e->args = args, e->moved = e->lists = 0, e->kernels = e->away = false;
     bool found = false, asked = false;
     for (int i = 0; letters[i]; i++) {

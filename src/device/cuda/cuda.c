@@ -172,7 +172,7 @@ static void graph_free(tpi_gpu_graph *graph) {
 /* ---- The tables ---------------------------------------------------------------------------------------------------------------------- */
 #define SHARED_MEMBERS \
     .version = TPI_GPU_DRIVER_VERSION, .type = TP_CUDA, .describe = tpi_cuda_describe, .version_text = tpi_cuda_version_text, .alloc = alloc, .free = release, \
-    .memory_info = memory_info, .host_alloc = host_alloc, .host_free = host_free, .copy = copy, .copy_peer = copy_peer, .set = set, .stream_new = stream_new, \
+    .memory_info = memory_info, .host_alloc = host_alloc, .host_free = host_free, .mapped = true, .copy = copy, .copy_peer = copy_peer, .set = set, .stream_new = stream_new, \
     .stream_free = stream_free, .stream_sync = stream_sync, .stream_query = stream_query, .stream_wait = stream_wait, .device_sync = device_sync, \
     .event_new = event_new, .event_free = event_free, .event_record = event_record, .event_query = event_query, .event_sync = event_sync, \
     .event_elapsed = event_elapsed, .load = load, .function = function, .max_blocks = max_blocks, .launch = launch, .capture_begin = capture_begin, \

@@ -135,6 +135,7 @@ typedef struct tpi_gpu_driver {
     bool (*memory_info)(int index, size_t *free, size_t *total);
     void *(*host_alloc)(size_t bytes); /* pinned; NULL without an error */
     void (*host_free)(void *block);
+    bool mapped;              /* kernels take host_alloc's blocks as pointers too, at the same addresses */
 
     /* In the stream's order. From and to pageable host memory the call returns when the host block may be used again. */
     bool (*copy)(int index, tpi_gpu_stream *stream, void *to, const void *from, size_t bytes, tpi_gpu_way way);
@@ -214,6 +215,12 @@ void *tpi_gpu_graph_numbers(tp_device device);
 /* In the order of the device's current stream. Waits until the host block may be used (read or written), unless the thread asked not to
  * (tp_set_non_blocking) and the block is pinned; then the block is kept from being handed out again until the copy is done. */
 bool tpi_gpu_copy_host(tp_device device, void *to, const void *from, size_t bytes, tpi_gpu_way way);
+
+/* ---- gpu/fault.c: indices that kernels found out of range ---- */
+void *tpi_gpu_fault_word(tp_device device); /* where the device's kernels note one: kernels/fault.h; NULL and an error if there is no memory */
+bool tpi_gpu_fault_check(tp_device device); /* after the host has waited: false and an error that names operator, index and size if one was noted since */
+
+extern TPI_THREAD_LOCAL const char *tpi_gpu_operator; /* the native that this thread began last: whom to name where no operator was entered */
 
 /* ---- gpu/program.c: kernel text to functions ---- */
 /* The function `name` of a program, compiled (or found in the archive or the cache) and loaded once per device; NULL and an error.

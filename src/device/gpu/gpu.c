@@ -10,7 +10,7 @@ static int xpu_count(void) { return tpi_gpu_driver_of(TP_XPU)->count(); }
 
 static bool to_host(tp_device device, void *host, const void *block, size_t bytes) { return tpi_gpu_copy_host(device, host, block, bytes, TPI_GPU_TO_HOST); }
 static bool from_host(tp_device device, void *block, const void *host, size_t bytes) { return tpi_gpu_copy_host(device, block, host, bytes, TPI_GPU_FROM_HOST); }
-static bool synchronize(tp_device device) { return driver_at(device)->device_sync(device.index); }
+static bool synchronize(tp_device device) { return driver_at(device)->device_sync(device.index) && tpi_gpu_fault_check(device); }
 
 /* The bytes leave after what `from`'s stream has in hand, and arrive before what `to`'s stream does next; `from`'s stream waits for that, so that
  * the source may be written again. */

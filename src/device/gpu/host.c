@@ -207,8 +207,9 @@ bool tpi_gpu_copy_host(tp_device device, void *to, const void *from, size_t byte
     tpi_gpu_stream *stream = tpi_gpu_stream_of(device);
     if (!driver->copy(device.index, stream, to, from, bytes, way)) return false;
     const void *host = way == TPI_GPU_TO_HOST ? to : from;
-    if (way == TPI_GPU_WITHIN || !is_pinned_address(host)) return true; /* the driver has waited for pageable memory */
-    if (!non_blocking) return driver->stream_sync(device.index, stream);
+    const bool fetched = way == TPI_GPU_TO_HOST;
+    if (way == TPI_GPU_WITHIN || !is_pinned_address(host)) return !fetched || tpi_gpu_fault_check(device); /* the driver has waited for pageable memory */
+    if (!non_blocking) return driver->stream_sync(device.index, stream) && (!fetched || tpi_gpu_fault_check(device));
     bool fine = tp_ok();
     if (note_use(host, device, stream)) return true;
     if (fine) tp_error_clear();

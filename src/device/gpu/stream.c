@@ -55,7 +55,7 @@ bool tp_gpu_set_current(tp_device device) { return tpi_gpu_set_current((tp_devic
 
 bool tp_gpu_synchronize(tp_device device) {
     const tpi_gpu_driver *driver = driver_at(device);
-    return driver && driver->device_sync(device.index);
+    return driver && driver->device_sync(device.index) && tpi_gpu_fault_check(device);
 }
 
 /* ---- Streams from a pool ------------------------------------------------------------------------------------------------------ */
@@ -110,7 +110,7 @@ bool tp_stream_set_current(tp_device device, tp_stream *stream) {
 
 bool tp_stream_synchronize(tp_device device, tp_stream *stream) {
     const tpi_gpu_driver *driver = driver_at(device);
-    return driver && driver->stream_sync(device.index, (tpi_gpu_stream *)stream);
+    return driver && driver->stream_sync(device.index, (tpi_gpu_stream *)stream) && tpi_gpu_fault_check(device);
 }
 
 int tp_stream_query(tp_device device, tp_stream *stream) {
@@ -177,7 +177,9 @@ bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream) {
 }
 
 int tp_mark_query(tp_mark *mark) { return mark->driver ? mark->driver->event_query(mark->index, mark->event) : 1; }
-bool tp_mark_synchronize(tp_mark *mark) { return !mark->driver || mark->driver->event_sync(mark->index, mark->event); }
+bool tp_mark_synchronize(tp_mark *mark) {
+    return !mark->driver || (mark->driver->event_sync(mark->index, mark->event) && tpi_gpu_fault_check((tp_device){(int16_t)mark->type, (int16_t)mark->index}));
+}
 void *tp_mark_handle(tp_mark *mark) { return mark->event; }
 
 bool tp_mark_device(tp_mark *mark, tp_device *device) {

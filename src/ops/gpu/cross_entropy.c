@@ -49,9 +49,10 @@ static tpi_gpu_function *kernel_of(const call *c, const tpi_gpu_site *site) {
 static bool run_forward(call *c, tp_tensor *parts, int64_t ignore, tp_tensor *const *out) {
     shape_rows(c, (uintptr_t)c->x->data);
     tpi_gpu_function *kernel = kernel_of(c, &forward_site);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out[2]->data), TPI_GPU_PTR(parts->data), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(c->target->data),
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(c->device);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out[2]->data), TPI_GPU_PTR(parts->data), TPI_GPU_PTR(c->x->data), TPI_GPU_PTR(c->target->data),
                                 TPI_GPU_PTR(c->weighted ? c->weight->data : NULL), TPI_GPU_VAL(c->rows), TPI_GPU_VAL(c->width), TPI_GPU_VAL(ignore)};
-    if (!kernel || !tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->rows, c->shape.groups), c->shape.group * c->shape.groups, 0, 8, args)) return false;
+    if (!fault.word || !kernel || !tpi_gpu_launch(c->device, kernel, tpi_ceil_div(c->rows, c->shape.groups), c->shape.group * c->shape.groups, 0, 10, args)) return false;
     c->shape.group = 256, c->shape.groups = 1;
     if (!(kernel = kernel_of(c, &total_site))) return false;
     const tpi_gpu_arg sums[] = {TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(out[1]->data), TPI_GPU_PTR(parts->data), TPI_GPU_VAL(c->rows)};

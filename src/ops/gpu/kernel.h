@@ -24,6 +24,16 @@ typedef struct tpi_gpu_define {
 /* A, the type to compute in, is float or double (`wide`); EXP, LN, SQRT and RSQRT are its functions. */
 tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n, const tpi_gpu_define *defines);
 
+/* The arguments of a kernel whose own begin with FAULT (device/gpu/kernels/fault.h): where it notes an index out of range, and for which operator. */
+typedef struct tpi_gpu_fault {
+    void *word; /* NULL and an error: no memory */
+    int64_t op;
+} tpi_gpu_fault;
+static inline tpi_gpu_fault tpi_gpu_fault_of(tp_device device) {
+    return (tpi_gpu_fault){tpi_gpu_fault_word(device), (int64_t)(intptr_t)(tpi_op_now ? tpi_op_now : tpi_gpu_operator)};
+}
+#define TPI_GPU_FAULT(f) TPI_GPU_PTR((f).word), TPI_GPU_VAL((f).op)
+
 /* How a group of threads takes a row of n elements. */
 typedef struct tpi_gpu_rows {
     int group, groups, per, vector; /* see device/gpu/kernels/row.h; a block has group * groups threads */

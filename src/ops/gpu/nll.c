@@ -39,9 +39,10 @@ static tpi_gpu_arg inner_arg(const call *c) { return tpi_gpu_is_large(c->n) ? TP
 
 static bool run_forward(const call *c, const tp_tensor *x, tp_tensor *parts, int64_t ignore, tp_tensor *const *out) {
     tpi_gpu_function *kernel = kernel_of(c, &forward_site);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(parts->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(c->target->data), TPI_GPU_PTR(tpi_gpu_data(c->weight)), TPI_GPU_VAL(c->n),
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(c->device);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(parts->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(c->target->data), TPI_GPU_PTR(tpi_gpu_data(c->weight)), TPI_GPU_VAL(c->n),
                                 inner_arg(c), TPI_GPU_VAL(c->s.classes), TPI_GPU_VAL(ignore)};
-    if (!kernel || !tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(c->n), 256, 0, 9, args)) return false;
+    if (!fault.word || !kernel || !tpi_gpu_launch(c->device, kernel, tpi_gpu_blocks(c->n), 256, 0, 11, args)) return false;
     tp_tensor *sums = tpo_sum(parts, TP_INTS(1), false, TP_NO_DTYPE);
     kernel = sums ? kernel_of(c, &finish_site) : NULL;
     const tpi_gpu_arg ends[] = {TPI_GPU_PTR(out[0]->data), TPI_GPU_PTR(out[1]->data), TPI_GPU_PTR(tpi_gpu_data(sums))};

@@ -4,7 +4,7 @@
 
 enum { MOST_DIMS = 8 };
 
-static const tpi_gpu_site gather_site = {"place.h", "gather"}, scatter_site = {"place.h", "scatter"}, places_site = {"place.h", "places"}, sum_site = {"place.h", "sum"},
+static const tpi_gpu_site gather_site = {"place.h", "gather"}, scatter_site = {"place.h", "scatter"}, places_site = {"place.h", "places"}, wrap_site = {"place.h", "wrap"}, sum_site = {"place.h", "sum"},
                           compact_site = {"place.h", "compact"}, triangle_site = {"place.h", "triangle"};
 
 typedef struct layout { /* as kernels/place.h has it, for as many dims as there are */
@@ -46,8 +46,9 @@ tp_tensor *tpi_gpu_gather(tp_tensor *self, int64_t dim, tp_tensor *index, bool s
     layout l = layout_of(tpi_shape(index), self->strides, self->ndim ? d : -1, self->ndim ? self->shape[d] : 1);
     tp_tensor *k = tpi_contiguous_data(index), *out = k ? tpi_empty(tpi_shape(index), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(self), &gather_site, l.dims, (tp_dtype)self->dtype, (tp_dtype)index->dtype, false) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(self->data), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(&l), TPI_GPU_VAL(index->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 5, args);
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(self));
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(self->data), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(&l), TPI_GPU_VAL(index->numel)};
+    bool ok = fault.word && kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 7, args);
     tpi_release(k);
     return ok ? out : tpi_after(out, NULL);
 }
@@ -63,8 +64,9 @@ static bool put_places(tp_tensor *self, int d, tp_tensor *index, tp_tensor *src,
     layout l = layout_of(tpi_shape(index), self->strides, self->ndim ? d : -1, self->ndim ? self->shape[d] : 1);
     tp_tensor *k = tpi_contiguous_data(index);
     tpi_gpu_function *kernel = k ? kernel_of(tpi_device(self), &scatter_site, l.dims, (tp_dtype)self->dtype, (tp_dtype)index->dtype, value) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(self->data), TPI_GPU_PTR(src->data), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(&l), TPI_GPU_VAL(index->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 5, args);
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(self));
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(self->data), TPI_GPU_PTR(src->data), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(&l), TPI_GPU_VAL(index->numel)};
+    bool ok = fault.word && kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(index->numel), 256, 0, 7, args);
     tpi_release(k);
     return ok;
 }
@@ -88,22 +90,23 @@ bool tpi_gpu_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_sc
 /* ---- Sums ------------------------------------------------------------------------------------------------------------------------- */
 static bool sums_in(const tp_tensor *t) { return tpi_gpu_floats(t) || t->dtype == TP_INT32 || t->dtype == TP_INT64; }
 
-/* x[number] += the values with that number; everything contiguous. */
+/* x[number] += the values with that number; everything contiguous. The number behind x's last element is nowhere. */
 static bool add_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values) {
     tp_tensor *sorted = NULL, *order = tpi_gpu_order_indices(numbers, x->numel, &sorted);
     const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", 1), TPI_DEFINE_DTYPE("X", x->dtype)};
     tpi_gpu_function *kernel = order ? tpi_gpu_site_kernel(tpi_device(x), &sum_site, x->dtype == TP_FLOAT64, 2, defines) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(x->data), TPI_GPU_PTR(values->data), TPI_GPU_PTR(sorted ? sorted->data : NULL), TPI_GPU_PTR(order ? order->data : NULL), TPI_GPU_VAL(numbers->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(x), kernel, tpi_gpu_blocks(numbers->numel), 256, 0, 5, args);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(x->data), TPI_GPU_PTR(values->data), TPI_GPU_PTR(sorted ? sorted->data : NULL), TPI_GPU_PTR(order ? order->data : NULL), TPI_GPU_VAL(numbers->numel), TPI_GPU_VAL(x->numel)};
+    bool ok = kernel && tpi_gpu_launch(tpi_device(x), kernel, tpi_gpu_blocks(numbers->numel), 256, 0, 6, args);
     tpi_release(order), tpi_release(sorted);
     return ok;
 }
 
-static tp_tensor *places_of(tp_tensor *index, const layout *l) {
+static tp_tensor *places_of(tp_tensor *index, const layout *l, int64_t nowhere) {
     tp_tensor *k = tpi_contiguous_data(index), *out = k ? tpi_empty(tpi_shape(index), TP_INT64, tpi_device(index)) : NULL;
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(index), &places_site, l->dims, TP_INT64, (tp_dtype)index->dtype, false) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(l), TPI_GPU_VAL(index->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 4, args);
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(index));
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(k ? k->data : NULL), layout_arg(l), TPI_GPU_VAL(index->numel), TPI_GPU_VAL(nowhere)};
+    bool ok = fault.word && kernel && tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 7, args);
     tpi_release(k);
     return ok ? out : tpi_after(out, NULL);
 }
@@ -112,7 +115,7 @@ bool tpi_gpu_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tens
     int d = src->ndim == index->ndim && src->dtype == self->dtype && sums_in(self) && tp_is_contiguous(self) ? fitting_dim(self, dim, index, src) : -1;
     if (d < 0 || self->numel > INT32_MAX) return false;
     layout l = layout_of(tpi_shape(index), self->strides, self->ndim ? d : -1, self->ndim ? self->shape[d] : 1);
-    tp_tensor *values = covered(src, index), *numbers = values ? places_of(index, &l) : NULL;
+    tp_tensor *values = covered(src, index), *numbers = values ? places_of(index, &l, self->numel) : NULL;
     bool ok = numbers && add_at(self, numbers, values);
     tpi_release(values), tpi_release(numbers);
     return ok;
@@ -157,6 +160,15 @@ bool tpi_gpu_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scala
     return ok;
 }
 
+static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
+    tp_tensor *out = tpi_empty(tpi_shape(index), TP_INT64, tpi_device(index));
+    tpi_gpu_function *kernel = out ? kernel_of(tpi_device(index), &wrap_site, 1, TP_INT64, (tp_dtype)index->dtype, false) : NULL;
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(index));
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(index->data), TPI_GPU_VAL(index->numel), TPI_GPU_VAL(size)};
+    if (fault.word && kernel && (!index->numel || tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 6, args))) return out;
+    return tpi_after(out, NULL);
+}
+
 /* One tensor of numbers, which count from the end when they are negative, along the first dim. */
 bool tpi_gpu_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, bool accumulate) {
     if (indices.n < 1 || !indices.v[0] || !tpi_gpu_is_index(indices.v[0]) || values->dtype != self->dtype || self->ndim < 1 || self->ndim > MOST_DIMS || !self->numel) return false;
@@ -173,7 +185,7 @@ bool tpi_gpu_index_put(tp_tensor *self, tp_tensors indices, tp_tensor *values, b
     int64_t one = 1, rows[TP_MAX_DIMS], strides[TP_MAX_DIMS];
     bool ok = flat_values && plain;
     tp_tensor *flat = ok ? tpi_alias(plain, 1, &plain->numel, &one, tpi_offset(plain)) : NULL;
-    tp_tensor *whole = flat ? tpo_remainder(tp_operand_tensor(flat), tp_operand_int(self->shape[0])) : NULL; /* counts from the end */
+    tp_tensor *whole = flat ? wrapped(flat, self->shape[0]) : NULL;
     rows[0] = index->numel;
     for (int i = 1; i < self->ndim; i++) rows[i] = self->shape[i];
     tpi_contiguous_strides(tp_ints_view(rows, self->ndim), strides);

@@ -16,8 +16,9 @@ static bool take_rows(tp_tensor *out, tp_tensor *x, int d, tp_tensor *index, boo
     int64_t blocks = tpi_ceil_div(rows, 256 / group * 4); /* four rows at a time: kernels/take.h */
     const tpi_gpu_define defines[] = {TPI_DEFINE("PIECE", piece), TPI_DEFINE("WRAP", wrap), TPI_DEFINE("GROUP", group), TPI_DEFINE_DTYPE("INDEX", index->dtype)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(tpi_device(x), &rows_site, false, 4, defines);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(index->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(count), TPI_GPU_VAL(size), TPI_GPU_VAL(per)};
-    return kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks < 1 << 20 ? blocks : 1 << 20, 256, 0, 7, args);
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(x));
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(out->data), TPI_GPU_PTR(x->data), TPI_GPU_PTR(index->data), TPI_GPU_VAL(rows), TPI_GPU_VAL(count), TPI_GPU_VAL(size), TPI_GPU_VAL(per)};
+    return fault.word && kernel && tpi_gpu_launch(tpi_device(x), kernel, blocks < 1 << 20 ? blocks : 1 << 20, 256, 0, 9, args);
 }
 
 /* x's rows along d, with index's dims in the place of d. */

@@ -1,16 +1,17 @@
 /* Cross entropy of rows of n scores and a class each. Before this text: A the type to compute in, X the scores' dtype, W the weights', INDEX the
- * targets' (WEIGHT: there are weights); backward Y the gradient's. A target that is no class gives NaN, and reads nothing.
+ * targets' (WEIGHT: there are weights); backward Y the gradient's. A target that is no class is a fault, and gives NaN.
  *
  *   forward   each row's largest score and logarithm of its sum of exponentials into norms, its loss and weight into parts
  *   total     the sums of losses and weights, in a fixed order; MEAN: the loss over the weights; EACH: the losses stay, as the result
  *   backward  (softmax - target) * scale of the row */
+#include "fault.h"
 #include "row.h"
 GROUP_REDUCTION(group_sum, A, JOIN_SUM)
 GROUP_REDUCTION(group_most, A, JOIN_MOST)
 
 #ifdef KERNEL_forward
 ROW_PIECE(X)
-KERNEL(entry)(PTR(norms), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t rows, const int n, const int64_t ignore) {
+KERNEL(entry)(FAULT, PTR(norms), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t rows, const int n, const int64_t ignore) {
     SHARED A room[GROUP_ROOM];
     GLOBAL const T_X *x = AT(const T_X, in);
     const int64_t row = GROUP_ROW < rows ? GROUP_ROW : rows - 1, from = row * n;
@@ -31,6 +32,7 @@ KERNEL(entry)(PTR(norms), PTR(parts), PTR(in), PTR(target), PTR(weight), const i
     if (GROUP_ROW >= rows || LANE) return;
     const int64_t k = AT(const T_INDEX, target)[row];
     const int skip = k == ignore, none = !skip && (k < 0 || k >= n);
+    if (none) NOTE_FAULT(k, n);
     A w = skip ? 0 : 1;
 #if WEIGHT
     if (!skip && !none) w = GET_W(AT(const T_W, weight)[k]);

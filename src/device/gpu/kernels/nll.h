@@ -1,10 +1,11 @@
 /* The negative log likelihood of a class per position: scores are (outer, classes, inner), positions (outer, inner). Before this text: A the type to
- * compute in, X the scores' dtype, W the weights', INDEX the classes' (WEIGHT: there are weights). A class that is none gives NaN, and reads nothing.
+ * compute in, X the scores' dtype, W the weights', INDEX the classes' (WEIGHT: there are weights). A class that is none is a fault, and gives NaN.
  *
  *   forward   each position's loss and weight into parts; NONE: the losses into the result
  *   finish    the result and the total weight from the parts' sums; MEAN: the loss over the weights
  *   backward  -weight * scale at each position's class; the rest is zero already */
 #include "each.h"
+#include "fault.h"
 #if WEIGHT
 #define WEIGHT_OF(k) GET_W(AT(const T_W, weight)[k])
 #else
@@ -13,11 +14,12 @@
 #define PLACE(p, k) (((int64_t)((p) / inner) * classes + (k)) * inner + (p) % inner)
 
 #ifdef KERNEL_forward
-KERNEL(entry)(PTR(out), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t n, const index_t inner, const int64_t classes, const int64_t ignore) {
+KERNEL(entry)(FAULT, PTR(out), PTR(parts), PTR(in), PTR(target), PTR(weight), const int64_t n, const index_t inner, const int64_t classes, const int64_t ignore) {
     EACH(p, n) {
         const int64_t k = AT(const T_INDEX, target)[p];
         const int skip = k == ignore, none = !skip && (k < 0 || k >= classes);
         A w = 0, loss = 0;
+        if (none) NOTE_FAULT(k, classes);
         if (none) w = loss = NAN;
         else if (!skip) w = WEIGHT_OF(k), loss = -w * GET_X(AT(const T_X, in)[PLACE(p, k)]);
         AT(A, parts)[p] = loss, AT(A, parts)[n + p] = w;

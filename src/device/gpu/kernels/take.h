@@ -1,6 +1,7 @@
 /* Rows by their numbers: taken out, and summed into their places. Before this text: T_INDEX the dtype of the numbers; for `rows` PIECE the bytes that are
- * moved at once, for `segments` G and Y the dtypes of what is read and written, A the type to sum in. Numbers that are no row's read nothing. */
+ * moved at once, for `segments` G and Y the dtypes of what is read and written, A the type to sum in. Numbers that are no row's are faults. */
 #ifdef KERNEL_rows
+#include "fault.h"
 #if PIECE == 16
 typedef word16 piece_t;
 #elif PIECE == 8
@@ -15,17 +16,18 @@ typedef uint8_t piece_t;
 /* out[outer][i][...] = x[outer][index[i]][...], rows of `per` pieces; SIZE rows to choose from. WRAP: negative numbers count from the end. GROUP threads have
  * ROWS rows at a time, so that as many loads are on their way at once. */
 #define ROWS 4
-KERNEL(entry)(PTR(out), PTR(in), PTR(index), const int64_t rows, const int64_t count, const int64_t size, const int64_t per) {
+KERNEL(entry)(FAULT, PTR(out), PTR(in), PTR(index), const int64_t rows, const int64_t count, const int64_t size, const int64_t per) {
     for (int64_t first = ((int64_t)BLOCK * (256 / GROUP) + THREAD / GROUP) * ROWS; first < rows; first += (int64_t)BLOCKS * (256 / GROUP) * ROWS) {
         GLOBAL const piece_t *from[ROWS];
         UNROLL
         for (int j = 0; j < ROWS; j++) {
             const int64_t row = first + j < rows ? first + j : rows - 1, outer = rows == count ? 0 : row / count;
-            int64_t k = AT(const T_INDEX, index)[row - outer * count];
-#if WRAP
-            k = k < 0 ? k + size : k;
-#endif
-            if (k < 0 || k >= size) k = 0;
+            const int64_t given = AT(const T_INDEX, index)[row - outer * count];
+            int64_t k = WRAP && given < 0 ? given + size : given;
+            if (k < 0 || k >= size) {
+                NOTE_FAULT(given, size);
+                k = 0;
+            }
             from[j] = AT(const piece_t, in) + (outer * size + k) * per;
         }
         GLOBAL piece_t *to = AT(piece_t, out) + first * per;
