@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every program that `make kernels` compiles ahead compiles, for one family; what was compiled once is not compiled again; and what the library
-# then finds in the archive is what the compiler made. Needs NVRTC, and no GPU.
+# then finds in the archive is what the compiler made. Needs NVRTC, and no GPU. Every eighth of them compiles for AMD's GPUs, where hiprtc is found.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -23,3 +23,9 @@ again=$(find "$scratch/cache" -type f -newer "$scratch/before.bin" | wc -l)
 [ "$again" -eq 0 ] || { echo "the second run compiled $again programs again"; exit 1; }
 cmp "$scratch/before.bin" "$scratch/taper-kernels-cuda.bin"
 cat "$scratch/first.log"
+
+if ! "$tool" --check 8 --jobs "$(nproc)" --arch gfx90a > "$scratch/amd.log" 2>&1; then
+    grep -q 'hiprtc was not found' "$scratch/amd.log" || { cat "$scratch/amd.log"; exit 1; }
+    echo "SKIPPED for AMD: hiprtc was not found"
+fi
+cat "$scratch/amd.log"

@@ -1,5 +1,6 @@
 /* kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]...: writes the archive of programs compiled ahead. Without --arch: every family that
- * this NVRTC compiles for among sm_70, 75, 80, 90, 100 and 120, and PTX for all that comes later. --list: prints the sources instead. */
+ * this NVRTC compiles for among sm_70, 75, 80, 90, 100 and 120, and PTX for all that comes later. Architectures of AMD's (gfx90a) are compiled for by
+ * hiprtc, into an archive of their own. --check N: compiles every N-th program and writes nothing. --list: prints the sources instead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,11 @@ static int usual_archs(const tpi_gpu_driver *driver, const char **archs) {
     return n;
 }
 
+/* Threads that run in step: AMD's gfx9 have 64, all others 32. */
+static int warp_of(const char *arch) { return !strncmp(arch, "gfx9", 4) ? 64 : 32; }
+
 static int usage(void) {
-    fprintf(stderr, "usage: kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]... | kernels --list\n");
+    fprintf(stderr, "usage: kernels OUT [--cache FOLDER] [--jobs N] [--arch NAME]... | kernels --check N [--jobs N] --arch NAME... | kernels --list\n");
     return 2;
 }
 
@@ -42,28 +46,37 @@ static int list(const recording *all) {
 
 int main(int argc, char **argv) {
     const char *archs[MOST_ARCHS], *out = NULL, *cache = NULL;
-    int narchs = 0, jobs = 1;
+    int narchs = 0, jobs = 1, step = 0;
     bool listed = false;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--list")) listed = true;
+        else if (!strcmp(argv[i], "--check") && i + 1 < argc) step = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--cache") && i + 1 < argc) cache = argv[++i];
         else if (!strcmp(argv[i], "--jobs") && i + 1 < argc) jobs = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--arch") && i + 1 < argc && narchs < MOST_ARCHS) archs[narchs++] = argv[++i];
         else if (!out && argv[i][0] != '-') out = argv[i];
         else return usage();
     }
-    if ((!out && !listed) || jobs < 1) return usage();
-    const tpi_gpu_driver *driver = &tpi_cuda_driver;
-    if (!listed && !driver->compiler()) return fprintf(stderr, "kernels: NVRTC was not found\n"), 1;
+    bool amd = narchs > 0 && !strncmp(archs[0], "gfx", 3);
+    if ((!out && !listed && step < 1) || jobs < 1 || step < 0) return usage();
+    for (int i = 1; i < narchs; i++)
+        if (!strncmp(archs[i], "gfx", 3) != amd || warp_of(archs[i]) != warp_of(archs[0])) return fprintf(stderr, "kernels: %s and %s do not go into one archive\n", archs[0], archs[i]), 2;
+    const tpi_gpu_driver *driver = amd ? &tpi_hip_driver : &tpi_cuda_driver;
+    if (!listed && !driver->compiler()) return fprintf(stderr, "kernels: %s was not found\n", amd ? "hiprtc" : "NVRTC"), 1;
     setenv("TAPER_KERNELS", "/nowhere", 1); /* programs that an older archive has count too */
     setenv("TAPER_CACHE", "/dev/null/nothing", 1); /* nor does what the recorder makes go into a cache */
     recording all = {NULL, 0, 0};
     double from = seconds();
-    start_recording(&all);
+    start_recording(&all, driver, narchs ? warp_of(archs[0]) : 32);
     run_cases();
     finish_recording(&all);
     if (all.n == 0) return fprintf(stderr, "kernels: there is nothing to compile: %s\n", tp_error() ? tp_error() : "no program was asked for"), 1;
     if (listed) return list(&all);
+    if (step) {
+        printf("kernels: %d of %d programs for %d architectures\n", (all.n + step - 1) / step, all.n, narchs);
+        fflush(stdout);
+        return check(&all, driver, archs, narchs, jobs, step) ? 0 : 1;
+    }
     if (!narchs) narchs = usual_archs(driver, archs);
     char beside[4096];
     snprintf(beside, sizeof beside, "%s.cache", out);

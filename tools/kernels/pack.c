@@ -24,10 +24,10 @@ static void say_failure(void) { /* the compiler's first complaint: the others mo
     fprintf(stderr, "kernels: %.*s", (int)(end - text), text);
 }
 
-/* ---- Compiling: process `job` of `jobs` takes every jobs-th program ---- */
-static int compile_share(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int job, int jobs) {
+/* ---- Compiling: process `job` of `jobs` takes every jobs-th of every step-th program ---- */
+static int compile_share(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int job, int jobs, int step) {
     int failed = 0;
-    for (int i = job; i < all->n; i += jobs)
+    for (int i = job * step; i < all->n; i += jobs * step)
         for (int a = 0; a < narchs; a++) {
             char name[128];
             size_t bytes;
@@ -41,11 +41,11 @@ static int compile_share(const recording *all, const tpi_gpu_driver *driver, con
     return failed;
 }
 
-static bool compile_all(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs) {
+bool check(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs, int step) {
     bool ok = true;
     for (int job = 0; job < jobs; job++) {
         pid_t child = fork();
-        if (child == 0) _exit(compile_share(all, driver, archs, narchs, job, jobs) ? 1 : 0);
+        if (child == 0) _exit(compile_share(all, driver, archs, narchs, job, jobs, step) ? 1 : 0);
         ok = ok && child > 0;
     }
     for (int status; wait(&status) > 0;) ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -129,7 +129,7 @@ static bool write_archive(const recording *all, const tpi_gpu_driver *driver, co
 }
 
 bool pack(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs, const char *path) {
-    if (!compile_all(all, driver, archs, narchs, jobs)) return fprintf(stderr, "kernels: not all programs could be compiled\n"), false;
+    if (!check(all, driver, archs, narchs, jobs, 1)) return fprintf(stderr, "kernels: not all programs could be compiled\n"), false;
     char own[4096];
     snprintf(own, sizeof own, "%s.new", path);
     FILE *file = fopen(own, "wb");

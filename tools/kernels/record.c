@@ -12,11 +12,13 @@ static int one(void) { return 1; }
 static const char *nothing_missing(void) { return "nothing is missing"; }
 static const char *compiler(void) { return "recording"; }
 
-/* What text may depend on is the same on all of NVIDIA's: a warp of 32 threads, doubles. */
+/* What text may depend on is the same on all of NVIDIA's: a warp of 32 threads, doubles. AMD's have 64 or 32. */
+static int warp;
+static bool chains;
 static bool describe(int index, tpi_gpu_caps *caps) {
     (void)index;
-    *caps = (tpi_gpu_caps){.name = "recording", .arch = "recording", .major = 8, .units = 108, .warp = 32, .max_threads = 1024, .threads_per_unit = 2048,
-                           .memory = (size_t)1 << 40, .shared = 48 << 10, .shared_most = 99 << 10, .l2 = 40 << 20, .f64 = true, .chains = true};
+    *caps = (tpi_gpu_caps){.name = "recording", .arch = "recording", .major = 8, .units = 108, .warp = warp, .max_threads = 1024, .threads_per_unit = 2048,
+                           .memory = (size_t)1 << 40, .shared = 48 << 10, .shared_most = 99 << 10, .l2 = 40 << 20, .f64 = true, .chains = chains};
     return true;
 }
 static bool version_text(char *text, size_t room) { return room > 0 && !(text[0] = 0); }
@@ -99,15 +101,16 @@ static tpi_gpu_served attention(int index, tpi_gpu_stream *stream, const tpi_gpu
     return (void)index, (void)stream, libraries && a->dtype != TP_FLOAT32 ? TPI_GPU_SERVED : TPI_GPU_NOT_SERVED;
 }
 
-static const tpi_gpu_driver recorder = {
-    .version = TPI_GPU_DRIVER_VERSION, .name = "CUDA", .type = TP_CUDA, .dialect = "cuda", .count = one, .missing = nothing_missing, .describe = describe,
+static tpi_gpu_driver recorder = {
+    .version = TPI_GPU_DRIVER_VERSION, .type = TP_CUDA, .count = one, .missing = nothing_missing, .describe = describe,
     .version_text = version_text, .alloc = reserve, .free = forget, .memory_info = memory_info, .host_alloc = host_alloc, .host_free = free, .copy = copy, .set = set,
     .stream_new = stream_new, .stream_free = stream_free, .stream_sync = stream_sync, .stream_query = stream_query, .stream_wait = stream_wait, .device_sync = device_sync,
     .event_new = event_new, .event_free = event_free, .event_record = event_record, .event_query = event_query, .event_sync = event_sync, .event_elapsed = event_elapsed,
     .compile = keep, .compiler = compiler, .load = load, .function = function, .max_blocks = max_blocks, .launch = launch, .gemm = gemm, .conv = conv, .attention = attention};
 
-void start_recording(recording *all) {
-    kept = all;
+void start_recording(recording *all, const tpi_gpu_driver *driver, int threads_in_step) {
+    kept = all, warp = threads_in_step, chains = driver == &tpi_cuda_driver;
+    recorder.name = driver->name, recorder.dialect = driver->dialect;
     tpi_gpu_put_driver(&recorder);
 }
 
