@@ -49,6 +49,8 @@ TP_API bool tp_compiled_run(tp_compiled *graph, tp_tensors inputs, tp_tensor **o
 TP_API bool tp_compiled_save(const tp_compiled *graph, const char *path, const char *note);
 TP_API tp_compiled *tp_compiled_load(const char *path);
 TP_API const char *tp_compiled_note(const tp_compiled *graph);
+/* The tensors of the program's that the graph uses (parameters, buffers), i from 0; borrowed, NULL beyond the last. *value is their number in a file of the graph. */
+TP_API tp_tensor *tp_compiled_tensor(const tp_compiled *graph, int64_t i, int64_t *value);
 /* What an input must look like: false and an error if there is none. */
 TP_API bool tp_compiled_input(const tp_compiled *graph, int64_t i, tp_dtype *dtype, tp_ints *shape);
 

@@ -253,6 +253,21 @@ static PyObject *load_graph(PyObject *module, PyObject *path) {
     return Py_BuildValue("(Nz)", capsule, tp_compiled_note(g));
 }
 
+/* graph -> [(number in files, tensor)] of what it uses of the program's */
+static PyObject *tensors_of_graph(PyObject *module, PyObject *capsule) {
+    (void)module;
+    tp_compiled *g = PyCapsule_GetPointer(capsule, CAPSULE);
+    PyObject *list = g ? PyList_New(0) : NULL;
+    int64_t value;
+    tp_tensor *t;
+    for (int64_t i = 0; list && (t = tp_compiled_tensor(g, i, &value)); i++) {
+        PyObject *one = Py_BuildValue("(LN)", (long long)value, tpy_wrap(tp_retain(t)));
+        if (!one || PyList_Append(list, one) < 0) Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
 /* graph -> ([(dtype, shape) of each input], steps) */
 static PyObject *describe_graph(PyObject *module, PyObject *capsule) {
     (void)module;
@@ -371,7 +386,7 @@ static PyObject *enable(PyObject *module, PyObject *on) {
     return PyBool_FromLong(before);
 }
 static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL},
-    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_O, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {0}};
+    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_O, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {"_graph_tensors", tensors_of_graph, METH_O, NULL}, {0}};
 
 int tpy_init_graph(PyObject *module) {
     if (PyModule_AddFunctions(module, functions) < 0) return -1;

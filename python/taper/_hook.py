@@ -126,6 +126,27 @@ def _answer_for_missing(module, name):
     module.__getattr__ = __getattr__
 
 
+def _torch_name(ours):
+    """The name that scripts know one of Taper's modules by."""
+    rest = ours[len("taper."):]
+    return rest if rest.split(".")[0] in PACKAGES else "torch." + rest
+
+
+def _telling(ours, path):
+    """The spec of one of Taper's modules that the package imports by itself: scripts reach it as an attribute, and are told what it lacks, too."""
+    from importlib.machinery import PathFinder
+    spec = PathFinder.find_spec(ours, path)
+    if spec is None or spec.loader is None:
+        return spec
+    run = spec.loader.exec_module
+
+    def exec_module(module):
+        run(module)
+        _answer_for_missing(module, _torch_name(ours))
+    spec.loader.exec_module = exec_module
+    return spec
+
+
 class Loader:
     """Hands out a module that exists already."""
 
@@ -151,6 +172,8 @@ class Finder:
     """Finds `torch` and its company, before any that are installed."""
 
     def find_spec(self, name, path=None, target=None):
+        if name.startswith("taper.") and not any(_private(part) for part in name.split(".")):
+            return _telling(name, path)
         ours = taper_name(name)
         if ours is None:
             return None
@@ -198,6 +221,9 @@ def install():
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, Finder())
+    for name, module in list(sys.modules.items()):
+        if name.startswith("taper.") and module is not None and not any(_private(part) for part in name.split(".")):
+            _answer_for_missing(module, _torch_name(name))
     for name in [name for name in sys.modules if taper_name(name)]:  # nothing that was there before may answer
         del sys.modules[name]
     os.environ.update(for_children())

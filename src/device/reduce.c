@@ -1,5 +1,6 @@
 /* Launching folds and scans: dims, dtypes, the results' memory, then the device's kernel. On failure outs holds nothing. */
 #include "device/launch.h"
+#include "device/program.h"
 #include "tensor/recorder.h"
 
 /* The dtype an operator computes in, from the input's or the one that was asked for; TP_NO_DTYPE and an error if it takes none such. */
@@ -48,7 +49,7 @@ static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims,
     return true;
 }
 
-static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
+static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params, const tpi_feed *feed) {
     if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
     bool reduced[TP_MAX_DIMS];
     if (!tpi_wrap_dims(dims, x->ndim, reduced) || !check_empty(op, x, dims, reduced)) return false;
@@ -65,9 +66,9 @@ static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints 
     if (!make_outs(outs, op->nout, (tp_ints){shape, ndim}, op->out_type, d, tpi_device(x))) return false;
     tpi_param values[4];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
-    tp_tensor *input = input_as(x, dtype, compute);
-    bool ok = input && device->fold(op, outs, input, reduced, compute, values);
-    if (input) tpi_release(input);
+    tp_tensor *input = feed ? x : input_as(x, dtype, compute);
+    bool ok = input && (feed ? tpi_cpu_fold_fed(op, outs, input, reduced, compute, values, feed) : device->fold(op, outs, input, reduced, compute, values));
+    if (input && !feed) tpi_release(input);
     if (!ok) drop(outs, op->nout);
     return ok;
 }
@@ -94,12 +95,16 @@ static bool scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t 
 
 bool tpi_run_fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params) {
     tpi_recorder *recorder = tpi_recording;
-    if (__builtin_expect(!recorder, 1)) return fold(op, outs, x, dims, keepdim, dtype, params);
+    if (__builtin_expect(!recorder, 1)) return fold(op, outs, x, dims, keepdim, dtype, params, NULL);
     tpi_recording = NULL;
-    bool ok = fold(op, outs, x, dims, keepdim, dtype, params);
+    bool ok = fold(op, outs, x, dims, keepdim, dtype, params, NULL);
     tpi_recording = recorder;
     if (ok) recorder->fold(recorder, op, outs, x, dims, keepdim, dtype, params);
     return ok;
+}
+
+bool tpi_run_fold_fed(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params, const tpi_feed *feed) {
+    return fold(op, outs, x, dims, keepdim, dtype, params, feed);
 }
 
 bool tpi_run_scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t dim, tp_dtype dtype, const tp_scalar *params) {

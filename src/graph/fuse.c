@@ -1,4 +1,4 @@
-/* Fusion: chains of maps over the same positions become block programs.
+/* Fusion: chains of maps over the same positions become block programs, and a fold of what such a chain makes takes its elements from the program.
  *
  * Steps are read in order. A map joins a group that is open, or opens one; a group is written out, as one step, when another step needs what it
  * makes or writes what it reads. So a group's maps move behind steps that came between them, never before what they read. Groups that
@@ -173,14 +173,23 @@ static void place_blocks(builder *b) {
     }
 }
 
-static bool build(fuser *f, const group *of) {
+/* The step as it was, in the graph's room. */
+static tpi_graph_step *copied(tp_compiled *g, const tpi_graph_step *s) {
+    tpi_graph_step *copy = tpi_room_take(&g->room, sizeof *copy);
+    if (copy) *copy = *s;
+    return copy;
+}
+
+/* The group as a program; `fold` (may be NULL) takes the value `fold->in[0]` of it. */
+static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
     tp_compiled *g = f->g;
-    int nout = 0, total = of->n + of->ninputs;
+    int32_t fed = fold ? fold->in[0] : -1;
+    int nout = 0, total = of->n + of->ninputs, aside = fold && f->uses[fed] == f->inside[fed] + 1; /* nobody else reads what the fold takes */
     for (int i = 0; i < of->n; i++) nout += leaves(f, f->old[of->members[i]].out[0]);
     if (!nout) return true; /* nobody reads any of it */
     tpi_program *p = tpi_room_take(&g->room, sizeof *p);
-    tpi_graph_step *s = p ? tpi_graph_add_step(g, TPI_STEP_PROGRAM, of->ninputs, nout) : NULL;
-    if (!s) return false;
+    tpi_graph_step *s = p ? tpi_graph_add_step(g, TPI_STEP_PROGRAM, of->ninputs, nout - aside + (fold ? fold->nout : 0)) : NULL;
+    if (!s || (fold && !(s->fold = copied(g, fold)))) return false;
     p->nsteps = of->n, p->nout = nout, p->noperands = nout + of->ninputs;
     p->steps = tpi_room_take(&g->room, (size_t)of->n * sizeof *p->steps);
     p->values = tpi_room_take(&g->room, (size_t)total * sizeof *p->values);
@@ -188,11 +197,15 @@ static bool build(fuser *f, const group *of) {
     s->parts = tpi_room_take(&g->room, (size_t)of->n * sizeof *s->parts);
     if (!p->steps || !p->values || !b.ids || !b.last || !s->parts) return false;
     for (int i = 0; i < of->n; i++) s->parts[i] = f->old[of->members[i]];
-    for (int i = 0, o = 0; i < of->n; i++) {
+    int o = 0;
+    for (int i = 0; i < of->n; i++) {
         int32_t v = f->old[of->members[i]].out[0];
-        if (leaves(f, v)) s->out[o] = v;
-        new_value(&b, v, leaves(f, v) ? o++ : -1);
+        if (v == fed) s->fed = (int16_t)(aside ? nout - 1 : o), s->fed_value = v;
+        bool own = leaves(f, v) && !(v == fed && aside);
+        if (own) s->out[o] = v;
+        new_value(&b, v, own ? o++ : v == fed ? nout - 1 : -1); /* what has no memory comes last */
     }
+    for (int i = 0; fold && i < fold->nout; i++) s->out[o + i] = fold->out[i];
     for (int i = 0; i < of->ninputs; i++) new_value(&b, s->in[i] = of->inputs[i], nout + i);
     for (int i = 0; i < of->n; i++)
         if (!fill_step(&b, i)) return false;
@@ -209,13 +222,28 @@ static void keep(fuser *f, const tpi_graph_step *s) {
     else f->ok = false;
 }
 
+static void close_group(fuser *f, group *of) {
+    for (int i = 0; i < of->n; i++) f->maker[f->old[of->members[i]].out[0]] = -1;
+    *of = (group){0};
+}
+
 static void flush(fuser *f, int k) {
     group *of = &f->open[k];
     if (!of->n) return;
     if (of->n == 1 && leaves(f, f->old[of->members[0]].out[0])) keep(f, &f->old[of->members[0]]);
-    else if (!build(f, of)) f->ok = false;
-    for (int i = 0; i < of->n; i++) f->maker[f->old[of->members[i]].out[0]] = -1;
-    *of = (group){0};
+    else if (!build(f, of, NULL)) f->ok = false;
+    close_group(f, of);
+}
+
+/* A fold of what an open group makes takes it from the group's program. */
+static bool feeds(fuser *f, const tpi_graph_step *s) {
+    if (s->kind != TPI_STEP_FOLD || s->in[0] < 0) return false;
+    int32_t v = s->in[0];
+    int k = f->maker[v];
+    if (k < 0 || f->g->values[v].kind != TPI_VALUE_MADE || (s->dtype != TP_NO_DTYPE && s->dtype != (tp_dtype)f->g->values[v].dtype)) return false;
+    if (!build(f, &f->open[k], s)) f->ok = false;
+    close_group(f, &f->open[k]);
+    return true;
 }
 
 static void flush_all(fuser *f) {
@@ -392,6 +420,7 @@ bool tpi_graph_fuse(tp_compiled *g) {
     for (int32_t i = 0; i < f->nold && f->ok; i++) {
         if (i == half) flush_all(f), g->nforward = g->nsteps;
         if (fusable(f, &f->old[i])) join(f, i);
+        else if (feeds(f, &f->old[i])) continue;
         else if (f->old[i].kind == TPI_STEP_CUSTOM) flush_all(f), keep(f, &f->old[i]); /* it may read and write anything */
         else flush_for(f, &f->old[i]), keep(f, &f->old[i]);
     }

@@ -60,6 +60,12 @@ void tp_compiled_release(tp_compiled *g) {
 
 int64_t tp_compiled_inputs(const tp_compiled *g) { return g ? g->ninputs : -1; }
 int64_t tp_compiled_outputs(const tp_compiled *g) { return g ? g->noutputs : -1; }
+tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
+    for (int32_t v = 0; g && v < g->nvalues; v++)
+        if (g->values[v].kind == TPI_VALUE_OUTSIDE && i-- == 0) return *value = v, g->values[v].tensor;
+    return NULL;
+}
+
 int64_t tp_compiled_steps(const tp_compiled *g) { return g ? g->nforward : -1; }
 
 /* ---- Building --------------------------------------------------------------------------------------------------------------------- */

@@ -57,6 +57,9 @@ struct tpi_graph_step {
     tp_dtype dtype;     /* FOLD, SCAN */
     tp_value *args;     /* CALL: one per argument; tensors are put in from `in` */
     tpi_program *program;
+    struct tpi_graph_step *fold; /* PROGRAM: the fold that takes one of its values, NULL: none. Its results follow the program's own in `out` */
+    int16_t fed;         /* that value's operand; it has no memory if it is not in `out` */
+    int32_t fed_value;
     const struct tpi_graph_custom *custom;
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;      /* values that nobody reads after this step */

@@ -132,15 +132,29 @@ static bool run_call(graph_run *r, const tpi_graph_step *s) {
     return ok;
 }
 
+static bool run_fed(graph_run *r, const tpi_graph_step *s, tpi_plan *plan, tp_tensor *x, bool has_memory) {
+    const tpi_graph_step *fold = s->fold;
+    tp_tensor *outs[4] = {NULL};
+    tpi_feed feed = {s->program, plan, s->fed, has_memory};
+    bool ok = tpi_run_fold_fed(fold->op, outs, x, fold->dims, fold->keepdim, fold->dtype, fold->params, &feed);
+    for (int i = 0; i < fold->nout && ok; i++) ok = take(r, fold->out[i], outs[i]);
+    return ok;
+}
+
 static bool run_program(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *operands[TPI_MAX_OPERANDS];
-    int n = 0;
-    for (int i = 0; i < s->nout; i++)
+    int n = 0, nout = s->program->nout, own = s->nout - (s->fold ? s->fold->nout : 0);
+    const tpi_graph_value *v = &r->g->values[s->fold ? s->fed_value : s->out[0]];
+    tp_storage nowhere = {.device = {TP_CPU, 0}};
+    tp_tensor aside = {.dtype = v->dtype, .ndim = v->ndim, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim, .storage = &nowhere, .data = (char *)TPI_PROGRAM_BASE};
+    for (int i = 0; i < own; i++)
         if (!(operands[n++] = target(r, s->out[i]))) return false;
+    if (own < nout) operands[n++] = &aside;
     for (int i = 0; i < s->nin; i++)
         if (!(operands[n++] = value(r, s->in[i]))) return false;
     tpi_plan plan;
-    return tpi_plan_make(&plan, tpi_value_shape(&r->g->values[s->out[0]]), s->nout, n, operands) && tpi_cpu_program(s->program, &plan);
+    if (!tpi_plan_make(&plan, tpi_value_shape(v), nout, n, operands)) return false;
+    return s->fold ? run_fed(r, s, &plan, operands[s->fed], own == nout) : tpi_cpu_program(s->program, &plan);
 }
 
 static bool run_custom(graph_run *r, const tpi_graph_step *s) {

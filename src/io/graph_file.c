@@ -98,7 +98,7 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
     if (s->kind == TPI_STEP_PROGRAM) {
         for (int i = 0; i < s->program->nsteps; i++)
             if (!put_step(f, steps, &s->parts[i])) return false;
-        return true;
+        return !s->fold || put_step(f, steps, s->fold);
     }
     if (s->kind >= TPI_STEP_CUSTOM) return tpi_refuse(TP_ERR_MISSING, "the graph changes gradients or makes calls of the program's, which cannot be saved");
     if (s->op && kernel_named((tpi_step_kind)s->kind, name_of(s)) != s->op)

@@ -50,6 +50,48 @@ def test_a_bias_along_the_last_dim(width):
         assert same(f(*args), g(*args))
 
 
+FOLDS = {"sum": lambda t, d: t.sum(d), "mean": lambda t, d: t.float().mean(d), "largest": lambda t, d: t.amax(d), "where": lambda t, d: t.argmax(d if isinstance(d, int) else None),
+         "variance": lambda t, d: t.double().var(d), "any": lambda t, d: (t > 1).any(d if isinstance(d, int) else 0)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32])
+@pytest.mark.parametrize("shape, dims", [((70000,), [0]), ((2, 3), [0, 1]), ((300, 40), [0, 1, (0, 1)]), ((40, 3000), [0, 1]), ((7, 9, 64), [0, 1, (0, 2), (1, 2)]), ((2, 3, 16, 17), [1, 3, (0, 2, 3)]), ((0, 4), [1])])
+def test_a_fold_takes_what_a_chain_makes(dtype, shape, dims):
+    for d in dims:
+        for name, fold in FOLDS.items():
+            if shape[0] == 0 and name in ("where", "largest", "any"):
+                continue
+
+            def g(x, b):
+                return fold(x * 2 + b, d)
+            f = torch.compile(g)
+            for _ in range(2):
+                x, b = (torch.randn(*shape) * 3).to(dtype), (torch.randn(shape[-1]) * 3).to(dtype)
+                got, want = f(x, b), g(x, b)
+                assert got.dtype == want.dtype and torch.equal(got.nan_to_num(7), want.nan_to_num(7)), (name, d)
+            assert f.counts() == [1] or (name, dtype) not in [("sum", torch.float32), ("largest", torch.bfloat16)]
+
+
+def test_a_fold_of_what_is_read_again():
+    def g(x, y):
+        t = x * 2 + y
+        return (t * t).sum(1), t, ((x - y) ** 2).mean()
+    f = torch.compile(g)
+    for _ in range(2):
+        x = torch.randn(37, 600, requires_grad=True)
+        twin, y, sides = x.detach().clone().requires_grad_(True), torch.randn(600), []
+        for call, a in ((f, x), (g, twin)):
+            results = call(a, y)
+            sum(r.sum() for r in results).backward()
+            sides.append([*results, a.grad])
+        assert all(same(a, b) for a, b in zip(*sides))
+    assert f.counts()[0] <= 3
+    file = torch.compile(lambda x: (x.exp() + 1).sum(0))
+    with torch.no_grad():
+        want = file(x)
+    assert same(file(x.detach()), want)
+
+
 def test_broadcast_strided_and_mixed_operands():
     def g(x, b, h):
         y = (h * 0.5).exp() * (x.t() + b)

@@ -20,3 +20,11 @@ class Unsupported(TorchDynamoException):
 
 class InternalTorchDynamoError(TorchDynamoException):
     """A mistake of the compiler's own."""
+
+
+class UserError(Unsupported):
+    """What the program asks for in a way that cannot be."""
+
+    def __init__(self, error_type, msg, case_name=None):
+        super().__init__(msg)
+        self.error_type = error_type

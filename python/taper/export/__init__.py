@@ -4,8 +4,9 @@ import json
 import taper._C as _C
 from taper._dynamo import exc
 from taper.nn.modules.module import Module
+from taper.nn.parameter import Parameter
 
-__all__ = ["Constraint", "Dim", "dims", "draft_export", "export", "ExportedProgram", "load", "register_dataclass", "save"]
+__all__ = ["Constraint", "Dim", "dims", "draft_export", "export", "ExportedProgram", "ExportGraphSignature", "load", "register_dataclass", "save"]
 
 
 class _Dim(int):
@@ -66,7 +67,7 @@ def _build(form, leaves):
 
 
 class _Runs(Module):
-    """What ExportedProgram.module() gives: calls run the graph."""
+    """What ExportedProgram.module() gives: calls run the graph; parameters and buffers are those that it uses."""
 
     def __init__(self, program):
         super().__init__()
@@ -74,6 +75,8 @@ class _Runs(Module):
         if program._module is not None:
             for name in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
                 self.__dict__[name] = program._module.__dict__[name]
+        else:
+            _grow(self, program)
 
     def forward(self, *args, **kwargs):
         return self._program._run(args, kwargs)
@@ -85,12 +88,80 @@ class _Runs(Module):
         raise NotImplementedError("Calling eval() is not supported yet.")
 
 
-class ExportedProgram:
-    """A graph, the form of its arguments and results, and the module it came from, if that is here."""
+def _grow(root, program):
+    """Gives a module the program's tensors, in children as their names say."""
+    for name, tensor in program._tensors.items():
+        *path, last = name.split(".")
+        at = root
+        for part in path:
+            if part not in at._modules:
+                at.add_module(part, Module())
+            at = at._modules[part]
+        if name in program._parameters:
+            at._parameters[last] = tensor
+        else:
+            at._buffers[last] = tensor
+            at._non_persistent_buffers_set.update([last] if name in program._hidden else [])
 
-    def __init__(self, graph, form, result, module=None, example_inputs=None, dynamic=False):
-        self._graph, self._form, self._result, self._module, self._dynamic = graph, form, result, module, dynamic
-        self.example_inputs, self.range_constraints = example_inputs, {}
+
+class _Sizes:
+    """The sizes that may change: symbols, where they are in the inputs, and how the graph follows them."""
+
+    def __init__(self, symbols, places, rules):
+        self.symbols, self.places, self.rules = symbols, places, rules  # {name: [size, least, most]}, [[name or None per dim] per tensor], rules() of _document
+
+    def of(self, leaves):
+        """{name: size} of these inputs. An error where one is out of bounds or two do not agree."""
+        found = {}
+        for i, (x, names) in enumerate(zip(leaves, self.places)):
+            for d, name in enumerate(names):
+                if name is None:
+                    continue
+                _, least, most = self.symbols[name]
+                size = x.shape[d]
+                if found.setdefault(name, size) != size or size < (least or 0) or (most is not None and size > most):
+                    raise AssertionError(f"Guard failed: dim {d} of tensor {i} of the arguments ({name}) is {size}, expected "
+                                         + (f"{found[name]}" if found[name] != size else f"{least or 0} to {'any' if most is None else most}"))
+        return found
+
+
+class ExportGraphSignature:
+    """What the graph's placeholders and outputs are."""
+
+    def __init__(self, parameters, buffers, user_inputs, user_outputs):
+        self.parameters, self.buffers = tuple(parameters.values()), tuple(buffers.values())
+        self.inputs_to_parameters, self.inputs_to_buffers = dict(parameters), dict(buffers)
+        self.user_inputs, self.user_outputs, self.buffers_to_mutate = tuple(user_inputs), tuple(user_outputs), {}
+        self.lifted_tensor_constants, self.non_persistent_buffers = (), ()
+
+    def __repr__(self):
+        return (f"ExportGraphSignature(parameters={list(self.parameters)}, buffers={list(self.buffers)}, user_inputs={list(self.user_inputs)}, "
+                f"user_outputs={list(self.user_outputs)})")
+
+
+class ExportedProgram:
+    """A graph, the form of its arguments and results, the tensors it uses by name, and the module it came from, if that is here."""
+
+    def __init__(self, graph, about, module=None, example_inputs=None, rest=None):
+        self._graph, self._about, self._module, self._rest = graph, about, module, rest or {}
+        self._form, self._result = about["form"], about["result"]
+        self._sizes = _Sizes(**about["sizes"]) if about.get("sizes") else None
+        self._parameters, self._hidden = set(about["parameters"]), set(about["hidden"])
+        self._others, self._base, self._fx = {}, None, None
+        self.example_inputs = example_inputs
+        self.range_constraints = {} if self._sizes is None else {name: tuple(bounds) for name, (_, *bounds) in self._sizes.symbols.items()}
+        self._tensors = self._name_tensors() if module is None else None
+
+    def _name_tensors(self):
+        """Of a program from a file: {name: tensor}, those that the graph uses as they are in it."""
+        used = dict(_C._graph_tensors(self._graph))
+        found = {name: used[i] for i, name in self._about["names"] if i in used}
+        found.update(self._rest)
+        for name in self._parameters:
+            if name in found and not isinstance(found[name], Parameter):
+                found[name] = Parameter(found[name], requires_grad=False)
+        order = {name: i for i, name in enumerate(self._about["order"])}
+        return dict(sorted(found.items(), key=lambda item: order.get(item[0], len(order))))
 
     def module(self, check_guards=True):
         return _Runs(self)
@@ -103,22 +174,65 @@ class ExportedProgram:
         form = _flatten([list(args), kwargs], leaves)
         if form != self._form:
             raise AssertionError("Guard failed: the arguments do not have the form that was exported")
-        for i, ((dtype, shape), x) in enumerate(zip(_C._graph_about(self._graph)[0], leaves)):
-            if x.shape != shape or x.dtype != dtype:
-                if self._dynamic and self._module is not None and x.dtype == dtype and x.dim() == len(shape):
-                    return self._module(*args, **kwargs)
-                raise AssertionError(f"Guard failed: tensor {i} of the arguments is {x.dtype} of shape {list(x.shape)}, expected {dtype} of shape {list(shape)}")
-        return _build(self._result, _C._graph_run(self._graph, [x if x.is_contiguous() else x.contiguous() for x in leaves]))
+        graph, sizes = self._graph, {} if self._sizes is None else self._sizes.of(leaves)
+        for i, ((dtype, shape), x) in enumerate(zip(_C._graph_about(graph)[0], leaves)):
+            fixed = [n if name is None else sizes[name] for n, name in zip(shape, self._sizes.places[i])] if sizes else list(shape)
+            if x.dtype != dtype or list(x.shape) != fixed:
+                raise AssertionError(f"Guard failed: tensor {i} of the arguments is {x.dtype} of shape {list(x.shape)}, expected {dtype} of shape {fixed}")
+        if any(self._sizes.symbols[name][0] != size for name, size in sizes.items()):
+            graph = self._for_sizes(sizes)
+        return _build(self._result, _C._graph_run(graph, [x if x.is_contiguous() else x.contiguous() for x in leaves]))
+
+    def _for_sizes(self, sizes):
+        """The graph for other sizes than it was captured with; the tensors are shared."""
+        from taper.export import _document
+        key = tuple(sizes.items())
+        if key not in self._others:
+            self._base = self._base or _document.read(self._graph)
+            change = {name: size - self._sizes.symbols[name][0] for name, size in sizes.items()}
+            graph = _document.graph_of(_document.resized(self._base, self._sizes.rules, change))
+            for (_, mine), (_, here) in zip(_C._graph_tensors(graph), _C._graph_tensors(self._graph)):
+                mine.data = here.data
+            self._others[key] = graph
+        return self._others[key]
+
+    # ---- What is in it ----
+    def _names(self):
+        kinds = {name: ("p_" if name in self._parameters else "b_") + name.replace(".", "_") for _, name in self._about["names"]}
+        return {i: kinds[name] for i, name in self._about["names"]}, {kind: name for name, kind in kinds.items()}
+
+    @property
+    def graph_module(self):
+        """The graph as nodes of torch.fx, to look at."""
+        if self._fx is None:
+            from taper import fx
+            from taper.export import _document
+            self._base = self._base or _document.read(self._graph)
+            self._fx = fx.GraphModule(Module(), _document.nodes(self._base, self._names()[0], self._about["inputs"]))
+        return self._fx
+
+    @property
+    def graph(self):
+        return self.graph_module.graph
+
+    @property
+    def graph_signature(self):
+        by_kind = self._names()[1]
+        parameters, buffers = ({kind: name for kind, name in by_kind.items() if (name in self._parameters) == which} for which in (True, False))
+        outputs = [getattr(node, "name", str(node)) for node in list(self.graph.nodes)[-1].args[0]]
+        return ExportGraphSignature(parameters, buffers, self._about["inputs"], outputs)
 
     @property
     def state_dict(self):
-        return {} if self._module is None else self._module.state_dict()
+        if self._module is not None:
+            return self._module.state_dict()
+        return {name: tensor.detach() for name, tensor in self._tensors.items() if name not in self._hidden}
 
     def named_parameters(self):
-        return iter(()) if self._module is None else self._module.named_parameters()
+        return self._module.named_parameters() if self._module is not None else ((name, t) for name, t in self._tensors.items() if name in self._parameters)
 
     def named_buffers(self):
-        return iter(()) if self._module is None else self._module.named_buffers()
+        return self._module.named_buffers() if self._module is not None else ((name, t) for name, t in self._tensors.items() if name not in self._parameters)
 
     def parameters(self):
         return (p for _, p in self.named_parameters())
@@ -130,28 +244,126 @@ class ExportedProgram:
         """The program itself: its graph is made of the library's kernels."""
         return self
 
+    def __str__(self):
+        return f"ExportedProgram:\n    {self.graph_module.code.strip()}\nGraph signature: {self.graph_signature}\nRange constraints: {self.range_constraints}\n"
+
     def __repr__(self):
         return f"ExportedProgram({_C._graph_about(self._graph)[1]} steps)"
 
 
+# ---- Dimensions that may change ----
+def _argument_names(mod, args, kwargs):
+    from inspect import Parameter as Kind, signature
+    names = []
+    try:
+        for name, kind in signature(mod.forward).parameters.items():
+            names += [f"{name}_{i}" for i in range(len(args) - len(names))] if kind.kind is Kind.VAR_POSITIONAL else [name]
+    except (TypeError, ValueError):
+        pass
+    return (names + [f"args_{i}" for i in range(len(names), len(args))])[:len(args)] + list(kwargs)
+
+
+def _leaf_specs(o, spec, found):
+    """The spec of each tensor of o, in the order of _flatten."""
+    if isinstance(o, _C.Tensor):
+        found.append(spec)
+    elif isinstance(o, dict):
+        for key, value in o.items():
+            _leaf_specs(value, spec.get(key) if isinstance(spec, dict) else None, found)
+    elif isinstance(o, (list, tuple)):
+        for i, value in enumerate(o):
+            _leaf_specs(value, spec[i] if isinstance(spec, (list, tuple)) and i < len(spec) else None, found)
+
+
+def _symbols(args, kwargs, names, given):
+    """{name: [size, least, most]} and [[name or None per dim] per tensor] of what dynamic_shapes says."""
+    by_name = dict(given) if isinstance(given, dict) else dict(zip(names, given))
+    specs, leaves, symbols, places = [], [], {}, []
+    for name, o in zip(names, [*args, *kwargs.values()]):
+        _leaf_specs(o, by_name.get(name), specs)
+        _flatten(o, leaves)
+    for x, spec in zip(leaves, specs):
+        dims = [spec.get(d, spec.get(d - x.dim())) if isinstance(spec, dict) else spec[d] if isinstance(spec, (list, tuple)) and d < len(spec) else None for d in range(x.dim())]
+        places.append([])
+        for d, dim in enumerate(dims):
+            named = dim.__name__ if isinstance(dim, _Dim) else f"s_{x.shape[d]}_{d}" if dim in (Dim.AUTO, Dim.DYNAMIC) else None
+            places[-1].append(named)
+            if named is not None and symbols.setdefault(named, [x.shape[d], getattr(dim, "min", None), getattr(dim, "max", None)])[0] != x.shape[d]:
+                raise exc.UserError(None, f"torch.export: dimension {named} has sizes {symbols[named][0]} and {x.shape[d]} in the example inputs")
+    return symbols, places
+
+
+def _capture(mod, form, leaves):
+    """(result, graph) of a call."""
+    import taper
+    args, kwargs = _build(form, [x.detach().contiguous() for x in leaves])
+    captured = _C.Captured(mod, mod)
+    with taper.no_grad():
+        result, why, where = captured.capture(*args, **kwargs)
+        if why is not None and where is None:
+            result, why, where = captured.capture(*args, **kwargs)
+    if why is not None:
+        raise exc.Unsupported(f"{where + ': ' if where else ''}{why}")
+    return result, captured.newest()
+
+
+def _larger(leaves, places, by):
+    """The inputs with each dim of a symbol larger by by[symbol]: elements from the beginning come again."""
+    import taper
+    for x, names in zip(leaves, places):
+        for d, name in enumerate(names):
+            if by.get(name):
+                x = x.index_select(d, taper.arange(x.shape[d] + by[name]) % max(x.shape[d], 1))
+        yield x
+
+
+def _follow(mod, form, leaves, symbols, places):
+    """How the graph follows the symbols: the base's graph and its sizes. A graph that does not is an error that says so."""
+    from taper.export import _document
+    base = {name: max(0, 3 - size) for name, (size, *_) in symbols.items()}  # sizes of 0 and 1 are not like others
+    leaves = list(_larger(leaves, places, base))
+    symbols = {name: [size + base[name], least, most] for name, (size, least, most) in symbols.items()}
+    steps = {name: 2 + i for i, name in enumerate(symbols)}
+
+    def at(by):
+        return _document.read(_capture(mod, form, list(_larger(leaves, places, by)))[1])
+    result, graph = _capture(mod, form, leaves)
+    subsets = [[name for k, name in enumerate(symbols) if mask >> k & 1] for mask in range(1, 1 << len(symbols))]
+    rules = _document.rules(_document.read(graph), {tuple(some): at(dict.fromkeys(some, 1)) for some in subsets}, at(steps), steps)
+    if rules is None:
+        raise exc.UserError(None, f"torch.export: what is computed does not follow the sizes of {', '.join(symbols)} in a way that can be written down; export it without dynamic_shapes")
+    return result, graph, {"symbols": symbols, "places": places, "rules": rules}
+
+
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
-    """The module's forward on these arguments as a graph. What cannot be repeated without Python is an error that names the line."""
+    """The module's forward on these arguments as a graph. What cannot be repeated without Python is an error that names the line. dynamic_shapes names the dimensions
+    whose sizes may change: the graph follows them, from files too."""
     if not isinstance(mod, Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, (list, tuple)):
         raise exc.UserError(None, f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    import taper
-    kwargs, leaves = dict(kwargs or {}), []
+    kwargs, leaves, sizes = dict(kwargs or {}), [], None
     form = _flatten([list(args), kwargs], leaves)
-    plain = _build(form, [x.detach().contiguous() for x in leaves])
-    captured = _C.Captured(mod, mod)
-    with taper.no_grad():
-        result, why, where = captured.capture(*plain[0], **plain[1])
-        if why is not None and where is None:
-            result, why, where = captured.capture(*plain[0], **plain[1])
-    if why is not None:
-        raise exc.Unsupported(f"{where + ': ' if where else ''}{why}")
-    return ExportedProgram(captured.newest(), form, _flatten(result, []), mod, (tuple(args), kwargs), dynamic_shapes is not None)
+    names = _argument_names(mod, args, kwargs)
+    symbols, places = _symbols(args, kwargs, names, dynamic_shapes) if dynamic_shapes else ({}, [])
+    result, graph, sizes = _follow(mod, form, leaves, symbols, places) if symbols else (*_capture(mod, form, leaves), None)
+    return ExportedProgram(graph, {"form": form, "result": _flatten(result, []), "sizes": sizes, **_tensor_names(mod, graph, leaves, names, args, kwargs)}, mod, (tuple(args), kwargs))
+
+
+def _tensor_names(mod, graph, leaves, names, args, kwargs):
+    """What the tensors that a graph uses are called, and its inputs."""
+    by_place = {}
+    for name, tensor in [*mod.named_parameters(remove_duplicate=False), *mod.named_buffers(remove_duplicate=False)]:
+        by_place.setdefault((tensor.data_ptr(), tuple(tensor.shape)), name)
+    found = [[i, by_place[key]] for i, t in _C._graph_tensors(graph) for key in [(t.data_ptr(), tuple(t.shape))] if key in by_place]
+    hidden = [f"{home}.{name}" if home else name for home, module in mod.named_modules() for name in module._non_persistent_buffers_set]
+    inputs = []
+    for name, o in zip(names, [*args, *kwargs.values()]):
+        count = []
+        _flatten(o, count)
+        inputs += [name] if isinstance(o, _C.Tensor) else [f"{name}_{i}" for i in range(len(count))]
+    return {"names": found, "parameters": [name for name, _ in mod.named_parameters(remove_duplicate=False)], "hidden": hidden, "inputs": inputs,
+            "order": list(mod.state_dict())}
 
 
 draft_export = export
@@ -161,40 +373,32 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     """Writes the program: the graph with its weights. tp_compiled_load reads it in C."""
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
-    note = json.dumps({"form": ep._form, "result": ep._result, "extra_files": {key: value.decode() if isinstance(value, bytes) else value for key, value in (extra_files or {}).items()}})
-    if not hasattr(f, "write"):
-        return _C._graph_save(ep._graph, _path(f), note)
-    import os
-    import tempfile
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "graph.pt2")
-        _C._graph_save(ep._graph, path, note)
-        with open(path, "rb") as written:
-            f.write(written.read())
+    from taper.export import _document
+    document = dict(_document.read(ep._graph))
+    used = {name for _, name in ep._about["names"]}
+    document["rest"] = {name: t.detach() for name, t in [*ep.named_parameters(), *ep.named_buffers()] if name not in used}
+    document["note"] = json.dumps({**ep._about, "extra_files": {key: value.decode() if isinstance(value, bytes) else value for key, value in (extra_files or {}).items()}})
+    _document.write(document, f)
 
 
 def load(f, *, extra_files=None, expected_opset_version=None):
     """Brings back what save wrote. Nothing in the file is executed."""
+    import os
+    import taper
     if hasattr(f, "read"):
-        import os
         import tempfile
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "graph.pt2")
             with open(path, "wb") as copy:
                 copy.write(f.read())
             return load(path, extra_files=extra_files)
-    graph, note = _C._graph_load(_path(f))
+    graph, note = _C._graph_load(os.fspath(f))
     try:
         about = json.loads(note)
-        program = ExportedProgram(graph, about["form"], about["result"])
+        program = ExportedProgram(graph, about, rest=taper.load(f).get("rest"))
     except (TypeError, ValueError, KeyError):
         raise RuntimeError("the file holds a graph, but not one that torch.export.save wrote") from None
     for key, value in about.get("extra_files", {}).items():
         if extra_files is not None and key in extra_files:
             extra_files[key] = value
     return program
-
-
-def _path(f):
-    import os
-    return os.fspath(f)

@@ -1,10 +1,13 @@
 /* The driver of reductions. Dims are sorted into kept ones (columns of the result) and reduced ones (what a column folds). Where
  * elements of a column lie together, the kernel runs down columns one at a time (`inner`); where columns lie side by side,
  * it takes a row of many columns at a time (`outer`). Long columns are cut into pieces of a fixed length whose states merge
- * in order by a tree of fixed shape: the bits depend on shapes alone, and rounding errors stay small. */
+ * in order by a tree of fixed shape: the bits depend on shapes alone, and rounding errors stay small.
+ *
+ * A fold may be fed by a block program (device/program.h): then each stretch of elements is made right before the kernel reads it. */
 #include "base/threads.h"
 #include "device/cpu/axes.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/program.h"
 #include "device/launch.h"
 #include <stdlib.h>
 
@@ -15,6 +18,7 @@ enum {
     OUTER_PIECE = 256,   /* and when they are taken side by side */
     FEW_COLUMNS = 16,    /* fewer side by side are not worth a row */
     SHORT_COLUMN = 32,   /* shorter columns are taken side by side even if their elements lie together */
+    SHORT_STRETCH = 256, /* elements: a program is not started for fewer */
 };
 
 typedef struct fold_job {
@@ -31,12 +35,77 @@ typedef struct fold_job {
     int64_t piece, pieces;           /* elements in a piece, pieces of a column */
     int64_t units, per_chunk;        /* unit: one piece of one block */
     tpi_states states;               /* of all pieces, when there is more than one */
+    const tpi_program_job *feed;     /* NULL: the elements are in x */
+    int64_t together;                /* fed: columns (inner) or rows (outer) that are made at once */
 } fold_job;
 
 typedef struct fold_scratch {
     _Alignas(64) char x[INNER_PIECE * 16];
     _Alignas(64) char state[TPI_STATES][WIDTH * 16];
 } fold_scratch;
+
+typedef struct fed_scratch {
+    tpi_program_scratch program;
+    _Alignas(64) char raw[INNER_PIECE * 16]; /* in the program's dtype, where the kernel has another */
+} fed_scratch;
+
+/* ---- Fed by a program ------------------------------------------------------------------------------------------------------------------ */
+
+/* n elements from the one that would be at x on, in the kernel's dtype. */
+static const char *make_stretch(const fold_job *job, fed_scratch *fed, const char *x, int64_t n, char *scratch) {
+    int64_t size = tpi_dtype_bytes[job->x->dtype], at = (int64_t)((uintptr_t)x - (uintptr_t)job->x->data) / size;
+    bool same = job->x->dtype == job->type;
+    char *to = job->feed->aside < 0 ? (char *)x : same ? scratch : fed->raw; /* in x itself, if it has memory */
+    tpi_program_range(job->feed, &fed->program, at, at + n, to);
+    if (same) return to;
+    tpi_load_run(n, to, size, job->x->dtype, scratch, job->type);
+    return scratch;
+}
+
+/* Elements from .. to of each column; columns that lie one after the other are made together. */
+static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch, fed_scratch *fed) {
+    int64_t n = to - from, size = tpi_dtype_bytes[job->type], apart = job->kept.ndim ? job->kept.x[0] : 0, raw = tpi_dtype_bytes[job->x->dtype];
+    for (int64_t i = 0, count; i < c->count; i += count) {
+        count = c->count - i < job->together ? c->count - i : job->together;
+        const char *made = make_stretch(job, fed, c->x + i * apart + from * raw, count * n, scratch);
+        for (int64_t k = 0; k < count; k++) {
+            char *at[TPI_STATES];
+            for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + (i + k) * job->states.size[v];
+            job->kernel->inner(n, made + k * n * size, from, at, job->params);
+        }
+    }
+}
+
+/* The same, row by row; rows that lie one after the other are made together. */
+static void feed_outer(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch, fed_scratch *fed) {
+    tpi_walk walk = tpi_axes_walk(&job->reduced);
+    int64_t length = walk.ndim ? walk.shape[0] : 1, size = tpi_dtype_bytes[job->type];
+    for (int64_t i = from, n; i < to; i += n) {
+        n = walk.ndim ? length - i % length : 1;
+        if (n > to - i) n = to - i;
+        if (n > job->together) n = job->together;
+        const char *made = make_stretch(job, fed, c->x + tpi_walk_offset(&walk, i), n * c->count, scratch);
+        job->kernel->outer(c->count, n, made, c->count * size, i, state, job->params);
+    }
+}
+
+/* How many columns or rows are made at once, 0: the elements of a stretch do not lie together, or are too few. */
+static int64_t stretch_of(const fold_job *job) {
+    const tpi_axes *k = &job->kept, *r = &job->reduced;
+    int64_t size = tpi_dtype_bytes[job->x->dtype], length = r->total < job->piece ? r->total : job->piece, together = 1;
+    if (job->side_by_side) {
+        if (k->x[0] != size) return 0;
+        bool adjoin = r->ndim && r->x[0] == k->size[0] * size && k->size[0] <= job->width;
+        if (adjoin) together = INNER_PIECE / k->size[0];
+        return adjoin || k->size[0] >= SHORT_STRETCH ? together : 0;
+    }
+    if (r->ndim != 1 || r->x[0] != size) return 0;
+    bool adjoin = job->pieces == 1 && k->ndim && k->x[0] == r->total * size;
+    if (adjoin) together = INNER_PIECE / length;
+    return together > 1 || length >= SHORT_STRETCH ? together : 0;
+}
+
+/* ---- From memory ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Elements from .. to of each column, one column after the other. */
 static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch) {
@@ -87,6 +156,8 @@ static void fold_chunk(int64_t chunk, void *context) {
     const fold_job *job = context;
     int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < job->units ? unit + job->per_chunk : job->units;
     fold_scratch s;
+    fed_scratch fed;
+    if (job->feed) tpi_program_begin(job->feed, &fed.program);
     for (; unit < end; unit++) {
         int64_t piece = job->columns_lie_closer ? unit / job->blocks : unit % job->pieces;
         int64_t block = job->columns_lie_closer ? unit % job->blocks : unit / job->pieces;
@@ -96,7 +167,8 @@ static void fold_chunk(int64_t chunk, void *context) {
         char *state[TPI_STATES] = {s.state[0], s.state[1], s.state[2], s.state[3]};
         if (job->pieces > 1) tpi_states_of(&job->states, &c, piece, state);
         job->kernel->start(c.count, state, job->params);
-        if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s.x);
+        if (to > from && job->feed) (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s.x, &fed);
+        else if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s.x);
         else if (to > from) fold_inner(job, &c, from, to, state, s.x);
         if (job->pieces == 1) finish(job, &c, state);
     }
@@ -134,19 +206,51 @@ static void choose_cut(fold_job *job) {
     if (job->per_chunk < 1) job->per_chunk = 1;
 }
 
-bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params) {
+static bool take_axes(fold_job *job, const bool *reduced) {
+    tpi_axes_take(&job->kept, job->x, job->op->nout, job->outs, reduced, false, false);
+    tpi_axes_take(&job->reduced, job->x, 0, job->outs, reduced, true, job->op->uses_index);
+    if (job->kept.total == 0) return false;
+    choose_cut(job);
+    return true;
+}
+
+/* What is taken of x does not lie in the program's order: it is made as a whole, in memory of its own where x has none. */
+static bool make_first(fold_job *job, const tpi_feed *feed) {
+    tp_tensor *x = feed->has_memory ? tpi_retain(job->x) : tpi_empty_strided(tpi_shape(job->x), tpi_strides(job->x), (tp_dtype)job->x->dtype, (tp_device){TP_CPU, 0});
+    if (!x) return false;
+    feed->plan->data[feed->operand] = x->data;
+    bool ok = tpi_cpu_program(feed->program, feed->plan);
+    if (ok) job->x = x;
+    else tpi_release(x);
+    return ok;
+}
+
+static bool run_fold(fold_job *job) {
+    if (!tpi_states_make(&job->states, job->pieces > 1 ? job->pieces : 0, job->kept.total)) return false;
+    bool worth = job->x->numel >= TPI_WORTH_THREADS;
+    tpi_parallel_for(tpi_ceil_div(job->units, job->per_chunk), worth, fold_chunk, job);
+    if (job->pieces > 1) tpi_parallel_for(job->blocks, job->kept.total * job->pieces >= TPI_WORTH_THREADS, merge_block, job);
+    tpi_states_free(&job->states);
+    return true;
+}
+
+bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {
     fold_job job = {.op = op, .params = params, .x = x, .outs = outs, .type = tpi_ctype_dtype(compute)};
     job.kernel = op->fn[tpi_cpu_isa] ? &op->fn[tpi_cpu_isa][compute] : NULL;
     if (!job.kernel || !job.kernel->start) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(job.type));
     job.states = tpi_states_for(op->nstate, op->state_type, compute);
-    tpi_axes_take(&job.kept, x, op->nout, outs, reduced, false, false);
-    tpi_axes_take(&job.reduced, x, 0, outs, reduced, true, op->uses_index);
-    if (job.kept.total == 0) return true;
-    choose_cut(&job);
-    if (!tpi_states_make(&job.states, job.pieces > 1 ? job.pieces : 0, job.kept.total)) return false;
-    bool worth = x->numel >= TPI_WORTH_THREADS;
-    tpi_parallel_for(tpi_ceil_div(job.units, job.per_chunk), worth, fold_chunk, &job);
-    if (job.pieces > 1) tpi_parallel_for(job.blocks, job.kept.total * job.pieces >= TPI_WORTH_THREADS, merge_block, &job);
-    tpi_states_free(&job.states);
-    return true;
+    if (!take_axes(&job, reduced)) return true;
+    tpi_program_job program;
+    job.together = feed && x->numel ? stretch_of(&job) : 0;
+    if (job.together) {
+        if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand)) return false;
+        job.feed = &program;
+    } else if (feed && x->numel && !make_first(&job, feed)) return false;
+    bool ok = run_fold(&job);
+    if (feed && x->numel && !job.together) tpi_release(job.x);
+    return ok;
+}
+
+bool tpi_cpu_fold(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params) {
+    return tpi_cpu_fold_fed(op, outs, x, reduced, compute, params, NULL);
 }

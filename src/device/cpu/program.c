@@ -1,6 +1,6 @@
 /* The driver of block programs (device/program.h). Chunks and blocks are those of maps: operands that lie contiguously in a block and hold the
  * value's dtype are used in place, others are gathered; a block whose end is no whole group of lanes goes through padded copies. */
-#include "device/program.h"
+#include "device/cpu/program.h"
 #include <string.h>
 #include "base/threads.h"
 #include "device/cpu/convert.h"
@@ -10,31 +10,13 @@
 enum {
     LONG_RUN = 256,  /* as in map.c: runs at least this long are blocks of their own */
     MOST_BLOCK = 512, /* elements of a block at most: all that a program works with stays in the nearest cache */
-    STRAIGHT_BLOCK = 128, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
+    STRAIGHT_BLOCK = 256, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
     AHEAD = 2,       /* blocks from the one that is computed to the one that memory is asked for */
-    LINE = 64,
-    BLOCK_ROOM = TPI_BLOCK_BYTES + 192 /* blocks do not begin at the same place of a page, where they would be in each other's way */
+    LINE = 64
 };
 
-typedef struct program_job {
-    const tpi_program *program;
-    const tpi_plan *plan;
-    tpi_block_fn fn[TPI_PROGRAM_STEPS];
-    int64_t block;                  /* elements of a block */
-    bool packed[TPI_MAX_OPERANDS];  /* contiguous over the whole plan */
-    bool constant[TPI_MAX_OPERANDS];/* one element for the whole plan */
-    bool repeats[TPI_MAX_OPERANDS]; /* the same run again and again: a bias along the last dim */
-    bool long_runs;
-    bool straight; /* every operand is contiguous or one element, and no kernel wants another dtype than a value has */
-} program_job;
-
-typedef struct program_scratch {
-    _Alignas(64) char block[TPI_PROGRAM_BLOCKS][BLOCK_ROOM];
-    _Alignas(64) char converted[TPI_PROGRAM_IN + 1][BLOCK_ROOM];
-    const char *filled[TPI_MAX_OPERANDS]; /* what fills the operand's block, if it is still of use: the broadcast element, or the first of a run that repeats */
-    int64_t have[TPI_MAX_OPERANDS];       /* elements of the latter */
-    char *at[TPI_PROGRAM_STEPS + TPI_MAX_OPERANDS]; /* where each value is now */
-} program_scratch;
+typedef tpi_program_job program_job;
+typedef tpi_program_scratch program_scratch;
 
 /* One block of positions: `n` of them from `at` on, of which `run` are in the current run, whose pointers are `data`; `lanes` is n rounded up. */
 typedef struct program_block {
@@ -55,15 +37,18 @@ static bool lies_flat(const program_job *job, const program_block *b, const tpi_
     return job->packed[v->operand] || (b->n <= b->run && p->ndim && p->stride[v->operand][0] == value_size(v));
 }
 
-static char *flat_place(const program_job *job, const program_block *b, const tpi_program_value *v) {
-    return job->packed[v->operand] ? job->plan->data[v->operand] + b->at * value_size(v) : b->data[v->operand];
+/* The operand's first element. */
+static char *base(const program_job *job, const program_scratch *s, int operand) { return operand == job->aside ? s->aside : job->plan->data[operand]; }
+
+static char *flat_place(const program_job *job, const program_scratch *s, const program_block *b, const tpi_program_value *v) {
+    return job->packed[v->operand] ? base(job, s, v->operand) + b->at * value_size(v) : b->data[v->operand];
 }
 
 static char *load(const program_job *job, program_scratch *s, const program_block *b, const tpi_program_value *v) {
     const tpi_plan *p = job->plan;
     int k = v->operand, size = value_size(v);
     char *block = s->block[v->block];
-    if (lies_flat(job, b, v)) return flat_place(job, b, v);
+    if (lies_flat(job, b, v)) return flat_place(job, s, b, v);
     int64_t stride = p->ndim ? p->stride[k][0] : 0;
     if (job->constant[k] || (b->n <= b->run && stride == 0)) {
         if (s->filled[k] != b->data[k]) tpi_load_run(job->block, b->data[k], 0, v->dtype, block, v->dtype);
@@ -78,11 +63,11 @@ static char *load(const program_job *job, program_scratch *s, const program_bloc
     return block;
 }
 
-static void store(const program_job *job, const program_block *b, const tpi_program_value *v, const char *block) {
+static void store(const program_job *job, const program_scratch *s, const program_block *b, const tpi_program_value *v, const char *block) {
     const tpi_plan *p = job->plan;
     int k = v->operand;
     if (b->n <= b->run) tpi_store_run(b->n, block, v->dtype, b->data[k], p->ndim ? p->stride[k][0] : 0, v->dtype);
-    else tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, block, v->dtype, p->data[k], v->dtype);
+    else tpi_store_walk(&(tpi_walk){p->ndim, p->shape, p->stride[k]}, b->at, b->n, block, v->dtype, base(job, s, k), v->dtype);
 }
 
 static void run_step(const program_job *job, program_scratch *s, const program_block *b, int i) {
@@ -103,11 +88,11 @@ static void run_step(const program_job *job, program_scratch *s, const program_b
         arg[k + 1] = s->converted[k];
     }
     bool direct = out->operand >= 0 && lies_flat(job, b, out);
-    char *place = direct ? flat_place(job, b, out) : s->block[out->block];
+    char *place = direct ? flat_place(job, s, b, out) : s->block[out->block];
     arg[0] = step->type == out->dtype ? place : s->converted[TPI_PROGRAM_IN];
     job->fn[i](b->lanes, arg, step->params);
     if (step->type != out->dtype) tpi_store_run(b->lanes, arg[0], step->type, place, value_size(out), out->dtype);
-    if (out->operand >= 0 && !direct) store(job, b, out, place);
+    if (out->operand >= 0 && !direct) store(job, s, b, out, place);
     s->at[step->out] = place;
 }
 
@@ -134,7 +119,7 @@ static void place_value(const program_job *job, program_scratch *s, int64_t at, 
     const tpi_program_value *v = &job->program->values[value];
     if (v->operand >= 0 && job->packed[v->operand]) {
         *move = value_size(v);
-        *place = job->plan->data[v->operand] + at * *move;
+        *place = base(job, s, v->operand) + at * *move;
         return;
     }
     *move = 0;
@@ -146,7 +131,7 @@ static void place_value(const program_job *job, program_scratch *s, int64_t at, 
 static void fetch(const program_job *job, int64_t at) {
     const tpi_plan *p = job->plan;
     for (int k = 0; k < p->nargs; k++) {
-        if (!job->packed[k]) continue;
+        if (!job->packed[k] || k == job->aside) continue;
         int64_t size = tpi_dtype_bytes[p->dtype[k]];
         const char *first = p->data[k] + at * size;
         for (int64_t i = 0; i < job->block * size; i += LINE) __builtin_prefetch(first + i);
@@ -196,26 +181,36 @@ static bool is_straight(const program_job *job) {
 
 /* ---- Any way ---- */
 
-static void program_chunk(int64_t chunk, void *context) {
-    const program_job *job = context;
+void tpi_program_begin(const program_job *job, program_scratch *s) {
+    memset(s->filled, 0, sizeof s->filled);
+    fill_numbers(job, s);
+}
+
+void tpi_program_range(const program_job *job, program_scratch *s, int64_t at, int64_t end, char *to) {
     const tpi_program *program = job->program;
     const tpi_plan *p = job->plan;
-    program_scratch s;
-    memset(s.filled, 0, sizeof s.filled);
-    fill_numbers(job, &s);
-    program_block b = {.at = chunk * TPI_CHUNK};
-    int64_t end = b.at + TPI_CHUNK < p->numel ? b.at + TPI_CHUNK : p->numel;
-    if (job->straight) b.at += run_straight(job, &s, b.at, end);
+    if (job->aside >= 0) s->aside = (char *)((uintptr_t)to - (uintptr_t)(at * tpi_dtype_bytes[p->dtype[job->aside]]));
+    program_block b = {.at = at};
+    if (job->straight) b.at += run_straight(job, s, b.at, end);
     for (; b.at < end; b.at += b.n) {
         b.run = tpi_plan_seek(p, b.at, b.data);
+        if (job->aside >= 0) b.data[job->aside] = s->aside + b.at * tpi_dtype_bytes[p->dtype[job->aside]];
         b.n = end - b.at < job->block ? end - b.at : job->block;
         if (job->long_runs && b.run < b.n) b.n = b.run;
         if (b.n > TPI_LANES && b.n % TPI_LANES) b.n -= b.n % TPI_LANES; /* the rest is a block of its own */
         b.lanes = (b.n + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
         for (int v = 0; v < program->nvalues; v++)
-            if (program->values[v].operand >= program->nout) s.at[v] = load(job, &s, &b, &program->values[v]);
-        for (int i = 0; i < program->nsteps; i++) run_step(job, &s, &b, i);
+            if (program->values[v].operand >= program->nout) s->at[v] = load(job, s, &b, &program->values[v]);
+        for (int i = 0; i < program->nsteps; i++) run_step(job, s, &b, i);
     }
+}
+
+static void program_chunk(int64_t chunk, void *context) {
+    const program_job *job = context;
+    program_scratch s;
+    tpi_program_begin(job, &s);
+    int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < job->plan->numel ? at + TPI_CHUNK : job->plan->numel;
+    tpi_program_range(job, &s, at, end, NULL);
 }
 
 /* What is known of each operand once and for all. */
@@ -248,17 +243,23 @@ static void study(program_job *job) {
     job->long_runs = !all_flat && p->ndim && p->shape[0] >= LONG_RUN;
 }
 
-bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan) {
-    if (plan->numel == 0) return true;
-    program_job job = {.program = program, .plan = plan};
+bool tpi_program_prepare(program_job *job, const tpi_program *program, const tpi_plan *plan, int aside) {
+    job->program = program, job->plan = plan, job->aside = aside;
     for (int i = 0; i < program->nsteps; i++) {
         const tpi_map_op *op = program->steps[i].op;
         const tpi_block_fn *table = op->fn[tpi_cpu_isa];
-        job.fn[i] = table ? table[program->steps[i].compute] : NULL;
-        if (!job.fn[i])
+        job->fn[i] = table ? table[program->steps[i].compute] : NULL;
+        if (!job->fn[i])
             return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype((tpi_ctype)program->steps[i].compute)));
     }
-    study(&job);
+    study(job);
+    return true;
+}
+
+bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan) {
+    if (plan->numel == 0) return true;
+    program_job job;
+    if (!tpi_program_prepare(&job, program, plan, -1)) return false;
     tpi_parallel_for(tpi_ceil_div(plan->numel, TPI_CHUNK), plan->numel >= TPI_WORTH_THREADS, program_chunk, &job);
     return true;
 }

@@ -1,0 +1,163 @@
+"""Graphs as what their files hold, plain lists and numbers: to make one for other sizes from a few that were captured, and to say what is in one.
+
+Sizes are symbols with values. A graph is captured for each set of symbols with those one larger, and once more with all of them larger, which must come out as the others
+say: every number that differs is a sum of multiples of products of symbols, and everything else is the same. Then a graph for any sizes is the document with those numbers put in."""
+import os
+import tempfile
+
+import taper
+import taper._C as _C
+
+
+def read(graph):
+    """The document of a graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph")
+        _C._graph_save(graph, path, "")
+        return taper.load(path)
+
+
+def write(document, path):
+    taper.save(document, path)
+
+
+def graph_of(document):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph")
+        write(document, path)
+        return _C._graph_load(path)[0]
+
+
+def _differences(base, other, path, found):
+    """{path: (number there, number here)} of everything but tensors; False where the forms differ."""
+    if isinstance(base, taper.Tensor) or isinstance(other, taper.Tensor):
+        return isinstance(base, taper.Tensor) and isinstance(other, taper.Tensor) and base.shape == other.shape and base.dtype == other.dtype
+    if type(base) is not type(other):
+        return False
+    if isinstance(base, dict):
+        return base.keys() == other.keys() and all(_differences(base[key], other[key], path + (key,), found) for key in base)
+    if isinstance(base, (list, tuple)):
+        return len(base) == len(other) and all(_differences(a, b, path + (i,), found) for i, (a, b) in enumerate(zip(base, other)))
+    if base != other and type(base) is int and path[0] in ("values", "steps"):
+        found[path] = other - base
+        return True
+    return base == other or base != base and other != other
+
+
+def _value(by, change):
+    """What a number gains: by has a factor for each product of symbols."""
+    total = 0
+    for product, factor in by.items():
+        for symbol in product.split("*"):
+            factor *= change[symbol]
+        total += factor
+    return total
+
+
+def rules(base, larger, all_larger, steps):
+    """[(path, {"symbol*symbol": factor})] from the documents: `larger` has one for each set of symbols, those larger by one; in `all_larger` each is larger by steps[symbol].
+    None: the graph does not follow the sizes so."""
+    factors = {}
+    for symbols in sorted(larger, key=len):
+        found = {}
+        if not _differences(base, larger[symbols], (), found):
+            return None
+        for path in factors.keys() | found.keys():
+            by = factors.setdefault(path, {})
+            left = found.get(path, 0) - _value({product: factor for product, factor in by.items() if set(product.split("*")) <= set(symbols)}, dict.fromkeys(symbols, 1))
+            if left:
+                by["*".join(symbols)] = left
+    found = {}
+    if not _differences(base, all_larger, (), found):
+        return None
+    expected = {path: _value(by, steps) for path, by in factors.items()}
+    return [[list(path), by] for path, by in factors.items()] if found == {path: n for path, n in expected.items() if n} else None
+
+
+def resized(base, rules, change):
+    """The document for sizes that differ from the base's by change[symbol]."""
+    def copied(o):
+        return {key: copied(value) for key, value in o.items()} if isinstance(o, dict) else [copied(value) for value in o] if isinstance(o, (list, tuple)) else o
+    made = copied({key: value for key, value in base.items() if key != "rest"})
+    for path, by in rules:
+        at = made
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] += _value(by, change)
+    return made
+
+
+# ---- What is in a graph, for people and programs that look through its nodes ----
+_OUTSIDE, _CONSTANT = 2, 3  # kinds of values
+
+
+class _Kernel:
+    """A step that no function of the package's stands for."""
+
+    def __init__(self, name):
+        self.__name__ = self.__qualname__ = self._name = name or "copy"
+        self.__module__ = "taper"
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError(f"{self._name} is a step of graphs alone")
+
+    def __repr__(self):
+        return f"<step {self._name}>"
+
+
+def _target(step):
+    name = step["op"] or step["kind"]
+    return _C._functions.get(name.partition(".")[0]) or _Kernel(name)
+
+
+def nodes(document, names, input_names):
+    """An fx.Graph of the document: a placeholder for each tensor (`names`: of outside ones) and input, a call for each view and step, and the output."""
+    from taper import fx
+    graph, values, made = fx.Graph(), document["values"], {}
+    for i, (facts, *_) in enumerate(values):
+        if facts[0] in (_OUTSIDE, _CONSTANT):
+            made[i] = graph.placeholder(names.get(i, f"c_{i}"))
+    for i, name in zip(document["inputs"], input_names):
+        if i not in made:
+            made[i] = graph.placeholder(name)
+
+    def node(i):
+        if i not in made:
+            (_, _, of, offset, _), shape, strides, *_ = values[i]
+            made[i] = graph.call_function(taper.as_strided, (node(of), tuple(shape), tuple(strides), offset // _itemsize(values[i])))
+        return made[i]
+
+    def arguments(step):
+        tensors = iter(step["in"])
+        if step["kind"] == "call":
+            for kind, *held in step["args"]:
+                if kind == 1:
+                    yield node(next(tensors))
+                elif kind == 2:
+                    yield tuple(node(i) if i >= 0 else None for i, _ in zip(tensors, range(held[0])))
+                else:
+                    yield held[0] if held else None
+            return
+        for i, n in zip(step["in"], step.get("numbers") or [None] * len(step["in"])):
+            yield node(i) if i >= 0 else n
+        if step.get("dims") is not None:
+            yield tuple(step["dims"])
+        if step["kind"] == "fill":
+            yield step["numbers"][0]
+    for step in document["steps"]:
+        called = graph.call_function(_target(step), tuple(arguments(step)))
+        if len(step["out"]) == 1:
+            made[step["out"][0]] = called
+        else:
+            import operator
+            for k, i in enumerate(step["out"]):
+                made[i] = graph.call_function(operator.getitem, (called, k))
+    graph.output(tuple(node(i) for i in document["outputs"]))
+    return graph
+
+
+_SIZES = (1, 1, 1, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16)  # by number of a dtype in files
+
+
+def _itemsize(value):
+    return _SIZES[value[0][1]]

@@ -1,0 +1,131 @@
+"""torch.export: what a program is made of can be looked at, its files need no Python class, and sizes that may change do so from files too."""
+import io
+
+import pytest
+import taper as torch
+import taper.nn.functional as F
+from taper import nn
+from taper._dynamo import exc
+from taper.export import Dim, export, load, save
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.Linear(4, 5)
+        self.register_buffer("scale", torch.tensor(2.0))
+        self.register_buffer("hidden", torch.tensor([1.0, 2.0]), persistent=False)
+
+    def forward(self, x, *, shift=None):
+        h = F.relu(self.norm(self.conv(x))).mean((2, 3)) * self.scale
+        y = self.head(h)
+        return {"y": y if shift is None else y + shift, "p": y.softmax(-1)}
+
+
+class Tiny(nn.Module):
+    def __init__(self, vocabulary=11, width=8):
+        super().__init__()
+        self.embed, self.qkv, self.norm = nn.Embedding(vocabulary, width), nn.Linear(width, 3 * width), nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.norm(self.embed(tokens))
+        b, t, c = x.shape
+        q, k, v = (a.view(b, t, 2, c // 2).transpose(1, 2) for a in self.qkv(x).chunk(3, -1))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c) @ self.embed.weight.t()
+
+
+def through_files(program, tmp_path):
+    """The program, and what comes back from a path and from memory."""
+    save(program, tmp_path / "p.pt2")
+    memory = io.BytesIO()
+    save(program, memory)
+    memory.seek(0)
+    return program, load(tmp_path / "p.pt2"), load(memory)
+
+
+def test_sizes_change_from_files_too(tmp_path):
+    torch.manual_seed(0)
+    net = Net().eval()
+    batch, x = Dim("batch", min=1, max=64), torch.randn(2, 3, 8, 8)
+    program = export(net, (x,), {"shift": torch.randn(2, 5)}, dynamic_shapes={"x": {0: batch}, "shift": {0: batch}})
+    assert program.range_constraints == {"batch": (1, 64)}
+    for p in through_files(program, tmp_path):
+        module = p.module()
+        for n in (2, 3, 7, 1, 64, 2):
+            x, shift = torch.randn(n, 3, 8, 8), torch.randn(n, 5)
+            got, want = module(x, shift=shift), net(x, shift=shift)
+            assert got.keys() == want.keys() and all(torch.allclose(got[key], want[key], atol=1e-5) for key in want)
+        with pytest.raises(AssertionError, match="batch"):
+            module(torch.randn(65, 3, 8, 8), shift=torch.randn(65, 5))
+        with pytest.raises(AssertionError, match="batch"):
+            module(torch.randn(3, 3, 8, 8), shift=torch.randn(4, 5))
+        with pytest.raises(AssertionError, match="expected"):
+            module(torch.randn(3, 3, 8, 9), shift=torch.randn(3, 5))
+
+
+def test_two_sizes_and_attention(tmp_path):
+    torch.manual_seed(0)
+    net = Tiny().eval()
+    program = export(net, (torch.randint(0, 11, (2, 6)),), dynamic_shapes=({0: Dim("batch"), 1: Dim("time", max=32)},))
+    for p in through_files(program, tmp_path):
+        for shape in ((2, 6), (5, 9), (1, 4), (3, 32)):
+            tokens = torch.randint(0, 11, shape)
+            assert torch.allclose(p.module()(tokens), net(tokens), atol=1e-5)
+
+
+def test_automatic_dims_and_what_does_not_follow():
+    double = type("Double", (nn.Module,), {"forward": lambda self, x, y: (x * 2 + y).sum(1)})()
+    module = export(double, (torch.randn(4, 3), torch.randn(4, 3)), dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.DYNAMIC}}).module()
+    assert torch.equal(module(torch.ones(9, 3), torch.ones(9, 3)), torch.full((9,), 9.0))
+    scaled = type("Scaled", (nn.Module,), {"forward": lambda self, x: x * (1.0 / x.shape[0])})()
+    with pytest.raises(exc.UserError, match="does not follow"):
+        export(scaled, (torch.randn(4, 3),), dynamic_shapes={"x": {0: Dim("batch")}})
+
+
+def test_what_a_program_is_made_of(tmp_path):
+    net = Net().eval()
+    for p in through_files(export(net, (torch.randn(2, 3, 8, 8),)), tmp_path):
+        nodes = list(p.graph.nodes)
+        assert {node.op for node in nodes} == {"placeholder", "call_function", "output"} and nodes[-1].op == "output"
+        assert all(node.name and isinstance(node.args, tuple) for node in nodes) and any(node.target is torch.convolution for node in nodes)
+        assert "p_conv_weight" in str(p.graph) and "def forward(self" in p.graph_module.code and "softmax" in str(p)
+        signature = p.graph_signature
+        assert signature.user_inputs == ("x",) and "head.weight" in signature.parameters and "scale" in signature.buffers and len(signature.user_outputs) == 2
+        assert signature.inputs_to_parameters["p_conv_weight"] == "conv.weight"
+        assert p.run_decompositions() is p
+        state = p.state_dict
+        assert list(state) == list(net.state_dict()) and all(torch.equal(state[key], value) for key, value in net.state_dict().items())
+        assert [name for name, _ in p.named_parameters()] == [name for name, _ in net.named_parameters()]
+        module = p.module()
+        assert dict(module.named_parameters()).keys() == dict(net.named_parameters()).keys()
+
+
+def test_weights_of_a_loaded_program_can_be_exchanged(tmp_path):
+    net, other, x = Tiny().eval(), Tiny().eval(), torch.randint(0, 11, (2, 6))
+    _, loaded, _ = through_files(export(net, (x,), dynamic_shapes=({0: Dim("batch")},)), tmp_path)
+    module = loaded.module()
+    module.load_state_dict(other.state_dict())
+    for tokens in (x, torch.randint(0, 11, (4, 6))):
+        assert torch.allclose(module(tokens), other(tokens), atol=1e-5)
+
+
+def test_absent_names_say_so():
+    import subprocess
+    import sys
+    code = """import torch
+for room, name in ((torch.export, "ShapesCollection"), (torch.cuda, "GreenContext"), (torch.jit, "ONNXTracedModule")):
+    assert not hasattr(room, name)
+    try:
+        getattr(room, name)
+        raise SystemExit(name)
+    except NotImplementedError as error:
+        assert isinstance(error, AttributeError) and name in str(error), error
+try:
+    torch.cuda.no_such_name
+except NotImplementedError:
+    raise SystemExit("a name that PyTorch does not have")
+except AttributeError:
+    print("fine")
+"""
+    done = subprocess.run([sys.executable, "-m", "taper", "run", "-c", code], capture_output=True, text=True)
+    assert done.stdout == "fine\n", done.stderr
