@@ -7,6 +7,7 @@
 #include <taper/base.h>
 #include <taper/binding.h>
 #include <taper/call.h>
+#include <taper/checkpoint.h>
 #include <taper/clip.h>
 #include <taper/data.h>
 #include <taper/ddp.h>

@@ -53,7 +53,9 @@ tp_saved *tpi_npy_read(tp_file *file);
 bool tpi_safetensors_is(const tpi_source *source); /* safetensors.c */
 tp_saved *tpi_safetensors_read(tp_file *file);
 
-/* The pickle of a value (pickle_write.c). name(context, v) gives the key of a storage, NULL and an error on failure. */
+/* The pickle of a value (pickle_write.c). name(context, v) gives the key of a storage, NULL and an error on failure. objects: classes that a reader lets
+ * through are written too. */
 bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path, const char *(*name)(void *context, const tp_saved *storage),
-                      void *context);
+                      void *context, bool objects);
+bool tpi_pt_write_tensor(const tp_sink *sink, tp_tensor *t); /* pt_new.c: a .pt whose value is the tensor */
 #endif

@@ -13,6 +13,7 @@ typedef struct writer {
     const char *path;
     const char *(*name)(void *context, const tp_saved *storage);
     void *context;
+    bool objects;
 } writer;
 
 static bool put(writer *w, const void *data, size_t n) {
@@ -155,6 +156,16 @@ static bool dict(writer *w, const tp_saved *v, int depth) {
     return ok && (!dot || !v->parts || !v->parts->state || (value(w, v->parts->state, depth + 1) && op(w, 'b')));
 }
 
+/* What a class or function makes of its arguments, and the state that it is given. */
+static bool object(writer *w, const tp_saved *v, int depth) {
+    const tpi_parts *p = v->parts;
+    const char *dot = w->objects && p->call->kind == TP_SAVED_GLOBAL && !p->kwargs ? strrchr(p->call->as.text, '.') : NULL;
+    if (!dot) return tpi_refuse(TP_ERR_VALUE, "'%s': %s cannot be written, only values can", w->path, tpi_kind_name(v));
+    bool ok = op(w, 'c') && put(w, p->call->as.text, (size_t)(dot - p->call->as.text)) && op(w, '\n') && put(w, dot + 1, strlen(dot + 1)) && op(w, '\n');
+    ok = ok && value(w, p->args, depth + 1) && op(w, p->by_new ? 0x81 : 'R');
+    return ok && (!p->state || (value(w, p->state, depth + 1) && op(w, 'b')));
+}
+
 static bool value(writer *w, const tp_saved *v, int depth) {
     if (depth > DEEPEST) return tpi_refuse(TP_ERR_VALUE, "'%s': values are nested more than %d deep, or hold themselves", w->path, DEEPEST);
     switch (v->kind) {
@@ -174,12 +185,13 @@ static bool value(writer *w, const tp_saved *v, int depth) {
     case TP_SAVED_DTYPE: return global(w, "torch", v->as.text);
     case TP_SAVED_DEVICE: return device(w, v);
     case TP_SAVED_SIZE: return global(w, "torch", "Size") && items(w, v, depth) && op(w, 't') && op(w, 0x85) && op(w, 'R');
+    case TP_SAVED_OBJECT: return object(w, v, depth);
     default: return tpi_refuse(TP_ERR_VALUE, "'%s': %s cannot be written, only values can", w->path, tpi_kind_name(v));
     }
 }
 
 bool tpi_pickle_write(tpi_wire *out, const tp_saved *v, const char *path, const char *(*name)(void *context, const tp_saved *storage),
-                      void *context) {
-    writer w = {out, path, name, context};
+                      void *context, bool objects) {
+    writer w = {out, path, name, context, objects};
     return put(&w, "\x80\x02", 2) && value(&w, v, 0) && op(&w, '.');
 }

@@ -158,23 +158,35 @@ static char *archive_name(const char *path) { /* the file's name without folders
     return copy;
 }
 
+static bool write_value(tp_file *f, const tp_saved *v, const char *path, const tp_sink *sink, const char *archive) {
+    numbering all = {.v = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.v),
+                     .stores = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.stores)};
+    tpi_wire pickle = {0};
+    bool ok = all.v && all.stores && tpi_pickle_write(&pickle, v, path, number_of, &all, false) &&
+              tp_write_pt(path, sink, archive, pickle.data, (int64_t)pickle.n, (int64_t)all.n, all.v);
+    tpi_wire_free(&pickle);
+    tpi_mfree(all.v);
+    tpi_mfree(all.stores);
+    return ok;
+}
+
 bool tp_save_file(tp_file *f, const char *path) {
     if (!f || !path || !path[0])
         return tpi_refuse(TP_ERR_VALUE,
                           f ? "argument 'path': expected a file's name, got none" : "argument 'file': expected a file, got NULL");
     if (f->failed) return tpi_refuse(TP_ERR_RUNTIME, "'%s': something could not be put into it", path);
     const tp_saved *v = tp_file_value(f);
-    if (!v) return false;
-    numbering all = {.v = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.v),
-                     .stores = tpi_malloc((size_t)(f->nstores + 1) * sizeof *all.stores)};
-    tpi_wire pickle = {0};
-    char *name = archive_name(path);
-    bool ok = all.v && all.stores && name && tpi_pickle_write(&pickle, v, path, number_of, &all) &&
-              tp_write_pt(path, NULL, name, pickle.data, (int64_t)pickle.n, (int64_t)all.n, all.v);
+    char *name = v ? archive_name(path) : NULL;
+    bool ok = name && write_value(f, v, path, NULL, name);
     tpi_mfree(name);
-    tpi_wire_free(&pickle);
-    tpi_mfree(all.v);
-    tpi_mfree(all.stores);
+    return ok;
+}
+
+bool tpi_pt_write_tensor(const tp_sink *sink, tp_tensor *t) {
+    tp_file *f = tp_new_file();
+    const tp_saved *v = f ? tensor_value(f, t) : NULL;
+    bool ok = v && write_value(f, v, "archive", sink, "archive");
+    tp_close_file(f);
     return ok;
 }
 

@@ -207,7 +207,7 @@ def test_nobody_at_the_meeting_place(tmp_path):
     ranks = Ranks(2, BEGIN, tmp_path, variables={"TAPER_STALL": "0.5"}, absent=(0,))
     try:
         ranks.wait_for_text("to connect to 127.0.0.1, port ", ranks=[1])
-        assert re.search(r"^taper: host \S+, pid \d+ has tried for 1 s to connect to 127.0.0.1, port \d+, where ranks meet: Connection refused", ranks.texts()[1], re.M), ranks.texts()[1]
+        assert re.search(r"^taper: host \S+, pid \d+ has tried for \d+ s to connect to 127.0.0.1, port \d+, where ranks meet: Connection refused", ranks.texts()[1], re.M), ranks.texts()[1]
     finally:
         ranks.processes[1].kill()
         ranks.wait(5)

@@ -29,6 +29,17 @@ def _wanted(values, metadata, partial):
         yield name, value, entry
 
 
+def _read(name, index, metadata, reader):
+    """What was saved; an error that names it and its file."""
+    if index not in metadata.storage_data:
+        raise RuntimeError(f"'{name}': the index does not say where a part of it is")
+    info = metadata.storage_data[index]
+    try:
+        return reader.read_item(info)
+    except (OSError, RuntimeError, ValueError, EOFError) as error:
+        raise RuntimeError(f"'{name}' in {getattr(info, 'relative_path', info)}: {error}") from error
+
+
 def _fill(name, value, entry, metadata, reader):
     """Copies what was saved of a tensor into what this rank has of it."""
     for offsets, local in _shards.boxes(value)[1]:
@@ -36,7 +47,7 @@ def _fill(name, value, entry, metadata, reader):
             shared = _shards.overlap(offsets, local.shape, chunk.offsets, chunk.sizes)
             if shared is None:
                 continue
-            saved = reader.read_item(metadata.storage_data[MetadataIndex(name, chunk.offsets)])
+            saved = _read(name, MetadataIndex(name, chunk.offsets), metadata, reader)
             with no_grad():
                 local.detach()[shared[0]].copy_(saved[shared[1]])
 
@@ -48,7 +59,7 @@ def read_into(state_dict, reader, metadata, partial=False):
         if isinstance(value, Tensor) and not isinstance(entry, BytesStorageMetadata):
             _fill(name, value, entry, metadata, reader)
         elif isinstance(entry, BytesStorageMetadata):
-            put(state_dict, paths[name], reader.read_item(metadata.storage_data[MetadataIndex(name)]))
+            put(state_dict, paths[name], _read(name, MetadataIndex(name), metadata, reader))
         else:
             put(state_dict, paths[name], read_tensor(name, entry, metadata, reader))
 
