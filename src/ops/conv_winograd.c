@@ -82,7 +82,7 @@ static void filters_task(int64_t task, void *context) {
     const job *j = context;
     int64_t row = task * ROWS;
     TPI_ISA_PICK(tpi_winograd_filters)(min64(ROWS, j->rows - row), j->depth, j->w + row * j->row_step, j->row_step, j->column_step, j->turned,
-                                       j->filters + row * j->depth, j->rows * j->depth);
+                                       j->filters + row * j->depth, apart(j->rows * j->depth));
 }
 
 static void tiles_task(int64_t task, void *context) {
@@ -90,21 +90,21 @@ static void tiles_task(int64_t task, void *context) {
     block b;
     int64_t first = task * j->taken, count = min64(j->taken, j->in.tiles - first);
     lay_out(&j->in, first, count, j->panel, &b);
-    int64_t columns = b.groups * TPI_WINOGRAD_LANES, step = columns * j->depth, m_step = ROWS * columns;
+    int64_t columns = b.groups * TPI_WINOGRAD_LANES, step = apart(columns * j->depth), m_step = apart(ROWS * columns);
     int64_t floats = b.size + TPI_WINOGRAD_PRODUCTS * (step + m_step);
     float *room = task_room(floats, &j->missing), *m = room, *patches = m + TPI_WINOGRAD_PRODUCTS * m_step;
     if (!room) return;
     make_patches(j, &b, 0, j->depth, patches + TPI_WINOGRAD_PRODUCTS * step, patches, step, j->depth * j->panel);
     for (int64_t row = 0; row < j->rows; row += ROWS) {
         int64_t rows = min64(ROWS, j->rows - row);
-        multiply_all(j->filters + row * j->depth, j->depth, j->rows * j->depth, patches, step, rows, j->depth, columns, m, m_step, false);
+        multiply_all(j->filters + row * j->depth, j->depth, apart(j->rows * j->depth), patches, step, rows, j->depth, columns, m, m_step, false);
         put_tiles(j, first, count, row, rows, m, m_step, columns);
     }
     task_done(room, floats);
 }
 
 static bool run_tiles(job *j) {
-    int64_t floats = TPI_WINOGRAD_PRODUCTS * j->rows * j->depth;
+    int64_t floats = TPI_WINOGRAD_PRODUCTS * apart(j->rows * j->depth);
     j->filters = task_room(floats, &j->missing);
     if (!j->filters) return succeeded(&j->missing);
     j->taken = min64(max64(TASK_PATCHES / (TPI_WINOGRAD_PRODUCTS * j->depth) / j->panel, 1) * j->panel, BLOCK);
@@ -122,28 +122,30 @@ static void patches_task(int64_t task, void *context) {
     lay_out(&j->in, j->first + at, min64(BLOCK, j->tiles - at), j->panel, &b);
     float *copy = task_room(b.size, &j->missing);
     if (!copy) return;
-    int64_t step = j->panels * depth * j->panel;
-    make_patches(j, &b, channel, depth, copy, j->patches + TPI_WINOGRAD_PRODUCTS * j->panels * j->panel * channel + at * depth, step, depth * j->panel);
+    int64_t columns = j->panels * j->panel;
+    float *to = j->patches + task / blocks * TPI_WINOGRAD_PRODUCTS * apart(columns * DEPTH);
+    make_patches(j, &b, channel, depth, copy, to + at * depth, apart(columns * depth), depth * j->panel);
     task_done(copy, b.size);
 }
 
 static void rows_task(int64_t task, void *context) {
     job *j = context;
     int64_t row = task * ROWS, rows = min64(ROWS, j->rows - row), columns = j->panels * j->panel;
-    int64_t u_step = ROWS * DEPTH, m_step = ROWS * columns, floats = TPI_WINOGRAD_PRODUCTS * (u_step + m_step);
+    int64_t u_step = apart(ROWS * DEPTH), m_step = apart(ROWS * columns), floats = TPI_WINOGRAD_PRODUCTS * (u_step + m_step);
     float *room = task_room(floats, &j->missing), *m = room + TPI_WINOGRAD_PRODUCTS * u_step;
     if (!room) return;
     for (int64_t k = 0; k < j->depth; k += DEPTH) {
         int64_t depth = min64(DEPTH, j->depth - k);
         TPI_ISA_PICK(tpi_winograd_filters)(rows, depth, j->w + row * j->row_step + k * j->column_step, j->row_step, j->column_step, j->turned, room, u_step);
-        multiply_all(room, depth, u_step, j->patches + TPI_WINOGRAD_PRODUCTS * columns * k, columns * depth, rows, depth, columns, m, m_step, k > 0);
+        const float *patches = j->patches + k / DEPTH * TPI_WINOGRAD_PRODUCTS * apart(columns * DEPTH);
+        multiply_all(room, depth, u_step, patches, apart(columns * depth), rows, depth, columns, m, m_step, k > 0);
     }
     for (int64_t at = 0; at < j->tiles; at += BLOCK) put_tiles(j, j->first + at, min64(BLOCK, j->tiles - at), row, rows, m + at, m_step, columns);
     task_done(room, floats);
 }
 
 static bool run_rows(job *j) {
-    int64_t most = min64(TILES, round_up(j->in.tiles, j->panel)), floats = TPI_WINOGRAD_PRODUCTS * most * j->depth;
+    int64_t most = min64(TILES, round_up(j->in.tiles, j->panel)), floats = TPI_WINOGRAD_PRODUCTS * tpi_ceil_div(j->depth, DEPTH) * apart(most * DEPTH);
     j->patches = task_room(floats, &j->missing);
     for (; j->patches && j->first < j->in.tiles; j->first += TILES) {
         j->tiles = min64(TILES, j->in.tiles - j->first), j->panels = tpi_ceil_div(j->tiles, j->panel);

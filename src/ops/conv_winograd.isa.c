@@ -207,8 +207,10 @@ void TPI_ISA(tpi_winograd_filters)(int64_t rows, int64_t columns, const float *w
         for (int64_t j = 0; j < columns; j += E) {
             const float *from = w + i * row_step + j * column_step;
             float *out = to + i * columns + j;
-            if (columns - j >= E) {
-                filters(from, column_step, turned, out, step, E);
+            if (columns - j >= E) { /* constants make two loops without choices */
+                UNROLL for (int k = 0; k < E; k++) __builtin_prefetch(from + (turned ? 2 : 1) * row_step + k * column_step);
+                if (turned) filters(from, column_step, true, out, step, E);
+                else filters(from, column_step, false, out, step, E);
                 continue;
             }
             float room[E * TAPS] = {0};

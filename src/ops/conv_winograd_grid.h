@@ -28,6 +28,8 @@ typedef struct block {
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t round_up(int64_t n, int64_t multiple) { return tpi_ceil_div(n, multiple) * multiple; }
+/* From one of several arrays of n floats that are used together to the next: a power of two would put them into the same sets of the caches. */
+static inline int64_t apart(int64_t n) { return n + 16; }
 static inline int64_t panel_width(void) { return tpi_cpu_isa == TPI_ISA_AVX512 ? 32 : 16; }
 
 static inline grid grid_of(int64_t batch, int64_t channels, const int64_t *image, int64_t above, int64_t left, const int64_t *results, int64_t patch) {

@@ -37,7 +37,7 @@ static void patches_task(int64_t task, void *context) {
     for (int64_t i = 0; i < there; i++)
         TPI_ISA_PICK(tpi_winograd_copy)(b.strips, b.strip, j->from_x + (channel + i) * j->x.height * j->x.width, j->x.width, copy + lanes[i], b.row);
     for (int64_t i = 0; i < b.count; i++)
-        TPI_ISA_PICK(tpi_winograd_patches)(j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel, j->columns * j->tiles, 0);
+        TPI_ISA_PICK(tpi_winograd_patches)(j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel, apart(j->columns * j->tiles), 0);
     task_done(copy, floats);
 }
 
@@ -52,7 +52,7 @@ static void spread_task(int64_t task, void *context) {
     memset(copy, 0, (size_t)b.size * sizeof *copy);
     for (int64_t c = channel; c < min64(channel + j->panel, j->y.channels); c++) {
         TPI_ISA_PICK(tpi_winograd_copy)(b.strips, b.strip, j->from_y + c * j->y.height * j->y.width, j->y.width, copy, b.row);
-        TPI_ISA_PICK(tpi_winograd_spread)(b.groups, b.places, copy, b.row, j->spread + c * j->row + at, j->y.channels * j->row);
+        TPI_ISA_PICK(tpi_winograd_spread)(b.groups, b.places, copy, b.row, j->spread + c * j->row + at, apart(j->y.channels * j->row));
     }
     task_done(copy, b.size);
 }
@@ -61,24 +61,24 @@ static void spread_task(int64_t task, void *context) {
 static void product_task(int64_t task, void *context) {
     job *j = context;
     int64_t rows = j->y.channels;
-    tpi_gemm g = {.m = rows, .n = j->columns, .k = j->tiles, .a = j->spread + task * rows * j->row, .a_row = j->row, .a_col = 1, .b = j->patches,
-                  .c = j->sums + task * rows * j->columns, .c_row = j->columns, .alpha = 1, .beta = j->first > 0, .packed = j->patches + task * j->columns * j->tiles};
+    tpi_gemm g = {.m = rows, .n = j->columns, .k = j->tiles, .a = j->spread + task * apart(rows * j->row), .a_row = j->row, .a_col = 1, .b = j->patches,
+                  .c = j->sums + task * apart(rows * j->columns), .c_row = j->columns, .alpha = 1, .beta = j->first > 0, .packed = j->patches + task * apart(j->columns * j->tiles)};
     tpi_gemm_alone(&g);
 }
 
 static void taps_task(int64_t row, void *context) {
     job *j = context;
-    TPI_ISA_PICK(tpi_winograd_filter_grads)(j->x.channels, j->sums + row * j->columns, j->y.channels * j->columns, j->w + row * j->x.channels * 9);
+    TPI_ISA_PICK(tpi_winograd_filter_grads)(j->x.channels, j->sums + row * j->columns, apart(j->y.channels * j->columns), j->w + row * j->x.channels * 9);
 }
 
 /* Many: a task is a rectangle. */
 static void rectangle_task(int64_t task, void *context) {
     job *j = context;
     int64_t across = tpi_ceil_div(j->columns, COLUMNS), row = task / across * ROWS, column = task % across * COLUMNS;
-    int64_t rows = min64(ROWS, j->y.channels - row), columns = min64(COLUMNS, j->columns - column), step = ROWS * COLUMNS, floats = TPI_WINOGRAD_PRODUCTS * step;
+    int64_t rows = min64(ROWS, j->y.channels - row), columns = min64(COLUMNS, j->columns - column), step = apart(ROWS * COLUMNS), floats = TPI_WINOGRAD_PRODUCTS * step;
     float *sums = task_room(floats, &j->missing);
     if (!sums) return;
-    multiply_all(j->spread + row * j->row, j->row, j->y.channels * j->row, j->patches + column * j->tiles, j->columns * j->tiles, rows, j->tiles, columns, sums, step, false);
+    multiply_all(j->spread + row * j->row, j->row, apart(j->y.channels * j->row), j->patches + column * j->tiles, apart(j->columns * j->tiles), rows, j->tiles, columns, sums, step, false);
     for (int64_t r = 0; r < rows; r++)
         TPI_ISA_PICK(tpi_winograd_filter_grads)(min64(columns, j->x.channels - column), sums + r * columns, step, j->w + ((row + r) * j->x.channels + column) * 9);
     task_done(sums, floats);
@@ -86,7 +86,7 @@ static void rectangle_task(int64_t task, void *context) {
 
 static void run_portions(job *j, int64_t each) {
     for (; j->first < j->x.tiles && !atomic_load(&j->missing); j->first += each) {
-        j->tiles = min64(each, j->x.tiles - j->first), j->row = round_up(j->tiles, TPI_WINOGRAD_LANES);
+        j->tiles = min64(each, j->x.tiles - j->first), j->row = apart(round_up(j->tiles, TPI_WINOGRAD_LANES));
         int64_t blocks = tpi_ceil_div(j->tiles, BLOCK);
         tpi_parallel_for(blocks * (j->columns / j->panel), true, patches_task, j);
         tpi_parallel_for(blocks * tpi_ceil_div(j->y.channels, j->panel), true, spread_task, j);
@@ -101,12 +101,13 @@ bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, floa
     job j = {.x = grid_of(c->batch, c->cx, c->x, c->pad[1], c->pad[2], c->y, TPI_WINOGRAD_PATCH), .y = grid_of(c->batch, c->cy, c->y, 0, 0, c->y, TPI_WINOGRAD_TILE),
              .from_x = x, .from_y = y, .w = w, .panel = panel_width()};
     j.columns = round_up(c->cx, j.panel);
-    int64_t sums = TPI_WINOGRAD_PRODUCTS * c->cy * j.columns, per_tile = TPI_WINOGRAD_PRODUCTS * (c->cy + j.columns);
+    int64_t sums = TPI_WINOGRAD_PRODUCTS * apart(c->cy * j.columns), per_tile = TPI_WINOGRAD_PRODUCTS * (c->cy + j.columns);
     int64_t each = min64(round_up(max64(PORTION, sums / 2) / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
+    int64_t patches = TPI_WINOGRAD_PRODUCTS * apart(each * j.columns), spread = TPI_WINOGRAD_PRODUCTS * apart(apart(each) * c->cy);
     bool kept = sums <= FEW_SUMS || each < j.x.tiles;
-    j.patches = task_room(each * per_tile, &j.missing), j.spread = j.patches ? j.patches + TPI_WINOGRAD_PRODUCTS * each * j.columns : NULL;
-    j.sums = j.patches && kept ? task_room(sums, &j.missing) : NULL;
+    j.patches = task_room(patches + spread, &j.missing), j.spread = j.patches ? j.patches + patches : NULL;
+    j.sums = kept ? task_room(sums, &j.missing) : NULL;
     if (!atomic_load(&j.missing)) run_portions(&j, each);
-    task_done(j.patches, each * per_tile), task_done(j.sums, sums);
+    task_done(j.patches, patches + spread), task_done(j.sums, sums);
     return succeeded(&j.missing);
 }
