@@ -24,6 +24,7 @@ typedef struct conv_case {
     int64_t output_padding;
     tp_layout layout;   /* of x; 0 is contiguous */
     tp_dtype dtype;     /* 0 is float32 */
+    bool much;          /* work, too much to repeat once per allocation; other cases take the same way */
 } conv_case;
 
 static const conv_case cases[] = {
@@ -64,10 +65,11 @@ static const conv_case cases[] = {
     {"tiles, images of one tile", {33, 65, 4, 3}, {60, 65, 3, 3}, 1, 1, 1, .groups = 1},
     {"tiles, a long row", {1, 48, 7, 500}, {40, 48, 3, 3}, 1, 1, 1, .groups = 1},
     {"tiles, many filters", {2, 181, 12, 12}, {176, 181, 3, 3}, 1, 1, 1, .groups = 1},
-    {"tiles, many filters, several portions", {9, 176, 13, 14}, {170, 176, 3, 3}, 1, 1, 1, .groups = 1},
-    {"tiles, several portions", {1, 32, 120, 113}, {40, 32, 3, 3}, 1, 1, 1, .groups = 1},
+    {"tiles, many filters, several portions", {13, 20, 13, 9}, {1500, 20, 3, 3}, 1, 1, 1, .groups = 1, .much = true},
+    {"tiles, several portions", {1, 32, 120, 113}, {40, 32, 3, 3}, 1, 1, 1, .groups = 1, .much = true},
     {"tiles, no batch", {64, 40, 40}, {64, 64, 3, 3}, 1, 1, 1, .groups = 1},
     {"tiles, transposed", {3, 40, 18, 22}, {40, 48, 3, 3}, 1, 1, 1, .groups = 1, .transposed = true},
+    {"tiles, channels last", {3, 40, 26, 31}, {64, 40, 3, 3}, 1, 1, 1, .groups = 1, .layout = TP_CHANNELS_LAST},
     {"tiles, bfloat16", {4, 48, 32, 32}, {48, 48, 3, 3}, 1, 1, 1, .groups = 1, .dtype = TP_BFLOAT16},
 };
 enum { CASES = sizeof cases / sizeof *cases, RESULTS = 4 }; /* y and the gradients of x, w and the bias */
@@ -239,6 +241,7 @@ static void out_of_memory_leaks_nothing(void **state) {
     for (int threads = 1; threads <= 2; threads++) {
         tp_set_num_threads(threads);
         for (int k = 0; k < CASES; k++) {
+            if (cases[k].much) continue;
             inputs i = inputs_of(&cases[k]);
             tp_tensor *out[RESULTS];
             must_run(&i, out); /* what is made once and kept is made now */

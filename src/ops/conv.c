@@ -182,7 +182,8 @@ static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor
     if (tp_dtype_is_integral(dtype)) compute = TP_INT64;
     if (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16) compute = TP_FLOAT32;
     bool last = (channels_last(a) || channels_last(b)) && a->ndim == b->ndim && a->ndim == shape.n;
-    if (last && compute == TP_FLOAT32 && tpi_conv_onednn_fits(c, target(r, transposed), true, bias))
+    tpi_conv_role t = target(r, transposed); /* tiles are worth moving images to the layout that they want */
+    if (last && compute == TP_FLOAT32 && !tpi_conv_winograd_fits(c, t) && tpi_conv_onednn_fits(c, t, true, bias))
         return multiply_last(c, r, transposed, a, b, bias, shape, a->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D);
     tp_tensor *ta = tpi_real_data(a, compute), *tb = tpi_real_data(b, compute), *tbias = tpi_real_data(bias, compute);
     tp_tensor *out = ta && tb && (tbias || !bias) ? tpi_empty(shape, compute, tpi_device(a)) : NULL;

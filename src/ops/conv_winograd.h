@@ -29,8 +29,8 @@ TPI_ISA_DECLARE(void, tpi_winograd_spread, (int64_t groups, const int64_t *place
 /* G g G' of a rectangle of filters, row_step and column_step floats apart, each of 9 taps, turned round if so asked;
  * element e goes to to + e * step + row * columns + column. */
 TPI_ISA_DECLARE(void, tpi_winograd_filters, (int64_t rows, int64_t columns, const float *w, int64_t row_step, int64_t column_step, bool turned, float *to, int64_t step));
-/* G' u G of a row of filters' gradients, element e at u + e * step + column: w (columns, 9). */
-TPI_ISA_DECLARE(void, tpi_winograd_filter_grads, (int64_t columns, const float *u, int64_t step, float *w));
+/* G' u G of a row of filters' gradients, element e at u + e * step + column, is w (columns, 9), or is added to it. */
+TPI_ISA_DECLARE(void, tpi_winograd_filter_grads, (int64_t columns, const float *u, int64_t step, bool add, float *w));
 
 /* Where a tile goes in a plane of results, and how much of it is inside. */
 typedef struct tpi_winograd_tile {

@@ -219,8 +219,8 @@ void TPI_ISA(tpi_winograd_filters)(int64_t rows, int64_t columns, const float *w
         }
 }
 
-/* Elements of eight filters from `u` on; `count` of them are there. */
-INLINE void filter_grads(const float *u, int64_t step, int64_t count, float *w) {
+/* Elements of eight filters from `u` on; `count` of them are there. add: to what is in w. */
+INLINE void filter_grads(const float *u, int64_t step, int64_t count, bool add, float *w) {
     eight half[3 * 6], g[TAPS];
     UNROLL for (int c = 0; c < 6; c++) {
         eight d[6];
@@ -234,12 +234,14 @@ INLINE void filter_grads(const float *u, int64_t step, int64_t count, float *w) 
     turn8(g);
     float last[E];
     store8(last, g[8]);
-    for (int64_t i = 0; i < count; i++) {
-        store8(w + i * TAPS, g[i]);
-        w[i * TAPS + 8] = last[i];
+    for (int64_t i = 0; i < count; i++, w += TAPS) {
+        store8(w, add ? load8(w) + g[i] : g[i]);
+        w[8] = add ? w[8] + last[i] : last[i];
     }
 }
 
-void TPI_ISA(tpi_winograd_filter_grads)(int64_t columns, const float *u, int64_t step, float *w) {
-    for (int64_t j = 0; j < columns; j += E) filter_grads(u + j, step, columns - j < E ? columns - j : E, w + j * TAPS);
+void TPI_ISA(tpi_winograd_filter_grads)(int64_t columns, const float *u, int64_t step, bool add, float *w) {
+    int64_t whole = columns / E * E;
+    for (int64_t j = 0; j < whole; j += E) filter_grads(u + j, step, E, add, w + j * TAPS);
+    if (whole < columns) filter_grads(u + whole, step, columns - whole, add, w + whole * TAPS);
 }

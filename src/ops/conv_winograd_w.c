@@ -1,13 +1,13 @@
 /* The weight's gradient by Winograd's method: see conv_winograd.h. Patches of x and tiles of y are transformed, then 36 products run over the
  * tiles, and what they give is turned into taps.
  *
- * Tiles come in portions of limited size, one after the other. Sums of few filters, and those of several portions, are kept in one array while a task is one
- * of the 36 products; sums of many filters are turned into taps where they are made, a rectangle of filters per task. The order of the
- * tiles alone decides the bits. */
+ * Tiles come in portions of limited size, one after the other. Sums of few filters are kept in one array, and a task is one of the 36
+ * products; sums of many filters are turned into taps where they are made, a rectangle of filters per task, and added portion by portion. The
+ * order of the tiles alone decides the bits. */
 #include "ops/conv_winograd_grid.h"
 
 enum {
-    PORTION = 1 << 21,  /* floats of transformed patches and tiles, about */
+    PORTION = 1 << 21,  /* floats of transformed patches and tiles, about; twice as many with many filters */
     FEW_SUMS = 1 << 20, /* floats of sums that are kept */
     ROWS = 48,          /* y's channels of a rectangle; those of x: */
     COLUMNS = 64
@@ -19,7 +19,7 @@ typedef struct job {
     float *w;
     int64_t panel, columns;               /* x's channels in whole panels */
     int64_t first, tiles, row;            /* of the portion; y's transformed rows */
-    float *patches, *spread, *sums;       /* (36, columns / panel, tiles, panel), (36, y's channels, row), (36, y's channels, columns) or NULL */
+    float *patches, *spread, *sums;       /* (36, columns / panel, tiles, panel), (36, y's channels, row), (36, y's channels, columns) of few filters */
     atomic_size_t missing;
 } job;
 
@@ -68,7 +68,7 @@ static void product_task(int64_t task, void *context) {
 
 static void taps_task(int64_t row, void *context) {
     job *j = context;
-    TPI_ISA_PICK(tpi_winograd_filter_grads)(j->x.channels, j->sums + row * j->columns, apart(j->y.channels * j->columns), j->w + row * j->x.channels * 9);
+    TPI_ISA_PICK(tpi_winograd_filter_grads)(j->x.channels, j->sums + row * j->columns, apart(j->y.channels * j->columns), false, j->w + row * j->x.channels * 9);
 }
 
 /* Many: a task is a rectangle. */
@@ -80,7 +80,7 @@ static void rectangle_task(int64_t task, void *context) {
     if (!sums) return;
     multiply_all(j->spread + row * j->row, j->row, apart(j->y.channels * j->row), j->patches + column * j->tiles, apart(j->columns * j->tiles), rows, j->tiles, columns, sums, step, false);
     for (int64_t r = 0; r < rows; r++)
-        TPI_ISA_PICK(tpi_winograd_filter_grads)(min64(columns, j->x.channels - column), sums + r * columns, step, j->w + ((row + r) * j->x.channels + column) * 9);
+        TPI_ISA_PICK(tpi_winograd_filter_grads)(min64(columns, j->x.channels - column), sums + r * columns, step, j->first > 0, j->w + ((row + r) * j->x.channels + column) * 9);
     task_done(sums, floats);
 }
 
@@ -102,9 +102,9 @@ bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, floa
              .from_x = x, .from_y = y, .w = w, .panel = panel_width()};
     j.columns = round_up(c->cx, j.panel);
     int64_t sums = TPI_WINOGRAD_PRODUCTS * apart(c->cy * j.columns), per_tile = TPI_WINOGRAD_PRODUCTS * (c->cy + j.columns);
-    int64_t each = min64(round_up(max64(PORTION, sums / 2) / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
+    bool kept = sums <= FEW_SUMS;
+    int64_t each = min64(round_up((kept ? 1 : 2) * PORTION / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
     int64_t patches = TPI_WINOGRAD_PRODUCTS * apart(each * j.columns), spread = TPI_WINOGRAD_PRODUCTS * apart(apart(each) * c->cy);
-    bool kept = sums <= FEW_SUMS || each < j.x.tiles;
     j.patches = task_room(patches + spread, &j.missing), j.spread = j.patches ? j.patches + patches : NULL;
     j.sums = kept ? task_room(sums, &j.missing) : NULL;
     if (!atomic_load(&j.missing)) run_portions(&j, each);
