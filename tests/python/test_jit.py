@@ -223,3 +223,69 @@ def test_a_file_calls_nothing(tmp_path):
     with pytest.raises(pickle.UnpicklingError, match="names posix.putenv"):
         torch.jit.load(tmp_path / "bad.pt")
     assert torch.jit.load(tmp_path / "good.pt")(torch.ones(1, 2)).shape == (1, 2)
+
+
+SOURCE = """
+import taper as torch
+from taper import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+def double(x, y):
+    return x * 2 + y
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """A module of the program's, and a function that forgets it."""
+    import importlib
+    import sys
+    (tmp_path / "elsewhere.py").write_text(SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("elsewhere"), lambda: sys.modules.pop("elsewhere")
+    sys.modules.pop("elsewhere", None)
+
+
+def test_a_traced_module_needs_no_class(tmp_path, elsewhere):
+    (there, forget), x = elsewhere, torch.randn(2, 3, 8, 8)
+    net, path = there.Net().eval(), tmp_path / "net.pt"
+    state, random = {key: value.clone() for key, value in net.state_dict().items()}, torch.get_rng_state()
+    torch.jit.save(torch.jit.trace(net, x), path, _extra_files={"about": "a net"})
+    assert torch.equal(torch.get_rng_state(), random) and all(torch.equal(value, state[key]) for key, value in net.state_dict().items())
+    back = torch.jit.load(path)
+    assert type(back).__name__ == "TopLevelTracedModule" and torch.equal(back(x), net(x)) and type(back._original) is there.Net
+    forget()
+    extra = {"about": ""}
+    back = torch.jit.load(path, _extra_files=extra)
+    assert isinstance(back, torch.jit.ScriptModule) and extra == {"about": b"a net"} and not back.training
+    for n in (2, 5, 1):
+        x = torch.randn(n, 3, 8, 8)
+        assert torch.allclose(back(x), net(x), atol=1e-5)
+    assert list(back.state_dict()) == list(net.state_dict()) and back.to("cpu").eval() is back and back.train().training
+    assert [name for name, _ in back.named_parameters()] == [name for name, _ in net.named_parameters()]
+    other = there.Net().eval()
+    back.load_state_dict(other.state_dict())
+    again = copy.deepcopy(back)
+    back.save(path)
+    for loaded in (back, again, torch.jit.load(path)):
+        assert torch.allclose(loaded(x), other(x), atol=1e-5)
+    assert "conv" in back.code and any(node.op == "call_function" for node in back.graph.nodes)
+    with pytest.raises(RuntimeError, match="dtypes"):
+        back.double()(x.double())
+    with pytest.raises(AssertionError, match="expected"):
+        again(torch.randn(2, 3, 9, 9))
+
+
+def test_a_traced_function_needs_no_module(tmp_path, elsewhere):
+    there, forget = elsewhere
+    torch.jit.trace(there.double, (torch.ones(3), torch.ones(3))).save(tmp_path / "f.pt")
+    assert torch.jit.load(tmp_path / "f.pt")(torch.ones(5), torch.ones(5)).tolist() == [3] * 5
+    forget()
+    assert torch.jit.load(tmp_path / "f.pt")(torch.ones(5), torch.ones(5)).tolist() == [3] * 5

@@ -190,12 +190,15 @@ def trace(func, example_inputs=None, optimize=None, check_trace=True, check_inpu
     else:
         args = tuple(example_inputs) if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     _run(func, args, example_kwarg_inputs or {})
-    if isinstance(func, Module):
-        return TopLevelTracedModule(func)
     owner = getattr(func, "__self__", None)
-    if isinstance(owner, Module) and func.__name__ == "forward":
-        return TopLevelTracedModule(owner)
-    return ScriptFunction(func)
+    if isinstance(func, Module):
+        traced = TopLevelTracedModule(func)
+    elif isinstance(owner, Module) and func.__name__ == "forward":
+        traced = TopLevelTracedModule(owner)
+    else:
+        traced = ScriptFunction(func)
+    traced.__dict__["_examples"] = (args, example_kwarg_inputs or {})
+    return traced
 
 
 def trace_module(mod, inputs, optimize=None, check_trace=True, check_inputs=None, check_tolerance=1e-5, strict=True, _force_outplace=False, _module_class=None,
@@ -233,12 +236,19 @@ def optimize_for_inference(mod, other_methods=None):
 
 
 def save(m, f, _extra_files=None):
-    """Writes a scripted module or function: a zip with its weights and the module. Whoever loads it needs its class."""
+    """Writes a traced module or function as a graph with its weights, which needs no class and which C programs run; a scripted one as a zip with its weights and the module,
+    whose class is needed."""
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
+    from taper.jit import _file
+    if not _file.save(m, f, _extra_files):
+        _save_module(m, _original(m) if isinstance(m, (RecursiveScriptModule, ScriptFunction)) else m, f, _extra_files)
+
+
+def _save_module(m, module, f, extra_files):
     import taper
     kind = type(m).__name__ if isinstance(m, RecursiveScriptModule) else ""
-    taper.save({"format": _FORMAT, "kind": kind, "module": _original(m) if kind or isinstance(m, ScriptFunction) else m, "extra_files": dict(_extra_files or {})}, f)
+    taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
 
 
 def _is_torchscript(f):
@@ -298,12 +308,18 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
     """Brings back what torch.jit.save wrote, to be called. The file may name tensors, plain containers and classes of modules that the program has imported, nothing else: no
     file makes it call another function."""
     import os
-    import taper
     from taper._hook import NotCovered
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
         raise ValueError(f"The provided filename {f} does not exist")
     if _is_torchscript(f):
         raise NotCovered("torch.jit.load of TorchScript code")
+    from taper.jit import _file
+    traced = _file.load(f, map_location, _extra_files)
+    return _load_module(f, map_location, _extra_files) if traced is None else traced
+
+
+def _load_module(f, map_location, _extra_files):
+    import taper
     held = taper.load(f, map_location=map_location, weights_only=False, pickle_module=_only_modules())
     if not isinstance(held, dict) or held.get("format") != _FORMAT:
         raise RuntimeError("torch.jit.load: the file was not written by torch.jit.save; torch.load reads other files")
