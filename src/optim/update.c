@@ -171,25 +171,28 @@ static bool place(item *it, int nargs, tp_tensor *const *arg) {
     return true;
 }
 
-void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, double *state, double *out) {
+void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s) {
+    double before[TPI_MAX_SLOTS] = {0};
     bool wide = true;
     int n = 0;
     for (int64_t k = 0; k < kind->nstates; k++) {
         if (kind->ops->slots[k].shape != TPI_STATE_SCALAR) continue;
-        state[n++] = tp_scalar_to_double(tpi_load_scalar(e->state[k]->data, e->state[k]->dtype));
+        before[n++] = tp_scalar_to_double(tpi_load_scalar(e->state[k]->data, e->state[k]->dtype));
         wide = wide && e->state[k]->dtype == TP_FLOAT64;
     }
-    if (kind->ops->scalars) kind->ops->scalars(e->option, state, out, wide);
+    if (s->option == e->option && s->wide == wide && memcmp(s->before, before, sizeof before) == 0) return;
+    s->option = e->option, s->wide = wide;
+    memcpy(s->before, before, sizeof before), memcpy(s->state, before, sizeof before);
+    if (kind->ops->scalars) kind->ops->scalars(e->option, s->state, s->out, wide);
 }
 
 /* After the update: scalar state moves on, and the tape learns of the writes. */
-static void finish(const tp_optimiser_kind *kind, const tpi_entry *e) {
-    double state[TPI_MAX_SLOTS], out[TPI_MAX_SCALARS];
-    tpi_update_scalars(kind, e, state, out);
+static void finish(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s) {
+    tpi_update_scalars(kind, e, s);
     tpi_touch(e->param);
     for (int64_t k = 0, n = 0; k < kind->nstates; k++) {
         if (!e->state[k]) continue;
-        if (kind->ops->slots[k].shape == TPI_STATE_SCALAR) tpi_store_scalar(e->state[k]->data, e->state[k]->dtype, tp_float(state[n++]));
+        if (kind->ops->slots[k].shape == TPI_STATE_SCALAR) tpi_store_scalar(e->state[k]->data, e->state[k]->dtype, tp_float(s->state[n++]));
         tpi_touch(e->state[k]);
     }
 }
@@ -258,6 +261,7 @@ static bool check_entry(const tp_optimiser_kind *kind, const tpi_entry *e) {
 /* What each parameter's update needs to run. */
 static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries) {
     const tpi_update_ops *ops = kind->ops;
+    tpi_scalars s = {.option = NULL};
     for (int64_t i = 0; i < n; i++) {
         const tpi_entry *e = &entries[i];
         item *it = &j->items[j->n++];
@@ -271,8 +275,8 @@ static bool prepare(job *j, const tp_optimiser_kind *kind, int64_t n, const tpi_
         it->fn = ops->fn[tpi_cpu_isa][2 * flags + (compute_dtype(it->real) == TP_FLOAT64)];
         j->nargs = nargs;
         j->total += it->numel;
-        double state[TPI_MAX_SLOTS];
-        tpi_update_scalars(kind, e, state, it->scalar);
+        tpi_update_scalars(kind, e, &s);
+        memcpy(it->scalar, s.out, (size_t)ops->nscalars * sizeof *s.out);
     }
     return true;
 }
@@ -308,7 +312,8 @@ static bool step(const tp_optimiser_kind *kind, int64_t n, tpi_entry *entries, b
     for (int64_t i = 0; i < n && ok; i++) ok = complete(kind, &entries[i]);
     if (ok && !start) ok = kind->ops->native ? kind->ops->native(n, entries) : run_everywhere(kind, n, entries);
     if (!ok) drop_made(kind, n, entries);
-    for (int64_t i = 0; i < n && ok && !start; i++) finish(kind, &entries[i]);
+    tpi_scalars s = {.option = NULL};
+    for (int64_t i = 0; i < n && ok && !start; i++) finish(kind, &entries[i], &s);
     return ok;
 }
 

@@ -49,8 +49,14 @@ static inline double tpi_scalar_state(double v, bool wide) { return wide ? v : (
 
 /* update_gpu.c: the entries, whose parameters are on GPUs, by kernels. */
 bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *entries);
-/* The scalars of one parameter, from its scalar state, which is left alone. */
-void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, double *state, double *out);
+/* The scalars of one parameter: what its scalar state becomes, and what follows from it for the update. */
+typedef struct tpi_scalars {
+    const double *option; /* they came of these values; NULL: of none yet */
+    bool wide;
+    double before[TPI_MAX_SLOTS], state[TPI_MAX_SLOTS], out[TPI_MAX_SCALARS];
+} tpi_scalars;
+/* Works them out, unless they came of the same values before, as they do for most parameters of a group. State itself is left alone. */
+void tpi_update_scalars(const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s);
 /* Does this parameter have that state? */
 bool tpi_update_needs(const tpi_slot *slot, unsigned flags, const tp_tensor *p);
 

@@ -44,7 +44,7 @@ static bool place(item *it, int k, tp_tensor *t, const tp_tensor *p) {
     return copy && tpi_copy_data(copy, t);
 }
 
-static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_entry *e) {
+static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_entry *e, tpi_scalars *s) {
     const tpi_update_ops *ops = kind->ops;
     const unsigned flags = ops->flags(e->option);
     memset(it, 0, sizeof *it);
@@ -54,8 +54,8 @@ static bool prepare(item *it, const tp_optimiser_kind *kind, const tpi_entry *e)
     int nargs = 2;
     for (int64_t k = 0; k < kind->nstates && ok; k++)
         if (ops->slots[k].shape != TPI_STATE_SCALAR) ok = place(it, nargs++, tpi_update_needs(&ops->slots[k], flags, e->param) ? e->state[k] : NULL, e->param);
-    double state[TPI_MAX_SLOTS];
-    tpi_update_scalars(kind, e, state, it->scalar);
+    tpi_update_scalars(kind, e, s);
+    memcpy(it->scalar, s->out, (size_t)ops->nscalars * sizeof *s->out);
     return ok;
 }
 
@@ -199,7 +199,8 @@ bool tpi_update_gpu(const tp_optimiser_kind *kind, int64_t n, const tpi_entry *e
     if (!items) return false;
     int64_t ready = 0;
     bool ok = true;
-    for (; ready < n && ok; ready++) ok = prepare(&items[ready], kind, &entries[ready]);
+    tpi_scalars s = {.option = NULL};
+    for (; ready < n && ok; ready++) ok = prepare(&items[ready], kind, &entries[ready], &s);
     for (int64_t i = 0; i < n && ok; i++)
         if (!items[i].done) ok = launch_group(kind, entries, items, n, i);
     for (int64_t i = 0; i < n && ok; i++) ok = finish(&items[i]);
