@@ -5,7 +5,7 @@
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 file(GLOB test_support CONFIGURE_DEPENDS tests/*.c)
-list(FILTER test_support EXCLUDE REGEX "_test\\.c$|/processors_as_xpu\\.c$")
+list(FILTER test_support EXCLUDE REGEX "_test\\.c$|/processors_as_xpu\\.c$|/fake_nccl\\.c$")
 add_library(taper_test_support STATIC EXCLUDE_FROM_ALL ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/layer_samples.c ${test_support})
 target_link_libraries(taper_test_support PUBLIC taper_testable PkgConfig::CMOCKA)
 target_include_directories(taper_test_support PUBLIC tests)
@@ -13,6 +13,14 @@ add_dependencies(taper_test_support taper_generated)
 
 add_custom_target(tests)
 add_dependencies(tests taper)
+
+# NCCL's interface without a GPU, for those that are told of it by TAPER_NCCL_LIBRARY.
+add_library(fake_nccl MODULE EXCLUDE_FROM_ALL tests/fake_nccl.c)
+target_include_directories(fake_nccl PRIVATE include ${TAPER_GENERATED}/include)
+target_link_libraries(fake_nccl PRIVATE ${CMAKE_DL_LIBS} rt)
+set_target_properties(fake_nccl PROPERTIES C_VISIBILITY_PRESET default PREFIX "lib" OUTPUT_NAME fake-nccl LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+add_dependencies(fake_nccl taper_generated)
+add_dependencies(tests fake_nccl)
 
 # Threads that wait sleep instead of spinning, or a machine that is busy with something else makes the tests many times slower.
 function(taper_register name timeout)

@@ -6,7 +6,10 @@
  *
  * A collective begins when it is called and runs on a thread of its group's, in the order of the calls; what it returns is waited for once, with
  * tp_dist_wait, and the tensors belong to it until then. Tensors may have any strides and dtypes. Ranks that disagree about which collective comes
- * next, or about its shapes, get an error that names them. Sums have a fixed order, by rank: the same bits from run to run. */
+ * next, or about its shapes, get an error that names them. Sums have a fixed order, by rank: the same bits from run to run.
+ *
+ * Tensors on a GPU go from GPU to GPU by NCCL (RCCL) where it is there and the backend says so, on a stream of the group's: it waits for what the caller's
+ * stream has to do so far, and waiting for the work makes the caller's stream wait for it, not the host. Elsewhere they go by way of the host. */
 #ifndef TAPER_DIST_H
 #define TAPER_DIST_H
 #include <taper/tensor.h>
@@ -54,7 +57,7 @@ typedef enum tp_reduce_op {
 
 typedef struct tp_dist_init_options {
     int64_t size;        /* sizeof(tp_dist_init_options) */
-    const char *backend; /* "gloo", "mpi", "tcp", "nccl"; NULL: by what is there */
+    const char *backend; /* "gloo", "mpi", "tcp", "nccl", or for each device, "cpu:gloo,cuda:nccl"; NULL: by what is there */
     bool placed;         /* rank and world_size are given; otherwise the launcher's count */
     int rank, world_size;
     tp_store *store;     /* NULL: from MASTER_ADDR and MASTER_PORT, or through MPI */
@@ -75,7 +78,8 @@ TP_API void tp_dist_leave(void);          /* the same at a process's end: waits 
 TP_API tp_group *tp_dist_world(void);     /* the group of all ranks, borrowed; NULL (no error) before tp_dist_init */
 TP_API tp_store *tp_dist_store(void);      /* the job's, borrowed; NULL before tp_dist_init */
 TP_API bool tp_dist_available(const char *backend); /* can it be opened here? */
-TP_API const char *tp_dist_engine(void);  /* what carries the data: "tcp", "gloo", "openmpi", "mpich"; NULL before tp_dist_init */
+TP_API int tp_dist_nccl_version(void);    /* of the NCCL (or RCCL) that GPUs' tensors go by: 22703 is 2.27.3; 0: there is none here */
+TP_API const char *tp_dist_engine(void);  /* what carries the host's data: "tcp", "gloo", "openmpi", "mpich"; NULL before tp_dist_init */
 
 /* A group of some ranks, in that order. Every rank of the job makes the call, in the same order as its other such calls; a rank that is not in it
  * gets a group in which its rank is -1. */

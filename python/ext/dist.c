@@ -312,12 +312,20 @@ static void tensors_done(tp_tensors *list, PyObject *kept) {
     if (!g || !PyArg_ParseTuple(args, __VA_ARGS__)) return NULL; \
     set_place()
 
+/* A call that begins a work: one on a GPU may wait for the other ranks when it is the first of its kind. */
+#define begun(call)                     \
+    __extension__({                     \
+        tp_work *made_;                 \
+        TPY_UNLOCKED(made_ = (call));   \
+        wrap_work(made_);               \
+    })
+
 static PyObject *group_all_reduce(PyObject *o, PyObject *args) {
     PyObject *t;
     int op;
     GROUP_AND("Oi", &t, &op);
     tp_tensor *x = tensor_in(t, "tensor");
-    return x ? wrap_work(tp_dist_all_reduce(g, x, (tp_reduce_op)op)) : NULL;
+    return x ? begun(tp_dist_all_reduce(g, x, (tp_reduce_op)op)) : NULL;
 }
 
 static PyObject *group_reduce(PyObject *o, PyObject *args) {
@@ -325,7 +333,7 @@ static PyObject *group_reduce(PyObject *o, PyObject *args) {
     int op, root;
     GROUP_AND("Oii", &t, &op, &root);
     tp_tensor *x = tensor_in(t, "tensor");
-    return x ? wrap_work(tp_dist_reduce(g, x, (tp_reduce_op)op, root)) : NULL;
+    return x ? begun(tp_dist_reduce(g, x, (tp_reduce_op)op, root)) : NULL;
 }
 
 static PyObject *group_broadcast(PyObject *o, PyObject *args) {
@@ -333,7 +341,7 @@ static PyObject *group_broadcast(PyObject *o, PyObject *args) {
     int root;
     GROUP_AND("Oi", &t, &root);
     tp_tensor *x = tensor_in(t, "tensor");
-    return x ? wrap_work(tp_dist_broadcast(g, x, root)) : NULL;
+    return x ? begun(tp_dist_broadcast(g, x, root)) : NULL;
 }
 
 static PyObject *group_all_gather(PyObject *o, PyObject *args) {
@@ -342,7 +350,7 @@ static PyObject *group_all_gather(PyObject *o, PyObject *args) {
     GROUP_AND("OO", &out, &in);
     tp_tensor *x = tensor_in(in, "tensor");
     if (!x || !tensors_in(out, "tensor_list", &list, &kept)) return NULL;
-    PyObject *work = wrap_work(tp_dist_all_gather(g, list, x));
+    PyObject *work = begun(tp_dist_all_gather(g, list, x));
     tensors_done(&list, kept);
     return work;
 }
@@ -351,7 +359,7 @@ static PyObject *group_all_gather_into(PyObject *o, PyObject *args) {
     PyObject *out, *in;
     GROUP_AND("OO", &out, &in);
     tp_tensor *y = tensor_in(out, "output_tensor"), *x = y ? tensor_in(in, "input_tensor") : NULL;
-    return x ? wrap_work(tp_dist_all_gather_into(g, y, x)) : NULL;
+    return x ? begun(tp_dist_all_gather_into(g, y, x)) : NULL;
 }
 
 static PyObject *group_gather(PyObject *o, PyObject *args) {
@@ -361,7 +369,7 @@ static PyObject *group_gather(PyObject *o, PyObject *args) {
     GROUP_AND("OOi", &out, &in, &root);
     tp_tensor *x = tensor_in(in, "tensor");
     if (!x || !tensors_in(out, "gather_list", &list, &kept)) return NULL;
-    PyObject *work = wrap_work(tp_dist_gather(g, list, x, root));
+    PyObject *work = begun(tp_dist_gather(g, list, x, root));
     tensors_done(&list, kept);
     return work;
 }
@@ -373,7 +381,7 @@ static PyObject *group_scatter(PyObject *o, PyObject *args) {
     GROUP_AND("OOi", &out, &in, &root);
     tp_tensor *y = tensor_in(out, "tensor");
     if (!y || !tensors_in(in, "scatter_list", &list, &kept)) return NULL;
-    PyObject *work = wrap_work(tp_dist_scatter(g, y, list, root));
+    PyObject *work = begun(tp_dist_scatter(g, y, list, root));
     tensors_done(&list, kept);
     return work;
 }
@@ -385,7 +393,7 @@ static PyObject *group_reduce_scatter(PyObject *o, PyObject *args) {
     GROUP_AND("OOi", &out, &in, &op);
     tp_tensor *y = tensor_in(out, "output");
     if (!y || !tensors_in(in, "input_list", &list, &kept)) return NULL;
-    PyObject *work = wrap_work(tp_dist_reduce_scatter(g, y, list, (tp_reduce_op)op));
+    PyObject *work = begun(tp_dist_reduce_scatter(g, y, list, (tp_reduce_op)op));
     tensors_done(&list, kept);
     return work;
 }
@@ -395,7 +403,7 @@ static PyObject *group_reduce_scatter_of(PyObject *o, PyObject *args) {
     int op;
     GROUP_AND("OOi", &out, &in, &op);
     tp_tensor *y = tensor_in(out, "output"), *x = y ? tensor_in(in, "input") : NULL;
-    return x ? wrap_work(tp_dist_reduce_scatter_of(g, y, x, (tp_reduce_op)op)) : NULL;
+    return x ? begun(tp_dist_reduce_scatter_of(g, y, x, (tp_reduce_op)op)) : NULL;
 }
 
 static PyObject *group_all_to_all(PyObject *o, PyObject *args) {
@@ -404,7 +412,7 @@ static PyObject *group_all_to_all(PyObject *o, PyObject *args) {
     GROUP_AND("OO", &out, &in);
     if (!tensors_in(out, "output_tensor_list", &outs, &kept_out)) return NULL;
     if (tensors_in(in, "input_tensor_list", &ins, &kept_in)) {
-        work = wrap_work(tp_dist_all_to_all(g, outs, ins));
+        work = begun(tp_dist_all_to_all(g, outs, ins));
         tensors_done(&ins, kept_in);
     }
     tensors_done(&outs, kept_out);
@@ -428,7 +436,7 @@ static PyObject *group_all_to_all_single(PyObject *o, PyObject *args) {
     tp_tensor *y = tensor_in(out, "output"), *x = y ? tensor_in(in, "input") : NULL;
     int64_t n = tp_group_size(g), *room = x ? PyMem_Malloc(sizeof *room * (size_t)(2 * n)) : NULL;
     tp_ints to, from;
-    if (room && rows_in(out_rows, room, n, &from) && rows_in(in_rows, room + n, n, &to)) work = wrap_work(tp_dist_all_to_all_single(g, y, x, from, to));
+    if (room && rows_in(out_rows, room, n, &from) && rows_in(in_rows, room + n, n, &to)) work = begun(tp_dist_all_to_all_single(g, y, x, from, to));
     PyMem_Free(room);
     return work;
 }
@@ -438,7 +446,7 @@ static PyObject *group_barrier(PyObject *o, PyObject *unused) {
     tp_group *g = group_of(o);
     if (!g) return NULL;
     set_place();
-    return wrap_work(tp_dist_barrier(g));
+    return begun(tp_dist_barrier(g));
 }
 
 static PyObject *group_message(PyObject *o, PyObject *args, tp_work *(*how)(tp_group *, tp_tensor *, int, int64_t)) {
@@ -447,7 +455,7 @@ static PyObject *group_message(PyObject *o, PyObject *args, tp_work *(*how)(tp_g
     long long tag;
     GROUP_AND("OiL", &t, &peer, &tag);
     tp_tensor *x = tensor_in(t, "tensor");
-    return x ? wrap_work(how(g, x, peer, tag)) : NULL;
+    return x ? begun(how(g, x, peer, tag)) : NULL;
 }
 static PyObject *group_send(PyObject *o, PyObject *args) { return group_message(o, args, tp_dist_send); }
 static PyObject *group_recv(PyObject *o, PyObject *args) { return group_message(o, args, tp_dist_recv); }
@@ -520,6 +528,11 @@ static PyObject *dist_engine(PyObject *unused, PyObject *unused2) {
 static PyObject *dist_store(PyObject *unused, PyObject *unused2) {
     (void)unused, (void)unused2;
     return wrap_store(tp_store_retain(tp_dist_store()));
+}
+
+static PyObject *dist_nccl_version(PyObject *unused, PyObject *unused2) {
+    (void)unused, (void)unused2;
+    return PyLong_FromLong(tp_dist_nccl_version());
 }
 
 static PyObject *dist_available(PyObject *unused, PyObject *backend) {
@@ -628,7 +641,7 @@ int tpy_init_dist(PyObject *module) {
         {"_end_with_parent", end_with_parent, METH_O, "_end_with_parent(pid): SIGTERM comes when the parent, which has this number, ends."},
         {"preempted", preempted, METH_NOARGS,
          "Has the scheduler sent SIGTERM or SIGUSR1 since the first call of this function? A training loop asks, saves, and leaves."},
-        {"_dist_available", dist_available, METH_O, "Can a backend be opened here?"}, {0}};
+        {"_dist_available", dist_available, METH_O, "Can a backend be opened here?"}, {"_dist_nccl_version", dist_nccl_version, METH_NOARGS, NULL}, {0}};
     PyObject *base;
     main_thread = pthread_self();
     const char *grace = getenv("TAPER_GRACE");

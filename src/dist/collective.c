@@ -278,10 +278,11 @@ void tpi_work_about(const tp_work *w, char text[TPI_ABOUT_BYTES]) {
     bool rooted = w->kind == TPI_REDUCE || w->kind == TPI_BROADCAST || w->kind == TPI_GATHER || w->kind == TPI_SCATTER;
     const tp_tensor *t = w->kind == TPI_SCATTER || w->kind == TPI_REDUCE_SCATTER || w->kind == TPI_RECV ? (w->nout ? w->out[0].t : NULL) : w->nin ? w->in[0].t : NULL;
     char root[24] = "", op[16] = "";
+    const char *where = w->gpu ? w->device.type == TP_CUDA ? " on cuda" : " on xpu" : ""; /* by NCCL; what goes by the host may lie anywhere */
     if (rooted) snprintf(root, sizeof root, ", root %d", w->root);
     if (w->kind == TPI_SEND) snprintf(root, sizeof root, ", to %d", w->root);
     if (w->kind == TPI_RECV && w->root >= 0) snprintf(root, sizeof root, ", from %d", w->root);
     if (reduces) snprintf(op, sizeof op, "(%s)", ops[w->op]);
     if (!t) snprintf(text, TPI_ABOUT_BYTES, "%s%s", tpi_work_names[w->kind], op);
-    else snprintf(text, TPI_ABOUT_BYTES, "%s%s of %s %s%s", tpi_work_names[w->kind], op, tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)), root);
+    else snprintf(text, TPI_ABOUT_BYTES, "%s%s of %s %s%s%s", tpi_work_names[w->kind], op, tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)), where, root);
 }

@@ -6,14 +6,17 @@
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "dist/gpu.h"
 #include "dist/net.h"
 #include "dist/store.h"
 #include "tensor/tensor.h"
 
 /* ---- The list of works that wait, and what has been done (with the lock) ---- */
-static void list_add(tp_group *g, tp_work *w) {
-    w->next_waiting = g->waiting;
-    g->waiting = w;
+static void list_add(tp_group *g, tp_work *w) { /* the oldest is first */
+    tp_work **at = &g->waiting;
+    while (*at) at = &(*at)->next_waiting;
+    w->next_waiting = NULL;
+    *at = w;
     w->listed = true;
 }
 
@@ -26,43 +29,42 @@ static void list_remove(tp_group *g, tp_work *w) {
     w->listed = false;
 }
 
-void tpi_work_begin(tp_work *w) {
+static void begin(tp_work *w, const char about[TPI_ABOUT_BYTES]) {
     tp_group *g = w->group;
-    char about[TPI_ABOUT_BYTES] = "";
-    tpi_work_about(w, about);
-    pthread_mutex_lock(&g->lock);
+    if (w->listed) return; /* one that was to go by NCCL, and goes by the host */
     w->since = tpi_now();
     list_add(g, w);
-    if (w->number) {
-        g->entered = w->number;
-        memcpy(g->last, about, sizeof g->last);
-        memcpy(g->place, w->place, sizeof g->place);
-    }
-    pthread_mutex_unlock(&g->lock);
+    if (!w->number || w->number < g->entered) return; /* a message, or one that a later one, on a GPU, did not wait for */
+    g->entered = w->number;
+    memcpy(g->last, about, sizeof g->last);
+    memcpy(g->place, w->place, sizeof g->place);
 }
 
-/* What came into memory of our own goes to the caller's tensors. */
-static bool bring_back(tp_work *w) {
-    bool in_place = w->kind == TPI_ALL_REDUCE || w->kind == TPI_BROADCAST || w->kind == TPI_REDUCE;
-    tpi_piece *pieces = in_place ? w->in : w->out;
-    for (int i = 0; i < (in_place ? w->nin : w->nout); i++)
-        if (pieces[i].flat != pieces[i].t && !tpi_copy_data(pieces[i].t, pieces[i].flat)) return false;
-    return true;
+void tpi_work_begin(tp_work *w) {
+    char about[TPI_ABOUT_BYTES] = "";
+    tpi_work_about(w, about);
+    pthread_mutex_lock(&w->group->lock);
+    begin(w, about);
+    pthread_mutex_unlock(&w->group->lock);
+}
+
+void tpi_work_close(tp_work *w, char *error, tp_code code) {
+    tp_group *g = w->group;
+    w->failed = code != TP_OK, w->error = error, w->code = code;
+    w->done = true;
+    if (w->listed) list_remove(g, w);
+    if (w->number && w->number >= g->left && !w->failed) g->left = w->number, g->left_at = tpi_now();
+    pthread_cond_broadcast(&g->changed);
 }
 
 void tpi_work_end(tp_work *w) {
-    tp_group *g = w->group;
-    bool ok = tp_ok() && bring_back(w);
+    bool ok = tp_ok() && tpi_work_bring_back(w);
+    tp_code code = ok ? TP_OK : tp_error_code();
     char *error = ok ? NULL : tpi_strdup(tp_error());
-    tp_code code = tp_error_code();
     tp_error_clear();
-    pthread_mutex_lock(&g->lock);
-    w->failed = !ok, w->error = error, w->code = code;
-    w->done = true;
-    if (w->listed) list_remove(g, w);
-    if (w->number && ok) g->left = w->number, g->left_at = tpi_now();
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&w->group->lock);
+    tpi_work_close(w, error, code);
+    pthread_mutex_unlock(&w->group->lock);
 }
 
 /* ---- The thread ---- */
@@ -78,6 +80,10 @@ static tp_work *next_work(tp_group *g) { /* NULL: the group closes */
 static void *group_main(void *context) {
     tp_group *g = context;
     for (tp_work *w; (w = next_work(g)); tp_work_release(w)) {
+        if (w->gpu) {
+            tpi_gpu_check(w);
+            continue;
+        }
         tpi_work_begin(w);
         if (tpi_job_ok(g->job) && !tpi_collective_run(w) && tp_ok()) tpi_fail(TP_ERR_RUNTIME, "the collective failed");
         tpi_work_end(w);
@@ -87,11 +93,15 @@ static void *group_main(void *context) {
 
 bool tpi_group_add(tp_work *w) {
     tp_group *g = w->group;
+    char about[TPI_ABOUT_BYTES] = "";
+    bool alone = w->gpu && (g->n == 1 || !tpi_checks_wanted()); /* the thread has nothing to do for it */
+    tpi_work_about(w, about);
     pthread_mutex_lock(&g->lock);
-    int error = g->threaded ? 0 : pthread_create(&g->thread, NULL, group_main, g);
-    if (!error) {
+    int error = g->threaded || alone ? 0 : pthread_create(&g->thread, NULL, group_main, g);
+    if (!error && !w->number) w->number = ++g->number;
+    if (!error && w->gpu) begin(w, about);
+    if (!error && !alone) {
         g->threaded = true;
-        w->number = ++g->number;
         w->next = NULL;
         atomic_fetch_add(&w->refs, 1); /* the thread's */
         *g->end = w;
@@ -130,6 +140,7 @@ tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, 
     else snprintf(g->name, sizeof g->name, "%d", g->id);
     g->end = &g->first;
     pthread_mutex_init(&g->lock, NULL);
+    pthread_mutex_init(&g->launching, NULL);
     tpi_condition_init(&g->changed);
     if (g->id && g->rank >= 0 && job->engine->group && !(g->members = job->engine->group(job->self, n, copy, g->id))) {
         tpi_refuse_engine(job);
@@ -169,6 +180,7 @@ void tpi_group_end_thread(tp_group *g) {
     pthread_mutex_unlock(&g->lock);
     if (g->threaded) pthread_join(g->thread, NULL);
     g->threaded = false;
+    tpi_gpu_end(g);
 }
 
 void tp_group_free(tp_group *g) {
@@ -188,7 +200,9 @@ void tp_group_free(tp_group *g) {
 
 void tpi_group_release(tp_group *g) {
     if (atomic_fetch_sub(&g->refs, 1) != 1) return;
+    tpi_gpu_forget(g);
     pthread_mutex_destroy(&g->lock);
+    pthread_mutex_destroy(&g->launching);
     pthread_cond_destroy(&g->changed);
     tpi_mfree(g->ranks);
     tpi_mfree(g);
@@ -247,6 +261,7 @@ static void wait_a_while(tp_work *w, double seconds) { /* up to that long, for i
 }
 
 bool tp_work_done(tp_work *w) {
+    if (w && !w->done && w->gpu) tpi_gpu_look_at(w);
     if (w && !w->done && w->request) wait_a_while(w, 0);
     return !w || w->done;
 }
@@ -284,6 +299,7 @@ int tp_work_source(tp_work *w) { return w && w->kind == TPI_RECV && tp_work_succ
 bool tp_work_wait(tp_work *w, double seconds) {
     if (!w) return tpi_refuse(TP_ERR_TYPE, "argument 'work': expected a work, got NULL");
     if (!tp_ok()) return false;
+    if (w->gpu) return tpi_gpu_wait(w, seconds);
     /* A collective keeps its own time; what can still wait for ever is one that cannot be interrupted, after the job has failed. */
     double from = tpi_now(), most = seconds >= 0 ? seconds : w->group->timeout + (w->kind >= TPI_SEND ? 0 : 5), patience = 1;
     for (double failed_at = 0; !tp_work_done(w);) {

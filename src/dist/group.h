@@ -8,7 +8,7 @@
 #include <taper/dist.h>
 #include "dist/engine.h"
 
-enum { TPI_PLACE_BYTES = 192, TPI_REASON_BYTES = 640, TPI_ABOUT_BYTES = 192, TPI_NAME_BYTES = 64, TPI_MOST_GROUPS = 4096 };
+enum { TPI_PLACE_BYTES = 192, TPI_REASON_BYTES = 640, TPI_ABOUT_BYTES = 192, TPI_NAME_BYTES = 64, TPI_MOST_GROUPS = 4096, TPI_AGREED = 64 };
 
 typedef enum tpi_work_kind {
     TPI_ALL_REDUCE, TPI_REDUCE, TPI_BROADCAST, TPI_ALL_GATHER, TPI_GATHER, TPI_SCATTER, TPI_REDUCE_SCATTER, TPI_ALL_TO_ALL, TPI_BARRIER, TPI_SEND, TPI_RECV
@@ -25,6 +25,7 @@ typedef struct tpi_job {
     int rank, size;
     pid_t pid;                   /* a forked child is in no job */
     double timeout, stall;
+    bool by_nccl;                /* GPUs' tensors go from GPU to GPU where a library for that is there */
     struct tpi_watch *watch;     /* NULL: there is one rank only */
     uint32_t made[TPI_MOST_GROUPS]; /* what the ids of its groups came from; with the lock */
     int nmade;
@@ -38,7 +39,7 @@ typedef struct tpi_job {
 
 typedef struct tpi_piece {
     tp_tensor *t;    /* the caller's */
-    tp_tensor *flat; /* contiguous, on the CPU: t itself where it is */
+    tp_tensor *flat; /* contiguous, where the engine takes it (on the CPU, or for NCCL on t's own device): t itself where it is so. NULL until it is made */
 } tpi_piece;
 
 struct tp_group {
@@ -60,6 +61,10 @@ struct tp_group {
     int64_t entered, left;  /* numbers of the collectives that this rank came to and left last; with the lock */
     char last[TPI_ABOUT_BYTES], place[TPI_PLACE_BYTES]; /* what the last one was, and where in the program */
     double left_at;
+    struct tpi_comm *comms;    /* list of NCCL's communicators, with the lock; they stay until the group goes */
+    pthread_mutex_t launching; /* collectives on GPUs begin one by one, in the order of their numbers */
+    uint64_t agreed[TPI_AGREED];  /* what ranks have found to be the same on all of them, with launching: the last ones */
+    int nagreed;
 };
 
 struct tp_work {
@@ -78,6 +83,11 @@ struct tp_work {
     char *error;
     void *request;     /* of a send or receive under way */
     int source;
+    bool gpu;          /* by NCCL, on: */
+    tp_device device;
+    struct tpi_comm *comm;
+    struct tpi_gpu_event *before, *event; /* the caller's stream when it was asked for; its end. NULL until recorded */
+    bool checked, launched, captured; /* ranks agree; it is in the stream; which is being recorded. With the lock */
     double since;      /* when it began; reported: when the watcher last spoke of it */
     double reported;
     char place[TPI_PLACE_BYTES];
@@ -109,4 +119,10 @@ tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, 
 bool tpi_group_add(tp_work *work); /* hands it to the group's thread */
 void tpi_work_begin(tp_work *work);  /* it is waited for from now on */
 void tpi_work_end(tp_work *work);    /* with the thread's error, if there is one */
+void tpi_work_close(tp_work *work, char *error, tp_code code); /* the same with the group's lock; error, if there is one, is the work's from then on */
+
+/* work.c */
+bool tpi_work_by_host(tp_work *work); /* makes its pieces' flat ones on the CPU */
+bool tpi_work_bring_back(tp_work *work); /* what came into memory of our own goes to the caller's tensors */
+static inline bool tpi_work_in_place(const tp_work *work) { return work->kind == TPI_ALL_REDUCE || work->kind == TPI_BROADCAST || work->kind == TPI_REDUCE; }
 #endif

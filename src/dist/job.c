@@ -7,7 +7,7 @@
 #include "autograd/glue.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "dist/group.h"
+#include "dist/gpu.h"
 #include "dist/net.h"
 #include "dist/place.h"
 #include "dist/plugin.h"
@@ -32,6 +32,7 @@ bool tpi_job_fail(tpi_job *job, const char *reason) {
     job->failed = true;
     pthread_mutex_unlock(&job->lock);
     if (first && job->self) job->engine->stop(job->self);
+    if (first) tpi_gpu_abort(job);
     return false;
 }
 
@@ -151,7 +152,11 @@ static bool open_store(tpi_job *job, tp_store *given) {
 
 /* Engines that know their ranks by themselves are opened first, and tell everybody where the store is; others need the store. */
 static bool begin(tpi_job *job, const tp_dist_init_options *o) {
-    job->engine = tpi_engine_for(o->backend);
+    char host[32];
+    const char *named = tpi_host_backend(o->backend, host, sizeof host);
+    if (!tp_ok()) return false;
+    job->engine = tpi_engine_for(named);
+    job->by_nccl = tpi_gpus_by_nccl(o->backend);
     job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION, .rank = job->rank, .size = job->size, .timeout = job->timeout < 300 ? job->timeout : 300,
                                   .address = "", .context = job, .set = host_set, .get = host_get, .failed = host_failed, .fail = host_fail};
     if (!job->engine || (job->engine->place && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job)) return false;
@@ -192,9 +197,12 @@ bool tp_dist_init_with(const tp_dist_init_options *options) {
 void tp_dist_leave(void) {
     tpi_job *job = tpi_job_now;
     bool busy = !job || job->pid != getpid() || job->failed;
-    if (!busy) pthread_mutex_lock(&job->lock);
+    for (tp_group *g = busy ? NULL : job->all; g; g = g->next) tpi_gpu_quiet(g, 10);
+    if (!busy) busy = job->failed;
+    bool locked = !busy;
+    if (locked) pthread_mutex_lock(&job->lock);
     for (const tp_group *g = busy ? NULL : job->all; g; g = g->next) busy = busy || g->waiting || g->first;
-    if (job && job->pid == getpid() && !job->failed) pthread_mutex_unlock(&job->lock);
+    if (locked) pthread_mutex_unlock(&job->lock);
     if (busy) tp_dist_tell_failure(NULL);
     else tp_dist_end();
 }

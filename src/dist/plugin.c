@@ -11,6 +11,7 @@
 #include <string.h>
 #include <taper/dist.h>
 #include "base/error.h"
+#include "dist/nccl.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -104,8 +105,49 @@ const tpi_engine *tpi_engine_for(const char *backend) {
     return mpi ? mpi : tpi_fail(TP_ERR_RUNTIME, "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, libtaper-mpi-mpich.so) speaks to");
 }
 
+/* ---- Backends by device ---- */
+/* The name that stands for a device in the list; NULL: none does. */
+static const char *part_for(const char *backend, const char *device, size_t *length) {
+    for (const char *part = backend; *part; part += *part == ',') {
+        const char *colon = part + strcspn(part, ":,");
+        size_t whole = strcspn(part, ",");
+        if (*colon == ':' && (size_t)(colon - part) == strlen(device) && strncmp(part, device, strlen(device)) == 0) {
+            *length = whole - (size_t)(colon + 1 - part);
+            return colon + 1;
+        }
+        part += whole;
+    }
+    return NULL;
+}
+
+const char *tpi_host_backend(const char *backend, char *text, size_t room) {
+    size_t length = 0;
+    if (!backend || !strchr(backend, ':')) return backend;
+    const char *name = part_for(backend, "cpu", &length);
+    if (!name) return NULL; /* GPUs only: whatever is there, for what they leave to the host */
+    if (length == 0 || length >= room) return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected a name after 'cpu:', got '%s'", backend);
+    snprintf(text, room, "%.*s", (int)length, name);
+    return text;
+}
+
+bool tpi_gpus_by_nccl(const char *backend) {
+    static const char *const devices[] = {"cuda", "xpu"}, *const names[] = {"nccl", "xccl", "ccl"};
+    if (!backend) return true;
+    for (int i = 0; i < 3; i++) {
+        if (is(backend, names[i])) return true;
+        for (int d = 0; d < 2; d++) {
+            size_t length = 0;
+            const char *name = part_for(backend, devices[d], &length);
+            if (name && length == strlen(names[i]) && strncmp(name, names[i], length) == 0) return true;
+        }
+    }
+    return false;
+}
+
 bool tp_dist_available(const char *backend) {
     if (!backend) return false;
+    if (is(backend, "nccl")) return tpi_nccl_for(TP_CUDA);
+    if (is(backend, "xccl")) return tpi_nccl_for(TP_XPU);
     if (is(backend, "mpi")) return mpi_engine();
     return is(backend, "gloo") || is(backend, "tcp");
 }

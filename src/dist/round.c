@@ -103,9 +103,8 @@ static uint64_t mix_tensor(uint64_t h, const tp_tensor *t) {
     return h;
 }
 
-/* A number that is the same on ranks that may go on together. What only the root knows, and what may differ, is not in it. */
-static uint64_t fingerprint(const tp_work *w) {
-    uint64_t h = mix(mix(mix(mix(1, w->kind), w->op), (uint64_t)w->root), (uint64_t)w->number);
+uint64_t tpi_fingerprint(const tp_work *w, int64_t number) {
+    uint64_t h = mix(mix(mix(mix(mix(1, w->kind), w->op), (uint64_t)w->root), (uint64_t)number), w->gpu);
     switch (w->kind) {
     case TPI_ALL_GATHER:
         for (int i = 0; i < w->nout; i++) h = mix(mix(h, w->out[i].t->dtype), (uint64_t)w->out[i].t->numel);
@@ -174,7 +173,7 @@ static bool disagreement(tp_work *w) { /* everybody knows that there is one, and
 }
 
 bool tpi_agree(tp_work *w) {
-    uint64_t h = fingerprint(w);
+    uint64_t h = tpi_fingerprint(w, w->number);
     int64_t pair[2] = {(int64_t)h, (int64_t)~h};
     if (!largest(w, pair)) return false;
     return pair[0] == (int64_t)h && pair[1] == (int64_t)~h && pair[0] == ~pair[1] ? true : disagreement(w);

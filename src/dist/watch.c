@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "dist/gpu.h"
 #include "dist/net.h"
 #include "dist/store.h"
 
@@ -270,6 +271,16 @@ static void ask(watch *w, const question *q, const int32_t *ranks) {
     tell(w, w->server.fd, ASK, q, sizeof *q, ranks, sizeof *ranks * (size_t)q->n);
 }
 
+/* GPUs' collectives, which nobody on the host waits for. */
+static void look_at_gpus(watch *w) {
+    char text[TPI_REASON_BYTES], name[TPI_REASON_BYTES + 200];
+    if (!tpi_gpu_trouble(w->job, text)) return;
+    snprintf(name, sizeof name, "rank %d (host %s, pid %d): %s", w->job->rank, tpi_net_host(), (int)getpid(), text);
+    if (w->job->rank == 0) tell_all(w, DEAD, name, 0);
+    else if (!w->server_left) tell(w, w->server.fd, FAILED, text, strlen(text), NULL, 0);
+    fail_job(w, name);
+}
+
 /* Asks about everything that has waited for long, a while before it is to be reported; where a rank has left, about everything that waits. */
 static void look_for_stalls(watch *w) {
     tpi_job *job = w->job;
@@ -281,7 +292,10 @@ static void look_for_stalls(watch *w) {
     pthread_mutex_lock(&job->lock);
     for (tp_group *g = job->all; g; g = g->next) {
         pthread_mutex_lock(&g->lock);
+        bool on_gpu = false;
         for (tp_work *work = g->waiting; work && n < MOST; work = work->next_waiting) {
+            if (work->gpu && work->number && on_gpu) continue; /* those behind the first wait for that one */
+            on_gpu = on_gpu || (work->gpu && work->number);
             double last = work->reported > work->since ? work->reported : work->since;
             if (now - last < 0.6 * job->stall && !(w->somebody_left && now - work->since > 0.3)) continue;
             bool message = !work->number; /* then it is about one peer */
@@ -467,7 +481,7 @@ static void *watch_main(void *context) {
         if (now - w->told >= tick) tell_state(w);
         look_for_absent(w);
         look_for_death(w);
-        if (w->failed_at == 0 && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_for_stalls(w);
+        if (w->failed_at == 0 && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_at_gpus(w), look_for_stalls(w);
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;
             if (listener_of.end) listener_of.end(w->job->reason);

@@ -1,10 +1,11 @@
-/* Collectives as calls: arguments are checked, tensors that are not contiguous or not in the CPU's memory get a copy that is, and the work is handed to
- * the group's thread. Sends and receives begin at once, in the caller's. */
+/* Collectives as calls: arguments are checked, and the work begins on the tensors' GPU (gpu.c); or tensors that are not contiguous or not in the CPU's
+ * memory get a copy that is, and the work is handed to the group's thread. Sends and receives begin at once, in the caller's. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "dist/gpu.h"
 #include "dist/group.h"
 #include "dist/net.h"
 #include "dist/reduce.h"
@@ -17,7 +18,7 @@ void tp_dist_set_place(const char *text) { snprintf(place_now, sizeof place_now,
 /* ---- Works ---- */
 static void free_pieces(tpi_piece *pieces, int n) {
     for (int i = 0; pieces && i < n; i++) {
-        if (pieces[i].flat != pieces[i].t) tp_release(pieces[i].flat);
+        if (pieces[i].flat && pieces[i].flat != pieces[i].t) tp_release(pieces[i].flat);
         tp_release(pieces[i].t);
     }
     tpi_mfree(pieces);
@@ -32,6 +33,7 @@ void tp_work_release(tp_work *w) {
     if (atomic_fetch_sub(&w->refs, 1) != 1) return;
     free_pieces(w->in, w->nin);
     free_pieces(w->out, w->nout);
+    tpi_gpu_work_free(w);
     tpi_group_release(w->group);
     tpi_mfree(w->error);
     tpi_mfree(w);
@@ -47,25 +49,37 @@ static tp_group *group_of(tp_group *g) {
     return tpi_job_ok(g->job) ? g : NULL;
 }
 
-/* The tensor and its memory as the engine needs it. `reads`: what is in it counts. */
-static bool set_piece(tpi_piece *p, tp_tensor *t, bool reads, const char *argument) {
-    if (!t) return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
-    tp_device cpu = {TP_CPU, 0};
-    bool here = tpi_device(t).type == TP_CPU;
-    if (here && tp_is_contiguous(t)) p->flat = t;
-    else p->flat = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, cpu);
-    if (!p->flat) return false;
-    p->t = tpi_retain(t);
-    return p->flat == t || !reads || tpi_copy_data(p->flat, t);
-}
-
-static bool set_pieces(tpi_piece **pieces, int *n, tp_tensors list, bool reads, const char *argument) {
+static bool set_pieces(tpi_piece **pieces, int *n, tp_tensors list, const char *argument) {
     *pieces = list.n ? tpi_malloc(sizeof **pieces * (size_t)list.n) : NULL;
     if (list.n && !*pieces) return false;
-    memset(*pieces ? (void *)*pieces : (void *)n, 0, *pieces ? sizeof **pieces * (size_t)list.n : 0);
-    *n = (int)list.n;
-    for (int64_t i = 0; i < list.n; i++)
-        if (!set_piece(&(*pieces)[i], list.v[i], reads, argument)) return false;
+    for (; *n < list.n; (*n)++) {
+        if (!list.v[*n]) return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
+        (*pieces)[*n] = (tpi_piece){.t = tpi_retain(list.v[*n])};
+    }
+    return true;
+}
+
+/* The memory as an engine on the host needs it. `reads`: what is in it counts. */
+static bool on_host(tpi_piece *p, bool reads) {
+    tp_tensor *t = p->t;
+    if (tpi_device(t).type == TP_CPU && tp_is_contiguous(t)) p->flat = t;
+    else p->flat = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
+    return p->flat && (p->flat == t || !reads || tpi_copy_data(p->flat, t));
+}
+
+bool tpi_work_by_host(tp_work *w) {
+    for (int i = 0; i < w->nin; i++)
+        if (!on_host(&w->in[i], true)) return false;
+    for (int i = 0; i < w->nout; i++)
+        if (!on_host(&w->out[i], false)) return false;
+    return true;
+}
+
+bool tpi_work_bring_back(tp_work *w) {
+    bool in_place = tpi_work_in_place(w);
+    tpi_piece *pieces = in_place ? w->in : w->out;
+    for (int i = 0; i < (in_place ? w->nin : w->nout); i++)
+        if (pieces[i].flat && pieces[i].flat != pieces[i].t && !tpi_copy_data(pieces[i].t, pieces[i].flat)) return false;
     return true;
 }
 
@@ -75,7 +89,7 @@ static tp_work *new_work(tp_group *g, tpi_work_kind kind, tp_tensors in, tp_tens
     atomic_fetch_add(&g->refs, 1);
     *w = (tp_work){.refs = 1, .group = g, .kind = kind};
     snprintf(w->place, sizeof w->place, "%s", place_now);
-    if (set_pieces(&w->in, &w->nin, in, true, "tensor") && set_pieces(&w->out, &w->nout, out, false, "output")) return w;
+    if (set_pieces(&w->in, &w->nin, in, "tensor") && set_pieces(&w->out, &w->nout, out, "output")) return w;
     tp_work_release(w);
     return NULL;
 }
@@ -117,14 +131,10 @@ static bool check_written(tp_tensors list) {
 
 static tp_work *submit(tp_work *w) {
     if (!w) return NULL;
-    bool in_place = w->kind == TPI_ALL_REDUCE || w->kind == TPI_REDUCE || w->kind == TPI_BROADCAST;
-    for (int i = 0; i < (in_place ? w->nin : w->nout); i++) {
-        tp_tensor *t = (in_place ? w->in : w->out)[i].t;
-        if (check_written(one(&t))) continue;
-        tp_work_release(w);
-        return NULL;
-    }
-    if (tpi_group_add(w)) return w;
+    bool in_place = tpi_work_in_place(w), ok = true;
+    for (int i = 0; ok && i < (in_place ? w->nin : w->nout); i++) ok = check_written(one(&(in_place ? w->in : w->out)[i].t));
+    if (ok && tpi_gpu_serves(w)) return tpi_gpu_collective(w);
+    if (ok && tpi_work_by_host(w) && tpi_group_add(w)) return w;
     tp_work_release(w);
     return NULL;
 }
@@ -281,6 +291,8 @@ static tp_work *start(tp_work *w, int peer, int64_t tag) {
     const tpi_engine *engine = g->job->engine;
     w->root = peer, w->tag = tag;
     tpi_group_reap(g);
+    if (tpi_gpu_serves(w)) return tpi_gpu_message(w);
+    if (!tpi_work_by_host(w)) return tp_work_release(w), NULL;
     tp_tensor *t = w->kind == TPI_SEND ? w->in->flat : w->out->flat;
     int64_t bytes = t->numel * (int64_t)tpi_itemsize(t);
     uint64_t slot = tpi_slot(g, TPI_CHANNEL_MESSAGE, tag);
@@ -301,10 +313,14 @@ tp_work *tp_dist_send(tp_group *g, tp_tensor *t, int to, int64_t tag) {
     return start(new_work(g, TPI_SEND, one(&t), none), to, tag);
 }
 
+static bool check_source(tp_work *w, int from) { /* from whom it may come decides where it is waited for */
+    return from >= 0 || !tpi_gpu_serves(w) || tpi_refuse(TP_ERR_VALUE, "argument 'src': NCCL receives from one rank; from any, a tensor on the CPU can be received");
+}
+
 tp_work *tp_dist_recv(tp_group *g, tp_tensor *t, int from, int64_t tag) {
     if (!(g = group_of(g)) || (from >= 0 && !check_root(g, from, "src")) || !check_tag(tag)) return NULL;
     if (from == g->rank) return tpi_fail(TP_ERR_VALUE, "argument 'src': rank %d cannot receive from itself", from);
     tp_work *w = new_work(g, TPI_RECV, none, one(&t));
-    if (w && !check_written(one(&t))) return tp_work_release(w), NULL;
+    if (w && (!check_written(one(&t)) || !check_source(w, from))) return tp_work_release(w), NULL;
     return start(w, from, tag);
 }

@@ -6,12 +6,9 @@ def is_available(tensors):
 
 
 def version():
-    """NCCL's version (major, minor, patch), where its library is found."""
-    import ctypes
-    number = ctypes.c_int()
-    try:
-        library = ctypes.CDLL("libnccl.so.2")
-    except OSError:
-        raise RuntimeError("NCCL (libnccl.so.2) was not found") from None
-    library.ncclGetVersion(ctypes.byref(number))
-    return number.value // 10000, number.value // 100 % 100, number.value % 100
+    """The version (major, minor, patch) of the NCCL or RCCL that torch.distributed uses."""
+    from taper import _C
+    number = _C._dist_nccl_version()
+    if not number:
+        raise RuntimeError("NCCL (libnccl.so.2, or librccl.so.1 for AMD's GPUs) was not found, or there is no GPU for it")
+    return number // 10000, number // 100 % 100, number % 100

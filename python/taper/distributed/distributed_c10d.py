@@ -26,6 +26,26 @@ class ReduceOp:
         return RedOpType(op)
 
 
+class _PremulSum(int):
+    """A sum of what each rank has, times a number or a tensor."""
+
+    factor = None
+
+
+def _make_nccl_premul_sum(factor):
+    op = _PremulSum(RedOpType.SUM)
+    op.factor = factor
+    return op
+
+
+def _scaled(tensors, op, in_place=False):
+    """The tensors as the sum takes them."""
+    if not isinstance(op, _PremulSum):
+        return tensors
+    with torch.no_grad():
+        return [t.mul_(op.factor) if in_place else t * op.factor for t in tensors]
+
+
 class reduce_op:
     """The old name of ReduceOp."""
 
@@ -119,8 +139,9 @@ class Work:
 class ProcessGroup:
     """Ranks that take part in a collective together. Made by init_process_group and new_group."""
 
-    def __init__(self, handle, ranks, backend, desc=None):
+    def __init__(self, handle, ranks, backend, desc=None, device_id=None):
         self._handle, self._ranks, self._backend = handle, list(ranks), Backend(backend)
+        self.bound_device_id = torch.device(device_id) if isinstance(device_id, (int, str)) else device_id
         self._place = {rank: i for i, rank in enumerate(self._ranks)}
         self.group_desc = desc or "undefined"
 
@@ -138,11 +159,8 @@ class ProcessGroup:
         return self._handle.name
 
     @property
-    def bound_device_id(self):
-        return None
-
     def _device_types(self):
-        return [torch.device("cpu")]
+        return [torch.device(device) for device in BackendConfig(self._backend).get_device_backend_map()]
 
     def _get_sequence_number_for_group(self):
         return self._handle.number
@@ -264,11 +282,11 @@ def is_ucc_available():
 
 
 def is_xccl_available():
-    return False
+    return _C._dist_available("xccl")
 
 
 def is_backend_available(backend):
-    return {"gloo": is_gloo_available, "mpi": is_mpi_available, "nccl": is_nccl_available}.get(backend.lower(), lambda: False)()
+    return {"gloo": is_gloo_available, "mpi": is_mpi_available, "nccl": is_nccl_available, "xccl": is_xccl_available}.get(backend.lower(), lambda: False)()
 
 
 def is_initialized():
@@ -302,22 +320,26 @@ def _timeout_for(backend, timeout):
 _SERVED = ("gloo", "nccl", "mpi", "ccl", "xccl", "tcp")
 
 
-def _backend_name(backend, device_id=None):
-    """The one backend that serves, of 'gloo', 'cpu:gloo,cuda:nccl' or None; and the name to tell."""
+def _backend_name(backend):
+    """'gloo', or for each device 'cpu:gloo,cuda:nccl'; None stays None."""
     if backend is None:
-        return None, "undefined"
+        return None
     name = Backend(backend)
-    if ":" not in name:
-        if name == "ucc":
-            raise RuntimeError("Distributed package doesn't have UCC built in")
-        if name not in _SERVED:
-            raise AssertionError(f"Unknown backend type {name}")
-        return str(name), name
-    by_device = BackendConfig(name).get_device_backend_map()
-    for one in by_device.values():
+    if name == "ucc":
+        raise RuntimeError("Distributed package doesn't have UCC built in")
+    if ":" not in name and name not in _SERVED:
+        raise AssertionError(f"Unknown backend type {name}")
+    for one in BackendConfig(name).get_device_backend_map().values():
         if one not in _SERVED:
             raise AssertionError(f"Unknown c10d backend type {one.upper()}")
-    return by_device.get("cpu") or next(iter(by_device.values())), name
+    return name
+
+
+def _default_name():
+    """What None stands for here."""
+    host = "mpi" if _C._dist_engine() in ("openmpi", "mpich") else "gloo"
+    gpus = [f"{device}:{name}" for device, name in (("cuda", "nccl"), ("xpu", "xccl")) if _C._dist_available(name)]
+    return Backend(",".join([f"cpu:{host}", *gpus]) if gpus else host)
 
 
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, group_name="", pg_options=None, device_id=None):
@@ -327,24 +349,22 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         raise ValueError("trying to initialize the default process group twice!")
     if store is not None and init_method is not None:
         raise ValueError("Cannot specify both init_method and store.")
-    engine, name = _backend_name(backend)
-    seconds = _timeout_for(engine, timeout)
+    name = _backend_name(backend)
+    seconds = _timeout_for(name, timeout)
     if store is not None:
         if world_size < 1:
             raise ValueError("world_size must be positive if using store")
         if rank < 0:
             raise ValueError("rank must be non-negative if using store")
-    elif engine == "mpi":
+    elif name is not None and BackendConfig(name).get_device_backend_map().get("cpu") == "mpi":
         rank, world_size = (rank, world_size) if rank >= 0 and world_size > 0 else (-1, -1)
     elif (init_method is None or init_method == "env://") and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         rank, world_size = env_place(rank, world_size)
     else:
         store, rank, world_size = find_store(init_method or "env://", rank, world_size, timeout or default_pg_timeout)
-    handle = _C._dist_init(engine, rank, world_size, getattr(store, "_s", None), seconds)
-    if name == "undefined":
-        name = Backend("mpi" if _C._dist_engine() in ("openmpi", "mpich") else "gloo")
+    handle = _C._dist_init(name, rank, world_size, getattr(store, "_s", None), seconds)
     _store = store if store is not None else _Wrapped(_C._dist_store())
-    _set_default(ProcessGroup(handle, range(handle.size), name, "default_pg"))
+    _set_default(ProcessGroup(handle, range(handle.size), name or _default_name(), "default_pg", device_id))
     _groups.append(_default)
     _at_exit()
 
@@ -591,6 +611,7 @@ def all_reduce(tensor, op=ReduceOp.SUM, group=None, async_op=False):
     _check_tensor(tensor, "tensor")
     if _rank_not_in_group(group):
         return _warn_not_in_group("all_reduce")
+    _scaled([tensor], op, in_place=True)
     return _done(Work(_group(group)._handle.all_reduce(tensor, op), [tensor]), async_op)
 
 
@@ -630,6 +651,7 @@ def reduce(tensor, dst=None, op=ReduceOp.SUM, group=None, async_op=False, group_
     if _rank_not_in_group(group):
         return _warn_not_in_group("reduce")
     g = _group(group)
+    _scaled([tensor], op, in_place=True)
     return _done(Work(g._handle.reduce(tensor, op, _root(g, dst, group_dst, "dst")), [tensor]), async_op)
 
 
@@ -710,7 +732,7 @@ def reduce_scatter(output, input_list, op=ReduceOp.SUM, group=None, async_op=Fal
     _check_list(input_list, "input_list")
     if _rank_not_in_group(group):
         return _warn_not_in_group("reduce_scatter")
-    return _done(Work(_group(group)._handle.reduce_scatter(output, input_list, op), [output]), async_op)
+    return _done(Work(_group(group)._handle.reduce_scatter(output, _scaled(input_list, op), op), [output]), async_op)
 
 
 def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=False):
@@ -719,7 +741,7 @@ def reduce_scatter_tensor(output, input, op=ReduceOp.SUM, group=None, async_op=F
     _check_tensor(input, "input")
     if _rank_not_in_group(group):
         return _warn_not_in_group("reduce_scatter_tensor")
-    return _done(Work(_group(group)._handle.reduce_scatter_of(output, input, op), [output]), async_op)
+    return _done(Work(_group(group)._handle.reduce_scatter_of(output, _scaled([input], op)[0], op), [output]), async_op)
 
 
 _reduce_scatter_base = reduce_scatter_single = reduce_scatter_tensor
@@ -756,7 +778,7 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
         return _warn_not_in_group("monitored_barrier")
     g = _group(group)
     seconds = _seconds(timeout, default_pg_timeout.total_seconds())
-    token, flag = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
+    token, flag = torch.zeros(1, dtype=torch.uint8, device="cpu"), torch.zeros(1, dtype=torch.uint8, device="cpu")
     if g.rank() != 0:
         sent, answer = g._handle.send(token, 0, _BARRIER_TAG), g._handle.recv(flag, 0, _BARRIER_TAG)
         try:
@@ -769,7 +791,7 @@ def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
             raise RuntimeError(f"Rank {g._ranks[g.rank()]}: monitored_barrier failed, other ranks have not come to it; rank 0 names them.")
         return None
     from time import monotonic
-    came, missing, until = [None] + [g._handle.recv(torch.zeros(1, dtype=torch.uint8), r, _BARRIER_TAG) for r in range(1, g.size())], [], monotonic() + seconds
+    came, missing, until = [None] + [g._handle.recv(torch.zeros(1, dtype=torch.uint8, device="cpu"), r, _BARRIER_TAG) for r in range(1, g.size())], [], monotonic() + seconds
     for rank in range(1, g.size()):
         try:
             came[rank].wait(max(until - monotonic(), 0.001))
@@ -859,7 +881,7 @@ def batch_isend_irecv(p2p_op_list):
 def _to_tensor(obj):
     import pickle
     data = pickle.dumps(obj, protocol=pickle.HIGHEST_PROTOCOL)
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8), torch.tensor([len(data)], dtype=torch.int64)
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8), torch.tensor([len(data)], dtype=torch.int64, device="cpu")
 
 
 def _to_object(tensor, size):
@@ -872,9 +894,9 @@ def all_gather_object(object_list, obj, group=None):
     if _rank_not_in_group(group):
         return _warn_not_in_group("all_gather_object")
     data, size = _to_tensor(obj)
-    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(get_world_size(group))]
+    sizes = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(get_world_size(group))]
     all_gather(sizes, size, group)
-    tensors = [torch.empty(int(n), dtype=torch.uint8) for n in sizes]
+    tensors = [torch.empty(int(n), dtype=torch.uint8, device="cpu") for n in sizes]
     all_gather(tensors, data, group)
     for i, tensor in enumerate(tensors):
         object_list[i] = _to_object(tensor, sizes[i])
@@ -892,12 +914,12 @@ def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=
     if g.rank() != root and object_gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     data, size = _to_tensor(obj)
-    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(g.size())]
+    sizes = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(g.size())]
     all_gather(sizes, size, group)
     most = max(int(n) for n in sizes)
-    padded = torch.zeros(most, dtype=torch.uint8)
+    padded = torch.zeros(most, dtype=torch.uint8, device="cpu")
     padded[:len(data)] = data
-    tensors = [torch.empty(most, dtype=torch.uint8) for _ in range(g.size())] if g.rank() == root else None
+    tensors = [torch.empty(most, dtype=torch.uint8, device="cpu") for _ in range(g.size())] if g.rank() == root else None
     gather(padded, tensors, group=group, group_dst=root)
     for i, tensor in enumerate(tensors or ()):
         object_gather_list[i] = _to_object(tensor, sizes[i])
@@ -911,9 +933,9 @@ def broadcast_object_list(object_list, src=None, group=None, device=None, group_
     g = _group(group)
     root = _root(g, src, group_src, "src")
     pairs = [_to_tensor(obj) for obj in object_list] if g.rank() == root else None
-    sizes = torch.cat([size for _, size in pairs]) if pairs else torch.zeros(len(object_list), dtype=torch.int64)
+    sizes = torch.cat([size for _, size in pairs]) if pairs else torch.zeros(len(object_list), dtype=torch.int64, device="cpu")
     broadcast(sizes, group=group, group_src=root)
-    data = torch.cat([part for part, _ in pairs]) if pairs else torch.empty(int(sizes.sum()), dtype=torch.uint8)
+    data = torch.cat([part for part, _ in pairs]) if pairs else torch.empty(int(sizes.sum()), dtype=torch.uint8, device="cpu")
     broadcast(data, group=group, group_src=root)
     if g.rank() != root:
         for i, part in enumerate(data.split([int(n) for n in sizes])):
@@ -930,10 +952,10 @@ def scatter_object_list(scatter_object_output_list, scatter_object_input_list=No
     g = _group(group)
     root = _root(g, src, group_src, "src")
     pairs = [_to_tensor(obj) for obj in scatter_object_input_list] if g.rank() == root else []
-    most = torch.tensor([max((int(n) for _, n in pairs), default=0)])
+    most = torch.tensor([max((int(n) for _, n in pairs), default=0)], device="cpu")
     broadcast(most, group=group, group_src=root)
-    padded = [torch.cat([part, torch.zeros(int(most) - len(part), dtype=torch.uint8)]) for part, _ in pairs]
-    mine, size = torch.empty(int(most), dtype=torch.uint8), torch.zeros(1, dtype=torch.int64)
+    padded = [torch.cat([part, torch.zeros(int(most) - len(part), dtype=torch.uint8, device="cpu")]) for part, _ in pairs]
+    mine, size = torch.empty(int(most), dtype=torch.uint8, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")
     scatter(mine, padded or None, group=group, group_src=root)
     scatter(size, [n for _, n in pairs] or None, group=group, group_src=root)
     scatter_object_output_list[0] = _to_object(mine, size)
@@ -955,9 +977,9 @@ def recv_object_list(object_list, src=None, group=None, device=None, group_src=N
     if _rank_not_in_group(group):
         _warn_not_in_group("recv_object_list")
         return -1
-    sizes = torch.zeros(len(object_list), dtype=torch.int64)
+    sizes = torch.zeros(len(object_list), dtype=torch.int64, device="cpu")
     sender = recv(sizes, src, group, group_src=group_src)
-    data = torch.empty(int(sizes.sum()), dtype=torch.uint8)
+    data = torch.empty(int(sizes.sum()), dtype=torch.uint8, device="cpu")
     recv(data, sender, group)
     for i, part in enumerate(data.split([int(n) for n in sizes])):
         object_list[i] = _to_object(part, len(part))

@@ -2,7 +2,7 @@
 #include <string.h>
 #include "device/cuda/api.h"
 
-/* Calls that a capture forbids although they are no part of it (allocating, loading) are made in the relaxed mode; both halves swap. */
+/* Calls that a capture forbids although they are no part of it (allocating, loading, asking for an event) are made in the relaxed mode; both halves swap. */
 static void swap_mode(int *mode) { tpi_cuda.capture_mode(mode); }
 
 /* ---- Memory -------------------------------------------------------------------------------------------------------------- */
@@ -84,7 +84,14 @@ static void event_free(int index, tpi_gpu_event *event) {
 }
 
 static bool event_record(int index, tpi_gpu_event *event, tpi_gpu_stream *stream) { return tpi_cuda_use(index) && TPI_CUDA(event_record, event, stream); }
-static int event_query(int index, tpi_gpu_event *event) { return tpi_cuda_use(index) ? answer(tpi_cuda.event_query(event), "event_query") : -1; }
+static int event_query(int index, tpi_gpu_event *event) {
+    int mode = TPI_CUDA_CAPTURE_RELAXED;
+    if (!tpi_cuda_use(index)) return -1;
+    swap_mode(&mode);
+    int error = tpi_cuda.event_query(event);
+    swap_mode(&mode);
+    return answer(error, "event_query");
+}
 static bool event_sync(int index, tpi_gpu_event *event) { return tpi_cuda_use(index) && TPI_CUDA(event_sync, event); }
 
 static bool event_elapsed(int index, tpi_gpu_event *from, tpi_gpu_event *to, double *milliseconds) {

@@ -192,7 +192,7 @@ class Reducer:
         if not self.unused and not self.find_unused:
             return None
         absent = {id(p) for p in self.unused}
-        used = taper.tensor([0 if id(p) in absent else 1 for p in self.params], dtype=_C.int32)
+        used = taper.tensor([0 if id(p) in absent else 1 for p in self.params], dtype=_C.int32, device="cpu")
         dist.all_reduce(used, group=self.group)
         return {p: bool(flag) for p, flag in zip(self.params, used.tolist())}
 
@@ -232,7 +232,7 @@ class Reducer:
                 bucket.flat.zero_()
             self._start(bucket)
         if self.find_unused:
-            dist.all_reduce(taper.zeros(len(self.params), dtype=_C.int32), group=self.group)
+            dist.all_reduce(taper.zeros(len(self.params), dtype=_C.int32, device="cpu"), group=self.group)
         for bucket in self.buckets:
             self._settle(bucket)
 
