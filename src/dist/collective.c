@@ -273,6 +273,10 @@ bool tpi_collective_run(tp_work *w) {
 }
 
 void tpi_work_about(const tp_work *w, char text[TPI_ABOUT_BYTES]) {
+    if (w->about[0]) {
+        memcpy(text, w->about, TPI_ABOUT_BYTES);
+        return;
+    }
     static const char *const ops[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
     bool reduces = w->kind == TPI_ALL_REDUCE || w->kind == TPI_REDUCE || w->kind == TPI_REDUCE_SCATTER;
     bool rooted = w->kind == TPI_REDUCE || w->kind == TPI_BROADCAST || w->kind == TPI_GATHER || w->kind == TPI_SCATTER;

@@ -195,12 +195,17 @@ static bool launch(tp_work *w, tpi_comm *c) {
 }
 
 /* ---- Beginning ---- */
+static void fail_job(tpi_job *job, const char *text) { /* the watcher tells the others, and ends a process that waits for its GPU */
+    tpi_job_fail(job, text);
+    job->failed_on_gpu = true;
+}
+
 static void fail(tp_work *w) { /* with an error, which is the job's end: other ranks are in it already */
     char text[TPI_REASON_BYTES];
     snprintf(text, sizeof text, "%s", tp_error());
     bool closing = w->group->closing; /* then nobody else is concerned */
     tpi_work_end(w);
-    if (!closing) tpi_job_fail(w->group->job, text);
+    if (!closing) fail_job(w->group->job, text);
     let_go(w);
 }
 
@@ -225,7 +230,7 @@ static bool await_check(tp_work *w) {
 
 void tpi_gpu_check(tp_work *w) {
     tp_group *g = w->group;
-    if (!g->job->failed && !tpi_agree(w)) tpi_job_fail(g->job, tp_ok() ? "ranks could not compare what they came to" : tp_error());
+    if (!g->job->failed && !tpi_agree(w)) fail_job(g->job, tp_ok() ? "ranks could not compare what they came to" : tp_error());
     tp_error_clear();
     pthread_mutex_lock(&g->lock);
     w->checked = true;
@@ -236,7 +241,7 @@ void tpi_gpu_check(tp_work *w) {
 /* In a group whose ranks share a GPU. It keeps its number. */
 static bool by_host(tp_work *w) {
     pthread_mutex_lock(&w->group->lock);
-    w->gpu = false;
+    w->gpu = false, w->about[0] = 0;
     pthread_mutex_unlock(&w->group->lock);
     if (!tpi_work_by_host(w) || !tpi_group_add(w)) return false;
     let_go(w);
@@ -245,16 +250,24 @@ static bool by_host(tp_work *w) {
 
 static bool run(tp_work *w) {
     tp_group *g = w->group;
-    uint64_t print = tpi_fingerprint(w, 0);
-    if (g->n > 1 && tpi_checks_wanted() && !seen_before(g, print)) {
+    if (g->n > 1 && tpi_checks_wanted() && !seen_before(g, w->print)) {
         if (!await_check(w)) return false;
-        g->agreed[g->nagreed++ % TPI_AGREED] = print;
+        g->agreed[g->nagreed++ % TPI_AGREED] = w->print;
     }
     tpi_comm *c = tpi_comm_of(g, w->device, -1, -1);
     if (!c || !tpi_comm_meet(c)) return false;
     if (c->by_host) return by_host(w);
     w->comm = c;
     return launch(w, c);
+}
+
+/* What it is about is told from now on: once it is in a stream, the caller may give its tensors other shapes. */
+static void describe(tp_work *w) {
+    char about[TPI_ABOUT_BYTES];
+    w->gpu = true;
+    w->print = tpi_fingerprint(w);
+    tpi_work_about(w, about);
+    memcpy(w->about, about, sizeof w->about);
 }
 
 static tp_work *not_begun(tp_work *w) {
@@ -265,7 +278,7 @@ static tp_work *not_begun(tp_work *w) {
 tp_work *tpi_gpu_collective(tp_work *w) {
     tp_group *g = w->group;
     tpi_gpu_reap(g);
-    w->gpu = true;
+    describe(w);
     if (!mark(w, tpi_gpu_stream_of(w->device), &w->before)) return not_begun(w);
     atomic_fetch_add(&w->refs, 1); /* the list's */
     pthread_mutex_lock(&g->launching);
@@ -325,7 +338,7 @@ tp_work *tpi_gpu_message(tp_work *w) {
     tpi_gpu_reap(g);
     tpi_comm *c = tpi_comm_of(g, w->device, sends ? g->rank : w->root, sends ? w->root : g->rank);
     if (!c || !mark(w, tpi_gpu_stream_of(w->device), &w->before)) return not_begun(w);
-    w->gpu = true;
+    describe(w);
     tpi_work_begin(w);
     pthread_mutex_lock(&g->lock);
     int error = c->threaded ? 0 : pthread_create(&c->thread, NULL, direction_main, c);
@@ -343,7 +356,7 @@ tp_work *tpi_gpu_message(tp_work *w) {
 static int settle(tp_work *w) {
     tpi_job *job = w->group->job;
     if (w->done) return 1;
-    if (!w->event) return 0;
+    if (!w->event || (w->number && w->group->n > 1 && !w->checked && tpi_checks_wanted())) return 0; /* nobody leaves one that another has not come to */
     int reached = w->comm->driver->event_query(w->device.index, w->event);
     if (reached == 0) return 0;
     bool fine = reached > 0 && !job->failed;
@@ -371,12 +384,12 @@ void tpi_gpu_reap(tp_group *g) {
         next = w->next_waiting;
         if (!w->gpu) continue;
         if (!settle(w)) break; /* what comes after it has mostly not come either, and is asked about the next time */
-        w->next = gone;
+        w->next_waiting = gone;
         gone = w;
     }
     pthread_mutex_unlock(&g->lock);
     for (tp_work *next; gone; gone = next) {
-        next = gone->next;
+        next = gone->next_waiting;
         let_go(gone);
     }
 }
@@ -455,8 +468,9 @@ static tp_group *group_at(tpi_job *job, int place) {
 }
 
 bool tpi_gpu_trouble(tpi_job *job, char text[TPI_REASON_BYTES]) {
-    bool found = false;
+    bool found = job->failed_on_gpu;
     tp_group *g;
+    if (found) snprintf(text, TPI_REASON_BYTES, "%s", job->reason);
     for (int i = 0; !found && (g = group_at(job, i)); i++) {
         if (g->comms) tpi_gpu_reap(g), found = broken(g, text) || too_late(g, text);
         tpi_group_release(g);

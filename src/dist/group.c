@@ -294,7 +294,10 @@ void tpi_group_abandon(tp_group *g) {
 
 bool tp_work_succeeded(tp_work *w) { return w && tp_work_done(w) && !w->failed; }
 const char *tp_work_error(tp_work *w) { return w && tp_work_done(w) && w->failed ? w->error ? w->error : "out of memory" : NULL; }
-int tp_work_source(tp_work *w) { return w && w->kind == TPI_RECV && tp_work_succeeded(w) ? w->source : -1; }
+int tp_work_source(tp_work *w) {
+    if (w && w->gpu && w->kind == TPI_RECV) return w->root; /* NCCL's come from one rank */
+    return w && w->kind == TPI_RECV && tp_work_succeeded(w) ? w->source : -1;
+}
 
 bool tp_work_wait(tp_work *w, double seconds) {
     if (!w) return tpi_refuse(TP_ERR_TYPE, "argument 'work': expected a work, got NULL");

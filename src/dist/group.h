@@ -34,6 +34,7 @@ typedef struct tpi_job {
     atomic_bool begun;           /* all ranks are there */
     atomic_bool failed;          /* nothing more can be exchanged, because of: */
     char reason[TPI_REASON_BYTES];
+    atomic_bool failed_on_gpu;   /* by something that the watcher did not find */
     char engine_error[256];      /* what the engine said last; with the lock */
 } tpi_job;
 
@@ -86,6 +87,8 @@ struct tp_work {
     bool gpu;          /* by NCCL, on: */
     tp_device device;
     struct tpi_comm *comm;
+    uint64_t print;    /* its fingerprint */
+    char about[TPI_ABOUT_BYTES];
     struct tpi_gpu_event *before, *event; /* the caller's stream when it was asked for; its end. NULL until recorded */
     bool checked, launched, captured; /* ranks agree; it is in the stream; which is being recorded. With the lock */
     double since;      /* when it began; reported: when the watcher last spoke of it */

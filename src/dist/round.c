@@ -103,14 +103,15 @@ static uint64_t mix_tensor(uint64_t h, const tp_tensor *t) {
     return h;
 }
 
-uint64_t tpi_fingerprint(const tp_work *w, int64_t number) {
-    uint64_t h = mix(mix(mix(mix(mix(1, w->kind), w->op), (uint64_t)w->root), (uint64_t)number), w->gpu);
+uint64_t tpi_fingerprint(const tp_work *w) {
+    uint64_t h = mix(mix(mix(mix(1, w->kind), w->op), (uint64_t)w->root), w->gpu);
     switch (w->kind) {
     case TPI_ALL_GATHER:
         for (int i = 0; i < w->nout; i++) h = mix(mix(h, w->out[i].t->dtype), (uint64_t)w->out[i].t->numel);
         return h;
     case TPI_ALL_TO_ALL: return w->nin ? mix(h, w->in[0].t->dtype) : h;
     case TPI_REDUCE_SCATTER:
+    case TPI_RECV:
     case TPI_SCATTER: return mix_tensor(h, w->out[0].t);
     case TPI_BARRIER: return h;
     default: return mix_tensor(h, w->in[0].t);
@@ -173,7 +174,7 @@ static bool disagreement(tp_work *w) { /* everybody knows that there is one, and
 }
 
 bool tpi_agree(tp_work *w) {
-    uint64_t h = tpi_fingerprint(w, w->number);
+    uint64_t h = mix(w->gpu ? w->print : tpi_fingerprint(w), (uint64_t)w->number);
     int64_t pair[2] = {(int64_t)h, (int64_t)~h};
     if (!largest(w, pair)) return false;
     return pair[0] == (int64_t)h && pair[1] == (int64_t)~h && pair[0] == ~pair[1] ? true : disagreement(w);

@@ -166,7 +166,7 @@ static tpi_standing standing_of(tp_group *g) {
     double now = tpi_now();
     s.since = g->left_at > 0 ? now - g->left_at : 0;
     for (const tp_work *work = g->waiting; work; work = work->next_waiting)
-        if (work->number) s.waits = 1, s.since = now - work->since;
+        if (work->number && !s.waits) s.waits = 1, s.since = now - work->since; /* the oldest */
     pthread_mutex_unlock(&g->lock);
     return s;
 }

@@ -512,7 +512,7 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     for rank in ranks:
         if not 0 <= rank < world.size():
             raise ValueError("The new group's rank should be within the world_size set by init_process_group")
-    name = world._backend if backend in (None, "", "undefined") else _backend_name(backend)[1]
+    name = world._backend if backend in (None, "", "undefined") else _backend_name(backend)
     if use_local_synchronization and world.rank() not in ranks:
         return None
     _count += 1
