@@ -206,7 +206,7 @@ static void long_rows_sort_like_short_ones(void **state) {
 /* The first of the largest, or the first NaN, wherever it stands: in lanes, behind them, in a later piece. */
 static void extremes_say_where_the_first_one_stands(void **state) {
     (void)state;
-    const int64_t lengths[] = {1, 7, 31, 32, 33, 64, 100, 4096, 4097, 9000};
+    const int64_t lengths[] = {1, 7, 31, 32, 33, 64, 100, 128, 131, 300, 4096, 4097, 9000};
     for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
         for (int64_t at = 0; at < lengths[n]; at += 1 + lengths[n] / 9)
             for (int round = 0; round < 3; round++) {

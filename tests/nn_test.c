@@ -207,9 +207,32 @@ static void out_of_memory_leaks_nothing(void **state) {
     tp_set_num_threads(0);
 }
 
+/* Elements that overflow, underflow or are NaN send their neighbours the long way: the same bits there, and as exact. */
+static void exponentials_do_not_depend_on_their_neighbours(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    static const float wild[] = {NAN, INFINITY, -INFINITY, 88.5f, 200, -88.5f, -103.5f, -1e30f};
+    float x[N], together[N];
+    for (int i = 0; i < N; i++) x[i] = i % 90 == 7 && i > 300 ? wild[i / 90 % 8] : (float)(i % 2 ? 87 : -87) * sinf((float)i);
+    tp_tensor *t = floats(TP_INTS(N), x), *all = tpo_exp(t);
+    assert_non_null(all);
+    memcpy(together, all->data, sizeof together);
+    for (int i = 0; i < N; i++) {
+        tp_tensor *one = floats(TP_INTS(1), &x[i]), *alone = tpo_exp(one);
+        assert_memory_equal(alone->data, &together[i], sizeof(float));
+        tpi_release(one), tpi_release(alone);
+        const double want = exp((double)x[i]), least = 0x1p-149;
+        if (isnan(x[i])) assert_true(isnan(together[i]));
+        else if (want > 0x1.fffffep127) assert_true(isinf(together[i]));
+        else assert_true(fabs((double)together[i] - want) <= 1.1 * (want > 0 ? fmax(ldexp(1, ilogb(want) - 23), least) : least));
+    }
+    tpi_release(t), tpi_release(all);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(exponentials_do_not_depend_on_their_neighbours),
         cmocka_unit_test(attention_sees_only_what_it_may),
         cmocka_unit_test(batch_norm_moves_its_running_statistics),
         cmocka_unit_test(pooling_counts_as_pytorch_does),

@@ -23,6 +23,13 @@ void bind_params(text *t, const op *o, const int *param, int n, ctype c, const c
     if (!n) put(t, "    (void)param;\n");
 }
 
+/* Is the map one function of its input, for which there is an el_run_*() over many elements? */
+static bool is_run(const block *b, const kernel_inputs *k, const op *o, ctype c) {
+    const expr *e = b->value[0];
+    if (c != C_F32 || b->n != 1 || k->n != 1 || k->arg[0] < 0 || e->kind != E_CALL || strcmp(e->name, "exp") || !find_function(e->name, e->n)) return false;
+    return e->arg[0]->kind == E_NAME && !strcmp(e->arg[0]->name, o->args[k->arg[0]].name);
+}
+
 static void map_kernel(text *t, const op *o, int grad, ctype c) {
     kernel_inputs k;
     map_inputs(o, grad, &k);
@@ -36,6 +43,11 @@ static void map_kernel(text *t, const op *o, int grad, ctype c) {
         put(t, "    const %s *in%d = (const %s *)arg[%d];\n", ctype_c[in], i, ctype_c[in], i + 1);
     }
     bind_params(t, o, k.param, k.nparam, c, "param", &names);
+    const block *b = grad < 0 ? o->body : o->args[grad].grad;
+    if (is_run(b, &k, o, c)) {
+        put(t, "    el_run_%s_%s(n / TPI_LANES * TPI_LANES, in0, out);\n}\n", b->value[0]->name, ctype_suffix[c]);
+        return;
+    }
     put(t, "    n = n / TPI_LANES * TPI_LANES;\n#pragma omp simd\n    for (int64_t i = 0; i < n; i++) {\n");
     for (int i = 0; i < k.n; i++) {
         const char *name = k.arg[i] == -1 ? "grad" : k.arg[i] == -2 ? "result" : o->args[k.arg[i]].name;
@@ -44,7 +56,6 @@ static void map_kernel(text *t, const op *o, int grad, ctype c) {
         bind(&names, name, (value){format("v_%s", name), in, false});
     }
     element_out e = {.code = t, .indent = "        ", .compute = c};
-    const block *b = grad < 0 ? o->body : o->args[grad].grad;
     value v = element_block(&e, b, &names);
     put(t, "        out[i] = %s;\n    }\n}\n", cast_value(v, out_type, b->at));
 }
@@ -177,14 +188,17 @@ static void merge_body(text *t, const op *o, ctype c, const char *indent, const 
     store_state(t, o, c, indent, o->merge, left, l, &inner);
 }
 
-/* Brings k to the first element for which the condition holds: by lanes, then one at a time. */
+/* Brings k to the first element for which the condition holds: by sets of lanes, by lanes, whose bits say which, then one at a time. */
 static void write_search_loop(text *t, const op *o, ctype c, const expr *condition, const scope *names) {
     const value x = {"v_x", c, false}, now = {"now", state_type(o, 0, c), false};
-    element_out each = {.code = t, .indent = "                ", .compute = c}, last = {.code = t, .indent = "            ", .compute = c};
-    put(t, "        for (; k + LANES <= n; k += LANES) {\n            int any = 0;\n");
-    put(t, "#pragma omp simd reduction(| : any)\n            for (int l = 0; l < LANES; l++) {\n                const %s v_x = x[k + l];\n", ctype_c[c]);
+    element_out each = {.code = t, .indent = "                ", .compute = c}, bits = each, last = {.code = t, .indent = "            ", .compute = c};
+    put(t, "        for (; k + 4 * LANES <= n; k += 4 * LANES) {\n            int any = 0;\n");
+    put(t, "#pragma omp simd reduction(| : any)\n            for (int l = 0; l < 4 * LANES; l++) {\n                const %s v_x = x[k + l];\n", ctype_c[c]);
     put(t, "                any |= %s;\n            }\n            if (any) break;\n        }\n", holds(&each, o, condition, x, now, names));
-    put(t, "        for (; k < n; k++) {\n            const %s v_x = x[k];\n", ctype_c[c]);
+    put(t, "        uint32_t hits = 0;\n        for (; k + LANES <= n && !hits; k += hits ? __builtin_ctz(hits) : LANES) {\n");
+    put(t, "#pragma omp simd reduction(| : hits)\n            for (int l = 0; l < LANES; l++) {\n                const %s v_x = x[k + l];\n", ctype_c[c]);
+    put(t, "                hits |= (uint32_t)(%s) << l;\n            }\n        }\n", holds(&bits, o, condition, x, now, names));
+    put(t, "        for (; k < n && !hits; k++) {\n            const %s v_x = x[k];\n", ctype_c[c]);
     put(t, "            if (%s) break;\n        }\n", holds(&last, o, condition, x, now, names));
 }
 

@@ -254,20 +254,29 @@ void TPI_ISA(tpi_repeat)(int64_t n, const char *element, char *dst, int size) {
 }
 
 /* ---- Past the caches ---------------------------------------------------------------------------------------------------- */
-void TPI_ISA(tpi_stream)(int64_t bytes, const char *src, char *dst) {
+/* Whole cache lines: dst is a multiple of one. */
+static inline void stream_lines(int64_t lines, const char *src, char *dst) {
 #ifdef __SSE2__
-    int64_t head = -(intptr_t)dst & 63; /* whole cache lines are streamed, what is around them stored */
+    for (; lines > 0; src += 64, dst += 64, lines--) {
+#ifdef __AVX__
+        for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)dst + i, _mm256_loadu_si256((const __m256i *)src + i));
+#else
+        for (int i = 0; i < 4; i++) _mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
+#endif
+    }
+#else
+    memcpy(dst, src, (size_t)(lines * 64));
+#endif
+}
+
+void TPI_ISA(tpi_stream)(int64_t bytes, const char *src, char *dst) {
+    int64_t head = -(intptr_t)dst & 63; /* lines are streamed, what is around them stored */
     if (head + 64 <= bytes) {
         if (head) memcpy(dst, src, (size_t)head);
-        for (src += head, dst += head, bytes -= head; bytes >= 64; src += 64, dst += 64, bytes -= 64) {
-#ifdef __AVX__
-            for (int i = 0; i < 2; i++) _mm256_stream_si256((__m256i *)dst + i, _mm256_loadu_si256((const __m256i *)src + i));
-#else
-            for (int i = 0; i < 4; i++) _mm_stream_si128((__m128i *)dst + i, _mm_loadu_si128((const __m128i *)src + i));
-#endif
-        }
+        int64_t lines = (bytes - head) / 64;
+        stream_lines(lines, src + head, dst + head);
+        head += lines * 64, src += head, dst += head, bytes -= head;
     }
-#endif
     if (bytes) memcpy(dst, src, (size_t)bytes);
 }
 
@@ -278,14 +287,15 @@ void TPI_ISA(tpi_stream_end)(void) {
 }
 
 void TPI_ISA(tpi_stream_rows)(int64_t rows, int64_t bytes, const char *src, int64_t src_row, char *dst, int64_t dst_row, const tpi_ahead *next) {
-    const int64_t lines = tpi_ceil_div(next->bytes, 64), each = tpi_ceil_div(next->rows * lines, rows);
-    int64_t row = 0, line = 0; /* of next */
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t k = 0; k < each && row < next->rows; k++) {
-            __builtin_prefetch(next->at + row * next->row + line * 64, 0, 2);
-            if (++line == lines) line = 0, row++;
-        }
-        TPI_ISA(tpi_stream)(bytes, src + r * src_row, dst + r * dst_row);
+    const int64_t each = tpi_ceil_div(next->rows, rows);
+    const char *ahead = next->at;
+    int64_t left = next->rows;
+    const bool whole = (((uintptr_t)dst | (uintptr_t)dst_row | (uintptr_t)bytes) & 63) == 0;
+    for (int64_t r = 0; r < rows; r++, src += src_row, dst += dst_row) {
+        for (int64_t k = 0; k < each && left > 0; k++, left--, ahead += next->row)
+            for (int64_t at = 0; at < next->bytes; at += 64) __builtin_prefetch(ahead + at, 0, 2);
+        if (whole) stream_lines(bytes / 64, src, dst);
+        else TPI_ISA(tpi_stream)(bytes, src, dst);
     }
 }
 

@@ -10,7 +10,8 @@ enum {
     BLOCK = 1024,          /* elements that go through scratch when neither side is contiguous */
     LONG_RUN = 64,
     TILE_BYTES = 128,      /* a tile's rows, read and written: two cache lines */
-    TILE_STREAMED = 512,   /* rows of a tile that is streamed: memory takes long runs faster */
+    TILE_STREAMED = 256,   /* and those of a tile that is streamed: memory takes longer runs faster, the first cache holds no more */
+    TILES_AHEAD = 2,       /* tiles before one is turned, it is on its way; of 1 to 4, and tiles of 128 to 512 bytes, what was fastest */
     TILE_MOST = 64,        /* rows of a tile, at most */
     TILE_PAD = 64,         /* keeps the rows of a tile from meeting in the same cache sets */
     TILES_CHUNK = 16,
@@ -126,7 +127,7 @@ static void copy_tile(const copy_job *job, int64_t number) {
         return;
     }
     TPI_ISA_PICK(tpi_transpose)(t.n0, t.n1, src, src_row, turned, row, size);
-    tile next = number + 1 < job->all_tiles ? tile_at(job, number + 1) : (tile){0};
+    tile next = number + TILES_AHEAD < job->all_tiles ? tile_at(job, number + TILES_AHEAD) : (tile){0};
     tpi_ahead ahead = {next.src, next.n0, next.n1 * job->from_size, job->plan->stride[1][0]}; /* no hardware guesses it */
     TPI_ISA_PICK(tpi_stream_rows)(t.n1, t.n0 * size, turned, row, t.dst, dst_row, &ahead);
 }
@@ -154,9 +155,8 @@ static void choose_tiles(copy_job *job) {
     const tpi_plan *p = job->plan;
     int64_t sizes[2] = {p->shape[0], p->shape[job->across]};
     bool streamed = job->stream && p->dtype[0] == p->dtype[1];
-    job->tile[0] = (streamed ? TILE_STREAMED : TILE_BYTES) / job->to_size;
-    job->tile[1] = TILE_BYTES / job->to_size;
     for (int i = 0; i < 2; i++) {
+        job->tile[i] = (streamed ? TILE_STREAMED : TILE_BYTES) / job->to_size;
         if (job->tile[i] > TILE_MOST && !(i == 0 && streamed)) job->tile[i] = TILE_MOST;
         job->tiles[i] = tpi_ceil_div(sizes[i], job->tile[i]);
     }

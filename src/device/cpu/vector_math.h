@@ -46,6 +46,39 @@ static inline float tpi_exp_f32(float x) {
     return x < -104.0f ? 0.0f : y;
 }
 
+/* The same bits in fewer steps where |x| <= TPI_EXP_TAME: n is added to the exponent. */
+#define TPI_EXP_TAME 87.0f
+static inline float tpi_exp_tame_f32(float x) {
+    const float shift = 12582912.0f;
+    tpi_bits32 z = {.f = TPI_FMA_F32(x, 1.44269504f, shift)}, y;
+    float r = tpi_less_ln2_f32(z.f - shift, x), square = r * r;
+    y.f = 1.0f + TPI_FMA_F32(tpi_exp_tail_f32(r, square), square, r);
+    y.u += z.u << 23;
+    return y.f;
+}
+
+/* y = exp(x) for n elements: the short way where all of some hundred may take it. y may be x. */
+static inline void tpi_exp_run_f32(int64_t n, const float *x, float *y) {
+    enum { TOGETHER = 256 };
+    const tpi_bits32 tame = {.f = TPI_EXP_TAME};
+    for (int64_t at = 0, m; at < n; at += m, x += m, y += m) {
+        m = n - at < TOGETHER ? n - at : TOGETHER;
+        int32_t largest = 0; /* bits without their sign order like sizes, NaN above all */
+        for (int64_t i = 0; i < m; i++) {
+            tpi_bits32 size = {.f = x[i]};
+            size.i &= 0x7fffffff;
+            largest = size.i > largest ? size.i : largest;
+        }
+        if (largest <= tame.i) {
+#pragma omp simd
+            for (int64_t i = 0; i < m; i++) y[i] = tpi_exp_tame_f32(x[i]);
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < m; i++) y[i] = tpi_exp_f32(x[i]);
+        }
+    }
+}
+
 /* For arguments up to 0, as in a softmax: two units in the last place down to exp(-20), five below, and 0 from exp(-87) on, where what is
  * left would be denormal. */
 static inline float tpi_exp_share_f32(float x) {
