@@ -1,7 +1,8 @@
 /* Taper's figures: what a call costs when there is nothing to compute, and what share of the machine's bandwidth or of the BLAS's speed
- * operators reach when there is. Each row stands against a reference timed in the same run, turn by turn, and keeps the best of its
- * rounds, so that a busy machine disturbs both alike. Rows about bandwidth also run on a block that stays in the caches, which shows what
- * computing alone takes, and so whether memory binds at all.
+ * operators reach when there is. Each row stands against a reference timed in the same run, turn by turn. Memory's speed changes by a factor of
+ * two within a minute where others use the machine too, so times of different rounds say nothing about each other: each round gives a share of
+ * its own, of two times that are neighbours, and the row's share is the middle one. Rows about bandwidth also run on a block that stays in the
+ * caches, in the same rounds, which shows what computing alone takes, and so whether memory binds at all.
  *     figures [FILE]     prints the table; with a FILE (bench/README.md) also puts it between that file's two marks */
 #include <cblas.h>
 #include <math.h>
@@ -14,8 +15,11 @@
 enum {
     ROWS = 16384, COLUMNS = 1024, COUNT = ROWS * COLUMNS, /* 64 MiB of float: more than the caches hold */
     BLOCK = 32,                                          /* rows that stay in the caches, result included */
-    ROUNDS = 30,
-    CALLS = 2000,                                        /* of a small operator in one round */
+    ROUNDS = 31,
+    WARM = 3, TIMED = 3,                                 /* runs of one side in a round: those that warm it up, and those that count */
+    CALLS = 200,                                         /* of a small operator in one run: some ten microseconds, seldom disturbed */
+    SMALL_RUNS = 3000,
+    PRODUCTS = 100,                                      /* small ones in one run */
 };
 
 /* ---- What the rows work on ---- */
@@ -127,14 +131,14 @@ static void sum_loop(void) { /* in 32 running sums: one alone would wait for the
 /* ---- Rows: matrix products ---- */
 static void matmul_large(void) { done(tp_matmul(square[0], square[1])); }
 static void matmul_small(void) {
-    for (int i = 0; i < CALLS / 20; i++) done(tp_matmul(small[0], small[1]));
+    for (int i = 0; i < PRODUCTS; i++) done(tp_matmul(small[0], small[1]));
 }
 static void gemm(int n, tp_tensor *const *ab, tp_tensor *c) {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, 1, tp_data(ab[0]), n, tp_data(ab[1]), n, 0, tp_data(c), n);
 }
 static void blas_large(void) { gemm(1024, square, product[0]); }
 static void blas_small(void) {
-    for (int i = 0; i < CALLS / 20; i++) gemm(64, small, product[1]);
+    for (int i = 0; i < PRODUCTS; i++) gemm(64, small, product[1]);
 }
 
 typedef struct row {
@@ -144,29 +148,30 @@ typedef struct row {
     double calls;  /* in one run of ours */
     double bytes;  /* moved in one run; 0 if that is not what binds */
     double target; /* seconds a call at most; with a reference, the share of its speed at least */
+    bool always;   /* the target stands where computing binds, too */
 } row;
 
 #define ONE_WAY (4.0 * COUNT)
 static const row table[] = {
-    {"`a + b`, one element", add_one, NULL, NULL, CALLS, 0, 150e-9},
-    {"`a + b`, one element, recorded", add_one_recorded, NULL, NULL, CALLS, 0, 300e-9},
-    {"`(x * 2).sum().backward()`", backward, NULL, NULL, CALLS, 0, 2e-6},
-    {"add", add, add_loop, "out = a + b", 1, 3 * ONE_WAY, 0.8},
-    {"exp", exponential, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
-    {"gelu", gelu, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
-    {"sum", sum, sum_loop, "s += a", 1, ONE_WAY, 0.8},
-    {"sum over rows", sum_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
-    {"sum over columns", sum_columns, sum_loop, "s += a", 1, ONE_WAY, 0.8},
-    {"max over rows", amax_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
-    {"max over rows, with indices", max_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8},
-    {"softmax over rows", softmax, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
-    {"layer_norm over rows", layer_norm, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
-    {"gather of rows", gather_rows, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
-    {"transpose copy", transposed, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8},
-    {"cumsum along rows", cumsum_rows, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.5},
-    {"cumsum of one long row", cumsum_long, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.5},
-    {"matmul, 1024 by 1024", matmul_large, blas_large, "cblas_sgemm", 1, 0, 0.95},
-    {"matmul, 64 by 64", matmul_small, blas_small, "cblas_sgemm", CALLS / 20, 0, 0.8},
+    {"`a + b`, one element", add_one, NULL, NULL, CALLS, 0, 150e-9, false},
+    {"`a + b`, one element, recorded", add_one_recorded, NULL, NULL, CALLS, 0, 300e-9, false},
+    {"`(x * 2).sum().backward()`", backward, NULL, NULL, CALLS, 0, 2e-6, false},
+    {"add", add, add_loop, "out = a + b", 1, 3 * ONE_WAY, 0.8, false},
+    {"exp", exponential, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8, false},
+    {"gelu", gelu, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8, false},
+    {"sum", sum, sum_loop, "s += a", 1, ONE_WAY, 0.8, false},
+    {"sum over rows", sum_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8, false},
+    {"sum over columns", sum_columns, sum_loop, "s += a", 1, ONE_WAY, 0.8, false},
+    {"max over rows", amax_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8, false},
+    {"max over rows, with indices", max_rows, sum_loop, "s += a", 1, ONE_WAY, 0.8, false},
+    {"softmax over rows", softmax, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8, false},
+    {"layer_norm over rows", layer_norm, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8, false},
+    {"gather of rows", gather_rows, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8, false},
+    {"transpose copy", transposed, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.8, false},
+    {"cumsum along rows", cumsum_rows, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.5, true},
+    {"cumsum of one long row", cumsum_long, scale_loop, "out = a * c", 1, 2 * ONE_WAY, 0.5, true},
+    {"matmul, 1024 by 1024", matmul_large, blas_large, "cblas_sgemm", 1, 0, 0.95, false},
+    {"matmul, 64 by 64", matmul_small, blas_small, "cblas_sgemm", PRODUCTS, 0, 0.8, false},
 };
 
 /* ---- Measuring and printing ---- */
@@ -205,42 +210,65 @@ static void machine(FILE *f) {
 
 typedef struct figure {
     double ours, reference; /* seconds a call */
+    double share;           /* of the reference's speed */
     double computing;       /* seconds that as many threads would take if all elements were in their caches; 0: no such row */
+    bool computing_binds;
 } figure;
 
+static int by_size(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+/* What stands at `part` of the way through the sorted values. */
+static double quantile(int n, double *values, double part) {
+    qsort(values, (size_t)n, sizeof *values, by_size);
+    return values[(int)(part * (n - 1) + 0.5)];
+}
+
+/* One side's turn. Threads of OpenMP and of the BLAS go on spinning for a while after their work, on cores that the other side needs: a turn begins
+ * when the other's have gone to sleep, with runs that wake its own. */
+static double turn(void (*f)(void)) {
+    double times[TIMED];
+    nanosleep(&(struct timespec){.tv_nsec = 40 * 1000 * 1000}, NULL);
+    for (int i = 0; i < WARM; i++) f();
+    for (int i = 0; i < TIMED; i++) times[i] = timed(f);
+    return quantile(TIMED, times, 0.5);
+}
+
 /* The row's operator on the block, by one thread, brought up to all elements and shared by all threads. */
-static double time_computing(const row *r) {
+static double turn_in_caches(const row *r) {
+    enum { REPEATS = 16 };
     int threads = tp_num_threads();
-    double best = INFINITY;
+    double times[TIMED];
     of = &block;
     tp_set_num_threads(1);
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < WARM; i++) r->ours();
+    for (int i = 0; i < TIMED; i++) {
         double start = now();
-        for (int k = 0; k < 16; k++) r->ours();
-        best = fmin(best, (now() - start) / 16);
+        for (int k = 0; k < REPEATS; k++) r->ours();
+        times[i] = (now() - start) / REPEATS;
     }
     tp_set_num_threads(threads);
     of = &whole;
-    return best * ROWS / BLOCK / threads;
+    return quantile(TIMED, times, 0.5) * ROWS / BLOCK / threads;
 }
 
-/* Threads of OpenMP and of the BLAS go on spinning for a while after their work, on cores that the other side needs: each side begins when
- * the other's have gone to sleep, with calls that wake its own. */
-static double timed_alone(void (*f)(void)) {
-    nanosleep(&(struct timespec){.tv_nsec = 40 * 1000 * 1000}, NULL);
-    for (int i = 0; i < 4; i++) f();
-    return timed(f);
+static figure measure_alone(const row *r) {
+    static double times[SMALL_RUNS];
+    for (int i = 0; i < SMALL_RUNS; i++) times[i] = timed(r->ours) / r->calls;
+    return (figure){.ours = quantile(SMALL_RUNS, times, 0.1)}; /* what disturbs a run only ever adds to it */
 }
 
 static figure measure(const row *r) {
-    figure best = {INFINITY, INFINITY, r->bytes > 0 ? time_computing(r) : 0};
-    double (*time_once)(void (*)(void)) = r->reference ? timed_alone : timed;
-    r->ours(); /* warms memory and caches */
+    double ours[ROUNDS], reference[ROUNDS], share[ROUNDS], computing[ROUNDS], bound[ROUNDS];
+    if (!r->reference) return measure_alone(r);
     for (int i = 0; i < ROUNDS; i++) {
-        best.ours = fmin(best.ours, time_once(r->ours) / r->calls);
-        if (r->reference) best.reference = fmin(best.reference, time_once(r->reference) / r->calls);
+        bool first = i % 2; /* sides change places, so that a drift helps neither */
+        if (first) reference[i] = turn(r->reference) / r->calls;
+        ours[i] = turn(r->ours) / r->calls;
+        if (!first) reference[i] = turn(r->reference) / r->calls;
+        computing[i] = r->bytes > 0 ? turn_in_caches(r) : 0;
+        share[i] = reference[i] / ours[i], bound[i] = computing[i] / reference[i];
     }
-    return best;
+    return (figure){quantile(ROUNDS, ours, 0.5), quantile(ROUNDS, reference, 0.5), quantile(ROUNDS, share, 0.5), quantile(ROUNDS, computing, 0.5),
+                    quantile(ROUNDS, bound, 0.5) > 1};
 }
 
 static const char *const heading =
@@ -249,18 +277,18 @@ static const char *const heading =
 
 static void format_row(char *line, size_t n, const row *r, figure m) {
     char ours[32], reference[32] = "", rate[32] = "", share[32] = "", target[32], computing[32] = "";
-    bool met = r->reference ? m.reference / m.ours >= r->target : m.ours <= r->target;
-    const char *binds = m.computing == 0 ? "" : m.computing > m.reference ? "computing" : "memory";
+    bool asked = !m.computing_binds || r->always;
+    const char *met = !asked ? "" : (r->reference ? m.share >= r->target : m.ours <= r->target) ? "yes" : "no";
     duration(m.ours, ours, sizeof ours);
     if (r->reference) {
         duration(m.reference, reference, sizeof reference);
-        snprintf(share, sizeof share, "%.0f%%", 100 * m.reference / m.ours);
-        snprintf(target, sizeof target, ">= %.0f%%", 100 * r->target);
+        snprintf(share, sizeof share, "%.0f%%", 100 * m.share);
+        snprintf(target, sizeof target, asked ? ">= %.0f%%" : "none", 100 * r->target);
     } else duration(r->target, target, sizeof target);
     if (r->bytes > 0) snprintf(rate, sizeof rate, "%.1f GB/s", r->bytes / m.ours * 1e-9);
     if (m.computing > 0) duration(m.computing, computing, sizeof computing);
     snprintf(line, n, "| %-32s | %11s | %11s | %-11s | %9s | %5s | %7s | %-3s | %10s | %-10s |\n", r->name, ours, reference, r->against ? r->against : "", rate, share,
-             target, met ? "yes" : "no", computing, binds);
+             target, met, computing, m.computing == 0 ? "" : m.computing_binds ? "computing" : "memory");
 }
 
 /* Puts the report between the file's two marks. */
