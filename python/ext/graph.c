@@ -34,8 +34,12 @@ static void entry_free(entry *e) {
     PyMem_Free(e);
 }
 
-/* The settings of automatic mixed precision, as one number. */
-static int64_t autocast_now(void) { return !tp_autocast_enabled(TP_CPU) ? 0 : 1 + (int64_t)tp_autocast_dtype(TP_CPU); }
+/* The settings of automatic mixed precision on all devices, as one number. */
+static int64_t autocast_now(void) {
+    int64_t all = 0;
+    for (int type = TP_CPU; type < TP_DEVICE_TYPES; type++) all = all * 32 + (tp_autocast_enabled((tp_device_type)type) ? 1 + (int64_t)tp_autocast_dtype((tp_device_type)type) : 0);
+    return all;
+}
 
 /* ---- Calling ---- */
 static PyObject *run(entry *e, tpy_leaves *leaves) {

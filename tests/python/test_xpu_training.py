@@ -121,3 +121,23 @@ class Reader(nn.Module):
 def test_lstm():
     codes, batches = characters(30, 8, 24)
     together(lambda: Reader(codes), batches, 1e-2, 2e-2)
+
+
+def test_a_compiled_step_on_a_device():
+    sides = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.LayerNorm(16), nn.Linear(16, 3)).to("xpu")
+        adam = torch.optim.Adam(model.parameters())
+
+        def step(x, y):
+            adam.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            adam.step()
+            return loss
+        run = torch.compile(step, fullgraph=True) if compiled else step
+        torch.manual_seed(1)
+        sides.append([run(torch.randn(4, 8).to("xpu"), torch.randint(0, 3, (4,)).to("xpu")).item() for _ in range(4)])
+    assert sides[0] == sides[1] and run.count == 1
