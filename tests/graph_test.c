@@ -1,6 +1,9 @@
 /* Graphs from C: captured once, run on other values; chains that run as one, gradients, parameters that change, and what cannot be captured. */
 #include <stdio.h>
+#include <string.h>
+#include <taper/clip.h>
 #include <taper/graph.h>
+#include <taper/optim.h>
 #include "tape_fixture.h"
 #include "tensor/tensor.h"
 
@@ -199,6 +202,63 @@ static void any_allocation_may_fail(void **state) {
     fail_each_allocation(capture_and_run);
 }
 
+/* A whole step: gradients are forgotten, flow back, are clipped, and the optimiser steps. */
+static tp_tensor *train_step(tp_optimiser *o, tp_tensor *x, tp_tensor *w, tp_tensor *b) {
+    tp_optimiser_zero_grad(o);
+    tp_tensor *loss = loss_of(x, w, b);
+    if (!tp_backward(loss)) return NULL;
+    tp_tensor *grads[] = {tp_grad(w), tp_grad(b)}, *norm = tp_total_norm(tp_list(2, grads), 2);
+    return tp_clip_to_norm(tp_list(2, grads), 0.5, norm) && tp_step(o) ? loss : NULL;
+}
+
+static void a_whole_training_step(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *w[2], *b[2], *first = tp_randn(TP_INTS(4, 3));
+        tp_optimiser *o[2];
+        for (int i = 0; i < 2; i++) {
+            tp_manual_seed(3);
+            w[i] = tp_set_requires_grad(tp_randn(TP_INTS(5, 3)), true), b[i] = tp_set_requires_grad(tp_randn(TP_INTS(5)), true);
+            o[i] = tp_adam(TP_LIST(w[i], b[i]), .lr = 0.05);
+        }
+        tp_capture *c = tp_capture_begin(TP_LIST(first));
+        tp_tensor *loss = train_step(o[0], first, w[0], b[0]);
+        tp_compiled *g = tp_capture_end(c, TP_LIST(loss));
+        if (!g) fail_msg("%s", tp_error());
+        assert_same(loss, train_step(o[1], first, w[1], b[1]));
+        for (int i = 0; i < 4; i++) {
+            tp_tensor *x = tp_randn(TP_INTS(4, 3)), *got = NULL;
+            if (i == 2) assert_true(tp_optimiser_set_option(o[0], 0, "lr", 0.5) && tp_optimiser_set_option(o[1], 0, "lr", 0.5));
+            assert_true(tp_compiled_fits(g, TP_LIST(x)) && tp_compiled_run(g, TP_LIST(x), &got));
+            assert_same(got, train_step(o[1], x, w[1], b[1]));
+            assert_same(w[0], w[1]), assert_same(b[0], b[1]), assert_same(tp_grad(w[0]), tp_grad(w[1]));
+            assert_true(tp_requires_grad(got) && !tp_backward(got) && strstr(tp_error(), "second time"));
+            tp_error_clear();
+        }
+        tp_compiled_release(g);
+        for (int i = 0; i < 2; i++) tp_optimiser_free(o[i]);
+    }
+}
+
+static void capture_and_train(void) {
+    TP_SCOPE {
+        tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(5, 3)), true), *b = tp_set_requires_grad(tp_ones(TP_INTS(5)), true), *x = tp_ones(TP_INTS(4, 3)), *got = NULL;
+        tp_optimiser *o = w && b ? tp_sgd(TP_LIST(w, b), .lr = 0.1) : NULL;
+        tp_capture *c = o ? tp_capture_begin(TP_LIST(x)) : NULL;
+        tp_tensor *loss = c ? train_step(o, x, w, b) : NULL;
+        tp_compiled *g = loss ? tp_capture_end(c, TP_LIST(loss)) : NULL;
+        if (c && !loss) tp_capture_cancel(c);
+        if (g) tp_compiled_run(g, TP_LIST(x), &got);
+        tp_compiled_release(g);
+        tp_optimiser_free(o);
+    }
+}
+
+static void any_allocation_of_a_training_step_may_fail(void **state) {
+    (void)state;
+    fail_each_allocation(capture_and_train);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_chain_is_one_step_with_the_same_bits),
@@ -208,6 +268,8 @@ int main(void) {
         CASE(other_shapes_and_modes_do_not_fit),
         CASE(random_numbers_are_drawn_anew),
         CASE(a_saved_graph_runs_alone),
+        CASE(a_whole_training_step),
+        CASE(any_allocation_of_a_training_step_may_fail),
         CASE(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

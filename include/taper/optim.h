@@ -70,7 +70,7 @@ TP_API void tp_optimiser_free(tp_optimiser *o); /* NULL is fine */
 TP_API const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o);
 
 /* Updates the parameters that have a gradient. On failure nothing is changed. */
-TP_API bool tp_step(tp_optimiser *o);
+TP_API bool tp_step(tp_optimiser *o); /* in a graph (graph.h) each run steps again, with the options of the day; the optimiser must outlive it */
 /* The same for optimisers that compute the loss several times in a step (LBFGS): closure clears the gradients, computes the loss, calls
  * backward and gives the loss; NULL or an error left stops the step. loss gets the first one; it may be NULL. */
 typedef tp_tensor *(*tp_closure_fn)(void *context);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "autograd/profile.h"
 
 /* ---- Groups ---- */
 static void free_group(const tp_optimiser_kind *kind, tpi_group *g) {
@@ -148,15 +149,28 @@ void tp_optimiser_free(tp_optimiser *o) {
 const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) { return o ? o->kind : NULL; }
 
 /* ---- Steps ---- */
-bool tp_step(tp_optimiser *o) {
-    if (!o || !tp_ok()) return false; /* the error of what came before stands */
-    if (o->lbfgs) return tpi_refuse(TP_ERR_VALUE, "%s computes the loss itself: call tp_step_with and give it a closure", o->kind->name);
+static bool step(tp_optimiser *o) {
     for (int64_t g = 0; g < o->ngroups; g++) {
         tpi_group *from = &o->groups[g];
         for (int64_t i = 0; i < from->n; i++) from->grads[i] = tp_grad(from->params[i]);
         o->update[g] = (tp_update_group){from->values, from->n, from->params, from->grads, from->states};
     }
     return tp_optimiser_update(o->kind, o->ngroups, o->update);
+}
+
+static bool step_again(void *o, tp_tensors in, tp_tensor **out) {
+    (void)in, (void)out;
+    return step(o);
+}
+
+bool tp_step(tp_optimiser *o) {
+    if (!o || !tp_ok()) return false; /* the error of what came before stands */
+    if (o->lbfgs) return tpi_refuse(TP_ERR_VALUE, "%s computes the loss itself: call tp_step_with and give it a closure", o->kind->name);
+    tpi_recorder *recorder = tpi_recording_off();
+    bool ok = step(o);
+    tpi_recording_on(recorder);
+    if (ok && recorder) recorder->custom(recorder, &(tpi_custom){"step", step_again, NULL, o}, (tp_tensors){NULL, 0}, (tp_tensors){NULL, 0});
+    return ok;
 }
 
 typedef struct c_closure {
