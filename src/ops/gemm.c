@@ -5,9 +5,9 @@
 #include "device/device.h"
 
 enum {
-    WORTH_THREADS = 1 << 17,      /* multiply-adds below which one thread does all: 3 us */
-    WORTH_WAKING = 1 << 20,       /* below which nobody is woken for it */
-    TASK = 1 << 16,               /* that a task should have, */
+    WORTH_THREADS = 1 << 20,      /* multiply-adds below which one thread does all, 23 us: its lines would have to move to and fro between two caches */
+    WORTH_WAKING = 1 << 22,       /* below which nobody is woken for it */
+    TASK = 1 << 17,               /* that a task should have, */
     TASKS = 32,                   /* which are enough for balance */
     PACKED = 1 << 22              /* floats of b that are packed at a time */
 };
@@ -106,8 +106,8 @@ static void multiply_pieces(const tpi_product *p, int64_t batch) {
 
 void tpi_gemm_multiply(const tpi_product *p) {
     int64_t work = p->m * p->n * p->k;
-    if (p->batches > 1 && work < (int64_t)WORTH_THREADS * TASKS) {
-        job j = {.p = p, .group = work < WORTH_THREADS ? WORTH_THREADS / work : 1};
+    if (p->batches > 1 && work < (int64_t)TASK * TASKS) {
+        job j = {.p = p, .group = work < TASK ? TASK / work : 1};
         int64_t tasks = tpi_ceil_div(p->batches, j.group);
         tpi_parallel_for(tasks, tasks > 1, group_task, &j);
         return;

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 4096 /* 2 us of Adam */, WORTH_WAKING = 65536 };
+enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 8192, WORTH_WAKING = 1 << 18 };
 
 typedef struct item { /* one parameter's part */
     int64_t from;             /* where it begins when all are laid end to end */
@@ -286,7 +286,7 @@ static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entr
     job j = {.items = tpi_alloc(bytes)};
     if (!j.items) return false;
     bool ok = prepare(&j, kind, n, entries);
-    if (ok) (j.total < WORTH_WAKING ? tpi_parallel_for_brief : tpi_parallel_for)(tpi_ceil_div(j.total, CHUNK), j.total > CHUNK, run_chunk, &j);
+    if (ok) (j.total < WORTH_WAKING ? tpi_parallel_for_brief : tpi_parallel_for)(tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
     for (int64_t i = 0; i < j.n; i++)
         if (j.items[i].plan) tpi_delete(j.items[i].plan, sizeof(tpi_plan));
     tpi_free(j.items, bytes);
