@@ -140,24 +140,35 @@ static bool finish(attempt *a, tp_capture *capture, PyObject *result) {
     return false;
 }
 
+/* The guards that runs look at: made anew, now that it is known which code ran and what it names. */
+static bool settle(tpy_captured *c, attempt *a) {
+    tpy_guards *g = tpy_guards_new();
+    if (!g) return false;
+    tpy_guards_free(a->e->guards);
+    a->e->guards = g;
+    return tpy_watch_names(g) && tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_watch_code(g);
+}
+
 static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool *kept) {
     tp_capture *capture = tp_capture_begin((tp_tensors){a->leaves.v, a->leaves.n});
     if (!capture) return tpy_raise();
     tp_capture_on_break(capture, told, a);
     PyObject *result = NULL;
     if (tpy_watch_start()) result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    tpy_watch_stop();
     if (!result) {
-        tpy_watch_stop(NULL);
+        tpy_watch_drop();
         tp_capture_cancel(capture);
         return NULL;
     }
     *kept = finish(a, capture, result);
-    if (!tpy_watch_stop(*kept ? a->e->guards : NULL)) {
-        if (!tpy_guards_full(a->e->guards)) return Py_DECREF(result), NULL;
-        PyErr_Clear();
-        fail(a, "it leads to more objects than can be watched");
-        *kept = false;
-    }
+    bool ok = !*kept || settle(c, a);
+    tpy_watch_drop();
+    if (ok) return result;
+    if (!tpy_guards_full(a->e->guards)) return Py_DECREF(result), NULL;
+    PyErr_Clear();
+    fail(a, "it leads to more objects than can be watched");
+    *kept = false;
     return result;
 }
 

@@ -9,6 +9,7 @@ typedef struct tpy_guards tpy_guards;
 tpy_guards *tpy_guards_new(void);
 bool tpy_guards_add(tpy_guards *g, PyObject *o);                               /* o and all it leads to; false: an exception is set */
 bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals);        /* what a function that ran names */
+bool tpy_guards_names(tpy_guards *g, PyObject *code);                          /* before anything is added: code of the program's that runs, all of it */
 void tpy_guards_done(tpy_guards *g);
 void tpy_guards_free(tpy_guards *g);
 bool tpy_guards_full(const tpy_guards *g);                                     /* there was more than can be watched */
@@ -37,7 +38,10 @@ void tpy_leaves_free(tpy_leaves *leaves);
 int tpy_watch_init(PyObject *module);
 bool tpy_watch_busy(void); /* another thread is watched */
 bool tpy_watch_start(void);
-/* Ends it. The guards get what the functions named; NULL: drops it. False: an exception is set. */
-bool tpy_watch_stop(tpy_guards *guards);
+void tpy_watch_stop(void);
+/* What ran in between, until the next start: its names, and the globals that it names. False: an exception is set. */
+bool tpy_watch_names(tpy_guards *guards);
+bool tpy_watch_code(tpy_guards *guards);
+void tpy_watch_drop(void);
 PyObject *tpy_where(void); /* "file.py:12", the program's own line that runs now; NULL without an exception if there is none */
 #endif

@@ -28,6 +28,8 @@ struct tpy_guards {
     bool full;
     PyObject *optimisers; /* while it is made: a list of what was met of them; NULL: none */
     bool names_groups, names_state; /* some code may read or write their options, their state */
+    PyObject *names;      /* while it is made: the names in all code that runs; NULL: that is not known yet */
+    bool names_anything;  /* some of it looks attributes up by a text */
 };
 
 /* ---- Making ---- */
@@ -97,6 +99,30 @@ static bool watch_name(tpy_guards *g, PyObject *dict, PyObject *name, PyObject *
     return w != NULL;
 }
 
+/* A name by which code reaches attributes that it does not name. */
+static bool is_lookup(PyObject *name) {
+    static const char *const words[] = {"getattr", "hasattr", "setattr", "delattr", "vars", "__dict__", "__getattribute__", "attrgetter", "copy", "deepcopy", "fields", NULL};
+    for (int i = 0; words[i]; i++)
+        if (PyUnicode_CompareWithASCIIString(name, words[i]) == 0) return true;
+    return false;
+}
+
+static void note_name(tpy_guards *g, PyObject *name) {
+    g->names_groups |= PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
+    g->names_state |= PyUnicode_CompareWithASCIIString(name, "state") == 0;
+    g->names_anything |= is_lookup(name);
+}
+
+bool tpy_guards_names(tpy_guards *g, PyObject *code) {
+    PyObject *names = ((PyCodeObject *)code)->co_names;
+    if (!g->names && !(g->names = PySet_New(NULL))) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
+        note_name(g, PyTuple_GET_ITEM(names, i));
+        if (PySet_Add(g->names, PyTuple_GET_ITEM(names, i)) < 0) return false;
+    }
+    return true;
+}
+
 /* The globals that the code names; of modules among them the attributes that it names. */
 bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals) {
     PyObject *own = PyDict_GetItemString(globals, "__name__"), *names = ((PyCodeObject *)code)->co_names;
@@ -106,8 +132,7 @@ bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals) {
     if (PySet_Add(g->seen, code) < 0) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++) {
         PyObject *name = PyTuple_GET_ITEM(names, i), *value = PyDict_GetItemWithError(globals, name);
-        g->names_groups |= PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
-        g->names_state |= PyUnicode_CompareWithASCIIString(name, "state") == 0;
+        if (!g->names) note_name(g, name);
         if (!value) continue;
         if (!watch_name(g, globals, name, value) || !walk(g, value)) return false;
         if (!PyModule_Check(value)) continue;
@@ -176,12 +201,42 @@ static bool walk_slots(tpy_guards *g, PyObject *o) {
     return true;
 }
 
+/* A plain object of the program's (no module, nothing that the package reads): of its attributes those count that the code names which ran. The rest, a count of
+ * steps or a list of losses, may change. */
+static bool is_plain_object(const tpy_guards *g, PyObject *o) {
+    PyObject *module = PyDict_GetItemString(Py_TYPE(o)->tp_dict, "__module__");
+    return g->names && !g->names_anything && module && !tpy_is_own_name(module) && !PyDict_Check(o) && !PyObject_HasAttrString((PyObject *)Py_TYPE(o), "_version");
+}
+
+static bool walk_named(tpy_guards *g, PyObject *dict) {
+    PyObject *names = PySequence_List(g->names);
+    bool ok = names;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(names); i++) { /* those that are not there, too */
+        PyObject *name = PyList_GET_ITEM(names, i), *held = PyDict_GetItemWithError(dict, name);
+        ok = !PyErr_Occurred() && watch_name(g, dict, name, held) && (!held || walk(g, held));
+    }
+    Py_XDECREF(names);
+    return ok;
+}
+
+static PyTypeObject *simple_namespace(void) { return Py_TYPE(PySys_GetObject("implementation")); } /* types.SimpleNamespace: of C, but with attributes */
+
+static bool walk_dict_of(tpy_guards *g, PyObject *o) {
+    PyObject *dict = PyObject_GetAttrString(o, "__dict__");
+    bool ok = dict && walk(g, dict);
+    Py_XDECREF(dict);
+    return ok;
+}
+
 static bool walk_instance(tpy_guards *g, PyObject *o) {
+    if (Py_TYPE(o) == simple_namespace()) return walk_dict_of(g, o);
     if (!(Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true; /* of C: nothing to see */
-    if (!walk(g, (PyObject *)Py_TYPE(o)) || !walk_slots(g, o)) return false;
+    PyObject *module = PyDict_GetItemString(Py_TYPE(o)->tp_dict, "__module__");
+    bool of_c = module && PyUnicode_Check(module) && !PyUnicode_CompareWithASCIIString(module, "taper._C"); /* its members are its own affair */
+    if (!walk(g, (PyObject *)Py_TYPE(o)) || (!of_c && !walk_slots(g, o))) return false;
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
     if (!dict) return PyErr_Clear(), true;
-    bool ok = walk(g, dict);
+    bool ok = is_plain_object(g, o) ? walk_named(g, dict) : walk(g, dict);
     Py_DECREF(dict);
     return ok;
 }
@@ -276,6 +331,7 @@ bool tpy_guards_add(tpy_guards *g, PyObject *o) { return walk(g, o) && walk_opti
 void tpy_guards_done(tpy_guards *g) {
     Py_CLEAR(g->seen);
     Py_CLEAR(g->optimisers);
+    Py_CLEAR(g->names);
 }
 
 void tpy_guards_free(tpy_guards *g) {
@@ -287,6 +343,7 @@ void tpy_guards_free(tpy_guards *g) {
     }
     Py_XDECREF(g->seen);
     Py_XDECREF(g->optimisers);
+    Py_XDECREF(g->names);
     PyMem_Free(g->watches);
     PyMem_Free(g);
 }

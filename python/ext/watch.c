@@ -6,7 +6,8 @@
 
 static PyObject *pure, *impure; /* sets: functions that may be called; names of this package's that may not */
 static int store_global = -1;   /* opcodes, which differ between Pythons */
-static PyObject *ran;           /* {code: globals}, while a call is watched */
+static PyObject *ran;           /* {code: globals} of the call that is watched, or was */
+static bool watching;
 static Py_tracefunc before;
 static PyObject *before_context;
 
@@ -115,7 +116,7 @@ static void on_c_function(PyObject *function, PyObject *globals) {
 
 static int on_event(PyObject *context, PyFrameObject *frame, int what, PyObject *arg) {
     (void)context;
-    if (!ran || !tp_capturing()) return 0;
+    if (!watching || !tp_capturing()) return 0;
     if (what == PyTrace_CALL) on_function(frame);
     if (what != PyTrace_C_CALL || !arg) return 0;
     PyObject *globals = globals_of(frame);
@@ -132,24 +133,36 @@ bool tpy_watch_start(void) {
     before = thread->c_profilefunc;
     before_context = Py_XNewRef(thread->c_profileobj);
     PyEval_SetProfile(on_event, NULL);
-    return true;
+    return watching = true;
 }
 
-bool tpy_watch_stop(tpy_guards *guards) {
-    PyObject *seen = ran, *code, *globals;
-    if (!seen) return true;
-    ran = NULL;
+void tpy_watch_stop(void) {
+    if (!watching) return;
+    watching = false;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyEval_SetProfile(before, before_context);
     Py_CLEAR(before_context);
     PyErr_Restore(type, value, trace);
+}
+
+bool tpy_watch_names(tpy_guards *guards) {
+    PyObject *code, *globals;
     Py_ssize_t at = 0;
     bool ok = true;
-    while (guards && ok && PyDict_Next(seen, &at, &code, &globals)) ok = tpy_guards_code(guards, code, globals);
-    Py_DECREF(seen);
+    while (ok && PyDict_Next(ran, &at, &code, &globals)) ok = is_own(globals) || tpy_guards_names(guards, code);
     return ok;
 }
+
+bool tpy_watch_code(tpy_guards *guards) {
+    PyObject *code, *globals;
+    Py_ssize_t at = 0;
+    bool ok = true;
+    while (ok && PyDict_Next(ran, &at, &code, &globals)) ok = tpy_guards_code(guards, code, globals);
+    return ok;
+}
+
+void tpy_watch_drop(void) { Py_CLEAR(ran); }
 
 /* (functions that may be called, names of ours that may not, STORE_GLOBAL) */
 static PyObject *set_up(PyObject *module, PyObject *args) {

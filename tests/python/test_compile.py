@@ -218,6 +218,27 @@ def test_results_are_never_stale():
     assert now() == 107
 
 
+def test_attributes_of_plain_objects():
+    import types
+    config, other = types.SimpleNamespace(k=2.0, unused=1), type("Config", (), {})()
+    other.k, other.unused = 3.0, 1
+
+    @torch.compile
+    def f(x):
+        return x * config.k + other.k
+    x = torch.ones(2)
+    assert f(x)[0] == 5 and f(x)[0] == 5
+    config.k = 4.0
+    assert f(x)[0] == 7
+    other.k = 1.0
+    assert f(x)[0] == 5 and graphs(f) == 3
+    other.unused = 7
+    assert f(x)[0] == 5 and graphs(f) == 3
+    other.__class__.k = 9.0
+    del other.k
+    assert f(x)[0] == 13
+
+
 factor, listed = 3, []
 
 

@@ -285,6 +285,49 @@ def test_options_that_the_step_reads_itself():
     run_both(pair(make, OPTIMISERS["sgd"]), n=4, between=between)
 
 
+class Trainer:
+    def __init__(self):
+        torch.manual_seed(4)
+        self.model = Net()
+        self.optimiser = OPTIMISERS["adamw"](self.model.parameters())
+        self.schedule = torch.optim.lr_scheduler.StepLR(self.optimiser, 2, 0.5)
+        self.count, self.losses, self.scale = 0, [], 1.0
+
+    def plain(self, x, y):
+        self.optimiser.zero_grad()
+        loss = F.cross_entropy(self.model(x), y) * self.scale
+        loss.backward()
+        self.optimiser.step()
+        return loss
+
+    compiled = torch.compile(plain, fullgraph=True)
+
+    def train(self, step, n):
+        torch.manual_seed(1)
+        for x, y in batches(n):
+            self.losses.append(step(x, y).item())
+            self.count += 1
+            self.schedule.step()
+            if self.count == 5:
+                self.scale = 2.0
+
+
+def test_a_method_of_an_object_whose_other_attributes_change():
+    a, b = Trainer(), Trainer()
+    a.train(a.plain, 8), b.train(b.compiled, 8)
+    assert a.losses == b.losses and b.count == 8 and Trainer.compiled.count == 2  # before and after the other scale
+
+
+def test_names_that_are_used_for_two_things():
+    model = Net().eval()
+    optimiser = OPTIMISERS["sgd"](model.parameters())
+    names = {"model": model, "optimiser": optimiser, "torch": torch, "F": F}
+    exec("@torch.compile(fullgraph=True)\ndef step(x, y):\n    optimiser.zero_grad()\n    loss = F.cross_entropy(model(x), y)\n    loss.backward()\n    optimiser.step()\n    return loss\n", names)
+    for x, y in batches(4):
+        names["step"](x, y)  # `step` is a global name as well as the optimiser's method
+    assert names["step"].count == 1
+
+
 def test_amp_inside():
     def make(model, optimiser):
         def step(x, y):
