@@ -135,18 +135,19 @@ static bool broadcast_all(tp_ddp *d, tp_state state) {
 
 bool tp_ddp_broadcast_buffers(tp_ddp *d) { return d ? broadcast_all(d, d->buffers) : tpi_refuse(TP_ERR_TYPE, "argument 'ddp': got NULL"); }
 
-/* Parameters from the network's end, cut where a bucket is full or the dtype changes. */
+/* Parameters from the network's end, cut where a bucket is full, or the dtype or the device changes. */
 static bool make_buckets(tp_ddp *d, int64_t most) {
     for (int at = 0; at < d->n;) {
         tp_dtype dtype = (tp_dtype)d->places[at].parameter->dtype;
+        tp_device device = tpi_device(d->places[at].parameter);
         int64_t item = tpi_dtype_bytes[dtype], limit = d->nbuckets || most < 1 << 20 ? most : 1 << 20, elements = 0;
         bucket *b = &d->buckets[d->nbuckets];
         for (b->from = b->to = at; b->to < d->n; b->to++) {
             const tp_tensor *p = d->places[b->to].parameter;
-            if (p->dtype != dtype || (b->to > b->from && (elements + p->numel) * item > limit)) break;
+            if (p->dtype != dtype || tpi_device(p).type != device.type || tpi_device(p).index != device.index || (b->to > b->from && (elements + p->numel) * item > limit)) break;
             elements += p->numel;
         }
-        if (!(b->flat = tpi_empty(TP_INTS(elements), dtype, (tp_device){TP_CPU, 0}))) return false;
+        if (!(b->flat = tpi_empty(TP_INTS(elements), dtype, device))) return false;
         int64_t offset = 0;
         for (int i = b->from; i < b->to; i++) {
             place *p = &d->places[i];
