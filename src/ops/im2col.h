@@ -14,4 +14,6 @@ TPI_ISA_DECLARE(void, tpi_im2col_i64, (const tpi_conv *c, int64_t channels, int6
 TPI_ISA_DECLARE(void, tpi_col2im_f32, (const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const float *cols, int64_t ld, float *x));
 TPI_ISA_DECLARE(void, tpi_col2im_f64, (const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const double *cols, int64_t ld, double *x));
 TPI_ISA_DECLARE(void, tpi_col2im_i64, (const tpi_conv *c, int64_t channels, int64_t row0, int64_t rows, const int64_t *cols, int64_t ld, int64_t *x));
+/* The convolution of one channel whose windows are the patches of an image; false and an error for sizes that give none. */
+bool tpi_patches_geometry(tpi_conv *c, int64_t height, int64_t width, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride);
 #endif

@@ -36,8 +36,7 @@ static void image_task(int64_t task, void *context) { /* one channel of one imag
     }
 }
 
-static bool geometry(job *j, int64_t height, int64_t width, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
-    tpi_conv *c = &j->c;
+bool tpi_patches_geometry(tpi_conv *c, int64_t height, int64_t width, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
     int64_t zeros[2] = {0}, ones[2] = {1, 1};
     *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, height, width}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
     if (!tpi_expand_ints("kernel_size", kernel, 2, NULL, c->k + 1) || !tpi_expand_ints("dilation", dilation, 2, ones, c->dilation + 1) ||
@@ -86,7 +85,7 @@ tp_tensor *tpi_native_im2col(tp_tensor *self, tp_ints kernel, tp_ints dilation, 
     job j = {0};
     int n = self->ndim;
     if (n != 3 && n != 4) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 3D or 4D (batch mode) tensor, but got %s", tpi_shape_text(tpi_shape(self)));
-    if (!geometry(&j, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride)) return NULL;
+    if (!tpi_patches_geometry(&j.c, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride)) return NULL;
     int64_t channels = self->shape[n - 3], shape[3] = {self->shape[0], channels * tpi_conv_taps(&j.c), tpi_conv_ysize(&j.c)};
     return run(&j, self, (n == 4 ? self->shape[0] : 1) * channels, n == 4 ? tp_ints_view(shape, 3) : tp_ints_view(shape + 1, 2));
 }
@@ -96,7 +95,7 @@ tp_tensor *tpi_native_col2im(tp_tensor *self, tp_ints output_size, tp_ints kerne
     int n = self->ndim;
     int64_t size[2];
     if (n != 2 && n != 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 2D or 3D (batch mode) tensor for input, but got %s", tpi_shape_text(tpi_shape(self)));
-    if (!tpi_expand_ints("output_size", output_size, 2, NULL, size) || !geometry(&j, size[0], size[1], kernel, dilation, padding, stride)) return NULL;
+    if (!tpi_expand_ints("output_size", output_size, 2, NULL, size) || !tpi_patches_geometry(&j.c, size[0], size[1], kernel, dilation, padding, stride)) return NULL;
     int64_t taps = tpi_conv_taps(&j.c), rows = self->shape[n - 2];
     if (rows % taps != 0 || self->shape[n - 1] != tpi_conv_ysize(&j.c))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Given output_size=%s, expected input's size at dimension %d to be divisible by %lld and at the last to match %lld sliding blocks, but got %s",

@@ -197,6 +197,14 @@ static void run_images(tp_dtype dtype) {
             if (i) go_back(tp_interpolate(x, .size_ = TP_INTS(8, 8), .mode = modes[i], .antialias = true)), go_back(tp_interpolate(x, .size_ = TP_INTS(24, 24), .mode = modes[i], .align_corners = 1));
             go_back(tp_pad(x, TP_INTS(1, 1, 1, 1), .mode = pads[i]));
         }
+        tp_tensor *grid = tp_zeros(TP_INTS(2, 4, 4, 2), .dtype = dtype);
+        tp_set_requires_grad(grid, true);
+        go_back(tp_grid_sample(x, grid)), go_back(tp_grid_sample(x, grid, .align_corners = 1));
+        go_back(tp_im2col(x, TP_INTS(3, 3)));
+        go_back(tp_cdist(tp_reshape(x, TP_INTS(32, -1)), tp_reshape(x, TP_INTS(32, -1))));
+        tp_tensor *square = tp_zeros(TP_INTS(16, 16), .dtype = dtype);
+        tp_linalg_solve_triangular(square, square, false), tp_linalg_solve_triangular(square, square, true), tp_error_clear();
+        go_back(tp_adaptive_max_pool2d(x, TP_INTS(4, 4)));
         go_back(tp_group_norm(x, 4, .weight = weight, .bias = weight)), go_back(tp_group_norm(x, 4));
         go_back(tp_nll_loss(x, classes)), go_back(tp_cross_entropy(x, classes, .weight = tp_detach(weight)));
     }

@@ -125,3 +125,24 @@ bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
     tpi_release(a), tpi_release(info);
     return give(3, (tp_tensor *[]){u, values, vh}, ok, out);
 }
+
+/* Triangular systems, a thread per right-hand side: matrices that are small, or have many of those. X A = B is A^T X^T = B^T. */
+tp_tensor *tpi_gpu_solve_triangular(tp_tensor *self, tp_tensor *B, bool upper, bool left, bool unitriangular) {
+    static const tpi_gpu_site site = {"triangular.h", "triangular"};
+    int64_t shape[TP_MAX_DIMS];
+    int ndim;
+    if (!tpi_gpu_floats(self) || tpi_itemsize(self) < 4 || self->dtype != B->dtype || self->ndim < 2 || B->ndim < 2 || !self->numel || !B->numel) return NULL;
+    int64_t n = cols_of(self), sides = left ? cols_of(B) : rows_of(B), rows = rows_of(B);
+    if (rows_of(self) != n || (left ? rows_of(B) : cols_of(B)) != n || n > 4096 || (n > 512 && sides < n / 8)) return NULL;
+    if (!tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), shape, &ndim)) return tp_error_clear(), NULL;
+    tp_tensor *a = tpi_columns_copy(self, tp_ints_view(shape, ndim)), *x = a ? tpi_columns_copy(B, tp_ints_view(shape, ndim)) : NULL;
+    int64_t systems = x ? tpi_batches_of(x, 2) : 0, down = left ? 1 : n, across = left ? n : 1, step = left ? 1 : rows, next = left ? rows : 1, matrix = n * sides;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("UPPER", upper == left), TPI_DEFINE("UNIT", unitriangular)};
+    tpi_gpu_function *kernel = x ? tpi_gpu_site_kernel(tpi_device(self), &site, self->dtype == TP_FLOAT64, 2, defines) : NULL;
+    int size = (int)n;
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(a)), TPI_GPU_PTR(tpi_gpu_data(x)), TPI_GPU_VAL(systems), TPI_GPU_VAL(sides), TPI_GPU_VAL(size), TPI_GPU_VAL(down),
+                                TPI_GPU_VAL(across), TPI_GPU_VAL(step), TPI_GPU_VAL(next), TPI_GPU_VAL(matrix)};
+    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_ceil_div(systems * sides, 64), 64, 0, 10, args);
+    tpi_release(a);
+    return ok ? x : tpi_after(x, NULL);
+}

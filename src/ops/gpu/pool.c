@@ -1,5 +1,6 @@
 /* Pooling on GPUs, of contiguous and channels_last tensors. What goes back is gathered: every element looks at the windows it is in, so sums have one order. */
 #include "ops/gpu/kernel.h"
+#include "ops/gpu/pool_index.h"
 #include "ops/pool.h"
 
 typedef struct geometry { /* as kernels/pool.h has it */
@@ -92,10 +93,10 @@ bool tpi_gpu_max_pool3d(tp_tensor *self, tp_ints kernel, tp_ints stride, tp_ints
     return max_pool(3, self, (tpi_windows){kernel, stride, padding, dilation, ceil_mode}, out);
 }
 
-/* Without the windows (adaptive and fractional pools) it is the host's. */
 tp_tensor *tpi_gpu_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims, tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
     tpi_conv c;
-    if (!kernel_size.n || input_shape.n < dims + 1 || !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel_size, stride, padding, dilation, false})) return NULL;
+    if (!kernel_size.n) return tpi_gpu_pool_back_by_places(grad, indices, input_shape, dims); /* adaptive and fractional pools */
+    if (input_shape.n < dims + 1 || !geometry_of(&c, input_shape, (int)dims, (tpi_windows){kernel_size, stride, padding, dilation, false})) return NULL;
     for (int i = 0; i < dims; i++) c.y[3 - dims + i] = grad->shape[grad->ndim - dims + i]; /* ceil_mode may have made it larger */
     return back(&maximum_back, &c, NULL, grad, indices, input_shape, (int)dims);
 }
