@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/native.h"
 #include "ops/random_fill.h"
+#include "tpi_ops.h"
 
 static tp_tensor *noise_room(tp_tensor *self, double p, int64_t keep) {
     if (!(p >= 0 && p <= 1)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': dropout probability has to be between 0 and 1, but got %g", p);
@@ -26,8 +27,8 @@ tp_tensor *tpi_native_dropout_mask(tp_tensor *self, double p, int64_t keep) {
     return tpi_after(mask, NULL);
 }
 
-/* out = mask ? kept : gone, dense in the mask's order. */
-static tp_tensor *two_values(tp_tensor *mask, double kept, double gone) {
+/* out = mask ? kept : 0, dense in the mask's order. */
+static tp_tensor *scaled(tp_tensor *mask, double kept) {
     tp_tensor *out = tpi_empty_like(mask, (tp_dtype)mask->dtype);
     tp_tensor *from = out ? tpi_empty_like(mask, (tp_dtype)mask->dtype) : NULL; /* the mask, laid out as out */
     if (!from || !tpi_copy_data(from, mask)) {
@@ -36,12 +37,11 @@ static tp_tensor *two_values(tp_tensor *mask, double kept, double gone) {
     }
     tp_dtype d = (tp_dtype)mask->dtype;
     size_t item = tpi_itemsize(mask);
-    char stays[8], goes[8], none[8] = {0};
+    char stays[8], none[8] = {0};
     tpi_store_scalar(stays, d, tp_float(kept));
-    tpi_store_scalar(goes, d, tp_float(gone));
     for (int64_t i = 0; i < out->numel; i++) {
         bool zero = memcmp(from->data + (size_t)i * item, none, item) == 0;
-        memcpy(out->data + (size_t)i * item, zero ? goes : stays, item);
+        memcpy(out->data + (size_t)i * item, zero ? none : stays, item);
     }
     return tpi_after(from, out);
 }
@@ -51,18 +51,26 @@ tp_tensor *tpi_native_dropout_noise(tp_tensor *self, double p, int64_t keep) {
     tp_tensor *mask = tpi_native_dropout_mask(self, p, keep);
     if (!mask || p == 1) return mask;
     bool wide = mask->dtype == TP_FLOAT64;
-    return tpi_after(mask, two_values(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p)), 0));
+    return tpi_after(mask, scaled(mask, wide ? 1 / (1 - p) : (double)(1 / (float)(1 - p))));
 }
 
 /* Alpha dropout sends what goes to -alpha and then restores mean 0 and variance 1: input * scale(mask) + shift(mask). */
 static const double alpha = 1.7580993408473766;
 static double alpha_gain(double p) { return 1 / sqrt((alpha * alpha * p + 1) * (1 - p)); }
 
-tp_tensor *tpi_native_alpha_dropout_scale(tp_tensor *mask, double p) { return two_values(mask, p == 1 ? 0 : alpha_gain(p), 0); }
+/* mask ? kept : gone, on any device. */
+static tp_tensor *chosen(tp_tensor *mask, double kept, double gone) {
+    tp_tensor *out = tpi_empty_like(mask, (tp_dtype)mask->dtype), *away = out && tpi_fill_data(out, tp_float(kept)) ? tpo_eq(mask, tp_operand_int(0)) : NULL;
+    bool ok = away && tpo_masked_fill_(out, away, tp_float(gone));
+    tpi_release(away);
+    return ok ? out : tpi_after(out, NULL);
+}
+
+tp_tensor *tpi_native_alpha_dropout_scale(tp_tensor *mask, double p) { return chosen(mask, p == 1 ? 0 : alpha_gain(p), 0); }
 
 tp_tensor *tpi_native_alpha_dropout_shift(tp_tensor *mask, double p) {
     double a = p == 1 ? 0 : alpha * alpha_gain(p);
-    return two_values(mask, a * p, a * p - a);
+    return chosen(mask, a * p, a * p - a);
 }
 
 /* ---- rrelu's slopes: uniform in [lower, upper) for elements that are not positive, 1 for the others ---- */

@@ -33,32 +33,18 @@ tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t pa
     return tpo_embedding_rows(weight, input, padding_idx, scale_grad_by_freq);
 }
 
-/* How many rows each bag holds, at least 1, as a column of the dtype. */
+/* How many rows each bag holds, as a column of the dtype. */
 static tp_tensor *bag_sizes(tp_tensor *bag, int64_t bags, tp_dtype dtype) {
-    tp_tensor *here = tpi_on_host(bag), *counts = here ? tpi_empty(TP_INTS(bags, 1), TP_FLOAT64, (tp_device){TP_CPU, 0}) : NULL;
-    if (!counts) return tpi_after(here, NULL);
-    double *n = (double *)counts->data;
-    for (int64_t i = 0; i < bags; i++) n[i] = 0;
-    for (int64_t i = 0; i < bag->numel; i++)
-        if (((const int64_t *)here->data)[i] >= 0) n[((const int64_t *)here->data)[i]] += 1;
-    for (int64_t i = 0; i < bags; i++) n[i] = n[i] > 0 ? n[i] : 1;
-    tpi_release(here);
-    return tpi_moved_data(tpi_after(counts, tpi_as_dtype_data(counts, dtype)), tpi_device(bag));
+    tp_tensor *ones = tpo_full(TP_INTS(bag->numel, 1), tp_int(1), dtype, tpi_device(bag));
+    return ones ? tpi_after(ones, tpo_segment_sum(ones, bag, bags)) : NULL;
 }
 
 /* The largest row of each bag, column by column; zeros for an empty bag. */
 static tp_tensor *bag_max(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     if (rows->shape[0] == 0) return tpo_segment_sum(rows, bag, bags);
     tpi_bag held = {0};
-    tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags));
-    tp_tensor *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
-    tp_tensor *here = tpi_put(&held, tpi_on_host(bag)), *full = tpi_empty(TP_INTS(bags, 1), (tp_dtype)rows->dtype, (tp_device){TP_CPU, 0});
-    if (!values || !here || !full || !tpi_fill_data(full, tp_int(0))) return tpi_release(full), tpi_empty_bag(&held, NULL);
-    for (int64_t i = 0; i < bag->numel; i++) {
-        int64_t to = ((const int64_t *)here->data)[i];
-        if (to >= 0) tpi_store_scalar(full->data + to * (int64_t)tpi_itemsize(full), (tp_dtype)full->dtype, tp_int(1));
-    }
-    full = tpi_put(&held, tpi_moved_data(full, tpi_device(rows)));
+    tp_tensor *places = tpi_put(&held, tpo_segment_argmax(rows, bag, bags)), *values = tpi_put(&held, places ? tpo_gather(rows, 0, places, false) : NULL);
+    tp_tensor *sizes = tpi_put(&held, values ? bag_sizes(bag, bags, (tp_dtype)rows->dtype) : NULL), *full = tpi_put(&held, sizes ? tpo_clamp_max(sizes, tp_operand_int(1)) : NULL);
     return tpi_empty_bag(&held, full ? tpo_mul(tp_operand_tensor(values), tp_operand_tensor(full)) : NULL);
 }
 
@@ -95,6 +81,6 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     if (max) return tpi_empty_bag(&held, rows ? bag_max(rows, bag, bags) : NULL);
     tp_tensor *sum = tpi_put(&held, rows ? tpo_segment_sum(rows, bag, bags) : NULL);
     if (!mean) return tpi_empty_bag(&held, tpi_retain(sum));
-    tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype));
-    return tpi_empty_bag(&held, tpo_div(tp_operand_tensor(sum), tp_operand_tensor(sizes)));
+    tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype)), *some = tpi_put(&held, sizes ? tpo_clamp_min(sizes, tp_operand_int(1)) : NULL);
+    return tpi_empty_bag(&held, some ? tpo_div(tp_operand_tensor(sum), tp_operand_tensor(some)) : NULL);
 }

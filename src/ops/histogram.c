@@ -1,4 +1,5 @@
 /* Counting into bins: bincount, histc, histogram. Sums run over the elements in order, so weights add up the same way every time. */
+#include "ops/histogram.h"
 #include "ops/native.h"
 #include <math.h>
 
@@ -40,8 +41,7 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     return tpi_after(values, out);
 }
 
-/* The range asked for, or that of the elements when low == high; a single point widens on each side. v: n elements, `step` apart. */
-static bool find_range(const double *v, int64_t n, int64_t step, double widen, double *low, double *high, const char *argument) {
+bool tpi_find_range(const double *v, int64_t n, int64_t step, double widen, double *low, double *high, const char *argument) {
     if (*low == *high && n > 0) {
         *low = *high = v[0];
         for (int64_t i = step; i < n * step; i += step) {
@@ -67,7 +67,7 @@ tp_tensor *tpi_native_histc(tp_tensor *self, int64_t bins, tp_scalar min, tp_sca
     if (!values) return NULL;
     const double *v = (const double *)(const void *)values->data;
     double low = tp_scalar_to_double(min), high = tp_scalar_to_double(max);
-    if (!find_range(v, values->numel, 1, 1, &low, &high, "max")) return tpi_after(values, NULL);
+    if (!tpi_find_range(v, values->numel, 1, 1, &low, &high, "max")) return tpi_after(values, NULL);
     tp_tensor *counts = tpi_empty((tp_ints){&bins, 1}, TP_FLOAT64, tpi_device(self));
     if (!counts || !tpi_fill_data(counts, tp_int(0))) return tpi_after(values, tpi_after(counts, NULL));
     for (int64_t i = 0; i < values->numel; i++) {
@@ -140,10 +140,9 @@ static bool check_histogram(tp_tensor *self, tp_tensor *weight) {
            tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected shape %s like self, got %s", tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(weight)));
 }
 
-/* bins + 1 edges from low to high, exact at both ends: owned. */
-static tp_tensor *even_edges(int64_t bins, double low, double high, tp_device device) {
+tp_tensor *tpi_even_edges(int64_t bins, double low, double high) {
     int64_t count = bins + 1;
-    tp_tensor *edges = tpi_empty((tp_ints){&count, 1}, TP_FLOAT64, device);
+    tp_tensor *edges = tpi_empty((tp_ints){&count, 1}, TP_FLOAT64, (tp_device){TP_CPU, 0});
     if (!edges) return NULL;
     double *e = (double *)(void *)edges->data, step = (high - low) / (double)bins;
     for (int64_t i = 0; i <= bins; i++) e[i] = i <= bins / 2 ? low + step * (double)i : high - step * (double)(bins - i);
@@ -157,9 +156,9 @@ bool tpi_native_histogram(tp_tensor *self, int64_t bins, tp_floats range, tp_ten
     tp_tensor *values = doubles(self);
     if (!values) return false;
     double low = range.v ? range.v[0] : 0, high = range.v ? range.v[1] : 0;
-    bool ok = find_range((const double *)(const void *)values->data, range.v ? 0 : values->numel, 1, 0.5, &low, &high, "range");
+    bool ok = tpi_find_range((const double *)(const void *)values->data, range.v ? 0 : values->numel, 1, 0.5, &low, &high, "range");
     tpi_release(values);
-    tp_tensor *edges = ok ? even_edges(bins, low, high, tpi_device(self)) : NULL;
+    tp_tensor *edges = ok ? tpi_even_edges(bins, low, high) : NULL;
     return edges && histogram_over(self, edges, true, weight, density, out);
 }
 
@@ -186,8 +185,8 @@ tp_tensors tpi_native_histogramdd_edges(tp_tensor *self, tp_ints bins, tp_floats
     for (int64_t i = 0; out.v && i < n; i++) {
         double low = range.v ? range.v[2 * i] : 0, high = range.v ? range.v[2 * i + 1] : 0;
         bool fine = bins.v[i] > 0 || tpi_refuse(TP_ERR_RUNTIME, "argument 'bins': expected positive numbers, got %lld", (long long)bins.v[i]);
-        fine = fine && find_range((const double *)(const void *)values->data + i, range.v ? 0 : values->numel / n, n, 0.5, &low, &high, "range");
-        tp_tensor *edges = fine ? even_edges(bins.v[i], low, high, tpi_device(self)) : NULL;
+        fine = fine && tpi_find_range((const double *)(const void *)values->data + i, range.v ? 0 : values->numel / n, n, 0.5, &low, &high, "range");
+        tp_tensor *edges = fine ? tpi_even_edges(bins.v[i], low, high) : NULL;
         out.v[out.n] = edges ? tpi_after(edges, tpi_as_dtype_data(edges, self->dtype)) : NULL;
         if (!out.v[out.n]) {
             tpi_release_list(out);

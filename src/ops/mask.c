@@ -228,23 +228,25 @@ tp_tensor *tpi_native_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, 
 }
 
 /* ---- fill_diagonal ---- */
+/* `count` diagonals of `length` elements, the first from a row on, the others every `period` rows. */
+static bool fill_diagonals(tp_tensor *self, int64_t count, int64_t length, int64_t row, int64_t period, int64_t step, tp_scalar value) {
+    tp_tensor *lines = tpi_alias(self, 2, (int64_t[]){count, length}, (int64_t[]){period * self->strides[0], step}, tpi_offset(self) + row * self->strides[0]);
+    bool ok = lines && tpi_fill_data(lines, value);
+    tpi_release(lines);
+    return ok;
+}
+
 bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
     if (self->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d", self->ndim);
-    int64_t rows = self->shape[0], least = rows, step = 0, itemsize = (int64_t)tpi_itemsize(self);
+    int64_t rows = self->shape[0], least = rows, step = 0;
     for (int d = 0; d < self->ndim; d++) {
         if (self->ndim > 2 && self->shape[d] != rows)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': all dimensions of input must be of equal length, got shape %s", tpi_shape_text(tpi_shape(self)));
         least = self->shape[d] < least ? self->shape[d] : least;
         step += self->strides[d];
     }
-    char element[16];
-    tpi_store_scalar(element, (tp_dtype)self->dtype, value);
-    for (int64_t i = 0; i < least; i++) memcpy(self->data + i * step * itemsize, element, (size_t)itemsize);
-    if (!wrap || self->ndim != 2 || rows <= self->shape[1] + 1) return true;
-    int64_t columns = self->shape[1]; /* the diagonal starts again one row below where it ended */
-    for (int64_t row = columns + 1; row < rows; row++) {
-        int64_t at = row % (columns + 1);
-        if (at < columns) memcpy(self->data + (row * self->strides[0] + at * self->strides[1]) * itemsize, element, (size_t)itemsize);
-    }
-    return true;
+    bool again = wrap && self->ndim == 2 && least; /* the diagonal starts again one row below where it ended, every `period` rows */
+    int64_t period = self->shape[1] + 1, full = again ? (rows + 1) / period : least > 0, tail = again ? rows - full * period : 0;
+    if (again && full == 0) full = 1, tail = 0; /* fewer rows than columns */
+    return fill_diagonals(self, full, least, 0, period, step, value) && (tail <= 0 || fill_diagonals(self, 1, tail, full * period, period, step, value));
 }

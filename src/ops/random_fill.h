@@ -15,4 +15,8 @@ bool tpi_native_bernoulli_p(tp_tensor *t, double p, tp_generator *g);
 bool tpi_native_random(tp_tensor *t, tp_generator *g);
 bool tpi_native_random_to(tp_tensor *t, int64_t to, tp_generator *g);
 bool tpi_native_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator *g); /* to: TP_NONE for all above */
+
+/* Between what the dtype tells from 0 and from 1 lie samples of gammas and Dirichlets: its smallest normal number, and the largest below 1. */
+double tpi_least_normal(tp_dtype dtype);
+double tpi_below_one(tp_dtype dtype);
 #endif

@@ -1,6 +1,7 @@
 /* Looking values up in sorted ones: searchsorted, bucketize, isin. Values meet as keys of the dtype both promote to. */
 #include "ops/native.h"
 #include "ops/order.h"
+#include "ops/search.h"
 
 #define CHUNK 4096
 
@@ -47,19 +48,23 @@ static tp_tensor *plain(tp_tensor *t, tp_dtype dtype) {
     return same ? tpi_after(same, tpi_contiguous_data(same)) : NULL;
 }
 
-static tp_dtype common_dtype(tp_tensor *a, tp_tensor *b) {
+tp_dtype tpi_search_dtype(const tp_tensor *a, const tp_tensor *b) {
     tpi_promotion p = {0};
     tpi_promote_tensor(&p, a->dtype, a->ndim);
     tpi_promote_tensor(&p, b->dtype, b->ndim);
     return tpi_promoted(&p);
 }
 
-static bool check_rows(const tp_tensor *sequence, const tp_tensor *values) {
-    bool fits = sequence->ndim == 1 || sequence->ndim == values->ndim;
+bool tpi_search_fits(const tp_tensor *sequence, const tp_tensor *values) {
+    bool fits = sequence->ndim == 1 || (sequence->ndim && sequence->ndim == values->ndim);
     for (int d = 0; d + 1 < sequence->ndim && fits; d++) fits = sequence->shape[d] == values->shape[d];
-    if (sequence->ndim == 0) fits = false;
-    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument 'sorted_sequence': expected one dimension, or the shape of the values %s apart from the last dimension, got %s",
-                              tpi_shape_text(tpi_shape(values)), tpi_shape_text(tpi_shape(sequence)));
+    return fits;
+}
+
+static bool check_rows(const tp_tensor *sequence, const tp_tensor *values) {
+    return tpi_search_fits(sequence, values) ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument 'sorted_sequence': expected one dimension, or the shape of the values %s apart from the last dimension, got %s",
+                      tpi_shape_text(tpi_shape(values)), tpi_shape_text(tpi_shape(sequence)));
 }
 
 static bool check_sorter(const tp_tensor *sorter, const tp_tensor *sequence) {
@@ -72,7 +77,7 @@ static bool check_sorter(const tp_tensor *sorter, const tp_tensor *sequence) {
 static tp_tensor *search(tp_tensor *sequence, tp_tensor *self, bool out_int32, bool right, tp_tensor *sorter) {
     if (!tpi_check_not_complex(sequence, "sorted_sequence") || !tpi_check_not_complex(self, "self") || !check_rows(sequence, self) || !check_sorter(sorter, sequence))
         return NULL;
-    tp_dtype dtype = common_dtype(sequence, self);
+    tp_dtype dtype = tpi_search_dtype(sequence, self);
     tp_tensor *rows = plain(sequence, dtype), *values = rows ? plain(self, dtype) : NULL, *order = values && sorter ? tpi_contiguous_data(sorter) : NULL, *out = NULL;
     uint64_t *keys = values && (!sorter || order) ? tpi_malloc(sizeof(uint64_t) * (size_t)(rows->numel + 1)) : NULL;
     int64_t n = sequence->shape[sequence->ndim - 1];
@@ -113,7 +118,7 @@ tp_tensor *tpi_native_bucketize(tp_tensor *self, tp_tensor *boundaries, bool out
 tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool assume_unique, bool invert) {
     (void)assume_unique;
     if (!tpi_check_not_complex(elements, "elements") || !tpi_check_not_complex(test_elements, "test_elements")) return NULL;
-    tp_dtype dtype = common_dtype(elements, test_elements);
+    tp_dtype dtype = tpi_search_dtype(elements, test_elements);
     tp_tensor *known = plain(test_elements, dtype), *values = known ? plain(elements, dtype) : NULL, *out = NULL;
     tpi_row_order order = {0};
     uint64_t *keys = values && tpi_row_order_new(&order, known->numel, dtype) ? tpi_malloc(sizeof(uint64_t) * (size_t)(known->numel + 1)) : NULL;

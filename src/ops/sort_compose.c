@@ -1,4 +1,5 @@
 /* Composed of sorting and indexing: quantiles, unravel_index. */
+#include "ops/bag.h"
 #include "ops/native.h"
 #include "ops/order.h"
 #include "tpi_ops.h"
@@ -9,19 +10,12 @@
 /* Per sorted row (NaN last) the rank of its last element that counts: (rows, 1). A row with NaN answers -1 unless they are ignored
  * and others are left. */
 tp_tensor *tpi_native_quantile_last(tp_tensor *sorted, bool ignore_nan) {
-    tp_tensor *wide = tpi_as_dtype_data(sorted, TP_FLOAT64), *rows = wide ? tpi_contiguous_data(wide) : NULL;
-    tpi_release(wide);
-    int64_t n = sorted->shape[sorted->ndim - 1], count = n ? sorted->numel / n : 0, shape[TP_MAX_DIMS];
-    memcpy(shape, sorted->shape, sizeof(int64_t) * sorted->ndim);
-    shape[sorted->ndim - 1] = 1;
-    tp_tensor *out = rows ? tpi_empty((tp_ints){shape, sorted->ndim}, TP_FLOAT64, tpi_device(sorted)) : NULL;
-    for (int64_t r = 0; out && r < count; r++) {
-        const double *row = (const double *)(const void *)rows->data + r * n;
-        int64_t have = n;
-        while (have > 0 && row[have - 1] != row[have - 1]) have--;
-        ((double *)(void *)out->data)[r] = have == n || (ignore_nan && have > 0) ? (double)(have - 1) : -1;
-    }
-    return tpi_after(rows, out);
+    int64_t n = sorted->shape[sorted->ndim - 1];
+    tpi_bag bag = {0};
+    tp_tensor *lost = tpi_put(&bag, tpo_isnan(sorted)), *nans = tpi_put(&bag, tpo_sum(lost, TP_INTS(-1), true, TP_INT64)), *last = tpi_put(&bag, tpo_sub(tp_operand_int(n - 1), tp_operand_tensor(nans), tp_int(1)));
+    tp_tensor *any = last && !ignore_nan ? tpi_put(&bag, tpo_ne(nans, tp_operand_int(0))) : NULL;
+    if (any) last = tpi_put(&bag, tpo_masked_fill(last, any, tp_int(-1)));
+    return tpi_empty_bag(&bag, last && (any || ignore_nan) ? tpi_as_dtype_data(last, TP_FLOAT64) : NULL);
 }
 
 /* Where in each sorted row each q falls: (rows, Q). In a row that answers NaN, at the end, where one stands. */
@@ -35,18 +29,17 @@ static tp_tensor *ranks_of(tp_tensor *sorted, tp_tensor *q, bool ignore_nan) {
     return out;
 }
 
+static bool check_value(double q) { return (q >= 0 && q <= 1) || tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected values from 0 to 1, got %g", q); }
+
 static bool check_q(tp_tensor *self, tp_tensor *q) {
     if (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected float32 or float64, got %s", tp_dtype_name(self->dtype));
     if (self->numel == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected elements, got shape %s", tpi_shape_text(tpi_shape(self)));
     if (q->ndim > 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected at most one dimension, got shape %s", tpi_shape_text(tpi_shape(q)));
     if (!tpi_check_same_dtype(q, "q", self, "self")) return false;
-    tp_tensor *here = tpi_on_host(q);
-    bool ok = here;
-    for (int64_t i = 0; ok && i < q->numel; i++) {
-        double v = tp_scalar_to_double(tpi_load_scalar(here->data + i * (int64_t)tpi_itemsize(q), q->dtype));
-        if (!(v >= 0 && v <= 1)) ok = tpi_refuse(TP_ERR_RUNTIME, "argument 'q': expected values from 0 to 1, got %g", v);
-    }
+    tp_tensor *here = tpi_device(q).type == TP_CPU ? tpi_contiguous_data(q) : NULL; /* as in PyTorch, other devices' values are not looked at */
+    bool ok = here || tp_ok();
+    for (int64_t i = 0; ok && here && i < q->numel; i++) ok = check_value(tp_scalar_to_double(tpi_load_scalar(here->data + i * (int64_t)tpi_itemsize(q), q->dtype)));
     tpi_release(here);
     return ok;
 }
@@ -111,10 +104,12 @@ tp_tensor *tpi_compose_nanquantile(tp_tensor *self, tp_tensor *q, int64_t dim, b
     return quantile_of(self, q, dim, keepdim, interpolation, true);
 }
 tp_tensor *tpi_compose_quantile_scalar(tp_tensor *self, double q, int64_t dim, bool keepdim, const char *interpolation) {
+    if (!check_value(q)) return NULL;
     tp_tensor *at = tpo_full((tp_ints){(const int64_t[]){0}, 0}, tp_float(q), self->dtype, tpi_device(self));
     return tpi_after(at, at ? quantile_of(self, at, dim, keepdim, interpolation, false) : NULL);
 }
 tp_tensor *tpi_compose_nanquantile_scalar(tp_tensor *self, double q, int64_t dim, bool keepdim, const char *interpolation) {
+    if (!check_value(q)) return NULL;
     tp_tensor *at = tpo_full((tp_ints){(const int64_t[]){0}, 0}, tp_float(q), self->dtype, tpi_device(self));
     return tpi_after(at, at ? quantile_of(self, at, dim, keepdim, interpolation, true) : NULL);
 }

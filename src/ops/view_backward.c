@@ -2,6 +2,9 @@
  * operators, which do the same to a copy. Also the views that change the dtype, which a geometry alone cannot say. */
 #include "ops/native.h"
 #include "ops/view.h"
+#include "tpi_ops.h"
+
+tp_tensor *tpi_native_view_as_real(tp_tensor *self);
 
 static tp_tensor *zeros_of(tp_ints size, const tp_tensor *like) {
     tp_tensor *t = tpi_empty(size, like->dtype, tpi_device(like));
@@ -95,6 +98,47 @@ static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *s
     }
 }
 
+/* A tensor seen as numbers in rows: complex ones as pairs of reals. A view; owned. */
+static tp_tensor *as_rows(tp_tensor *line) {
+    tp_tensor *pairs = tp_dtype_is_complex((tp_dtype)line->dtype) ? tpi_native_view_as_real(line) : tpi_retain(line), *alone = pairs ? tpi_detached(pairs) : NULL;
+    return tpi_after(pairs, alone);
+}
+
+/* The same where the elements are not at hand: by their places in the line `sum`, `offset` from its start on. */
+static bool add_by_places(tp_tensor *sum, int64_t offset, const int64_t *strides, tp_tensor *src) {
+    tp_tensor *all = tpo_arange(tp_int(sum->numel), TP_INT64, tpi_device(sum)), *seen = all ? tpi_alias(all, src->ndim, src->shape, strides, offset) : NULL;
+    tp_tensor *places = seen ? tpo_reshape(seen, TP_INTS(-1)) : NULL, *alone = places ? tpi_detached(src) : NULL, *line = alone ? tpo_reshape(alone, TP_INTS(-1)) : NULL;
+    tp_tensor *terms = line ? as_rows(line) : NULL, *to = terms ? as_rows(sum) : NULL;
+    bool ok = to && tpo_index_add_(to, 0, places, terms, tp_int(1));
+    tp_tensor *made[] = {all, seen, places, alone, line, terms, to};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) tpi_release(made[i]);
+    return ok;
+}
+
+/* sum, a line, gets the elements of src at the places that the strides say. */
+static bool add_terms(tp_tensor *sum, int64_t offset, const int64_t *strides, tp_tensor *src) {
+    if (!src->numel) return true;
+    if (tpi_device(sum).type != TP_CPU) return add_by_places(sum, offset, strides, src);
+    add_in_order(sum->data + offset * (int64_t)tpi_itemsize(sum), strides, src);
+    return true;
+}
+
+/* Every so many windows of an unfolded dim (the shape's d, `step` apart in sum) do not overlap: those are added at once. */
+static bool add_windows(tp_tensor *sum, const tpi_geometry *windows, int d, int64_t length, int64_t step, tp_tensor *src) {
+    int64_t every = tpi_ceil_div(length, step);
+    bool ok = true;
+    for (int64_t first = 0; first < every && first < src->shape[d] && ok; first++) {
+        tpi_geometry to = *windows, from = {.ndim = src->ndim, .offset = tpi_offset(src) + first * src->strides[d]};
+        for (int i = 0; i < src->ndim; i++) from.shape[i] = src->shape[i], from.strides[i] = src->strides[i];
+        to.shape[d] = from.shape[d] = tpi_ceil_div(src->shape[d] - first, every);
+        to.offset += first * to.strides[d], to.strides[d] *= every, from.strides[d] *= every;
+        tp_tensor *into = seen(sum, true, &to), *part = into ? seen(src, true, &from) : NULL, *terms = part ? tpi_detached(part) : NULL, *target = terms ? tpi_detached(into) : NULL;
+        ok = target && tpo_add_(target, tp_operand_tensor(terms), tp_int(1));
+        tpi_release(into), tpi_release(part), tpi_release(terms), tpi_release(target);
+    }
+    return ok;
+}
+
 /* unfold's windows, added back. */
 tp_tensor *tpi_native_unfold_backward(tp_tensor *grad, tp_ints size, int64_t dimension, int64_t length, int64_t step) {
     tp_dtype dtype = sum_dtype(grad->dtype);
@@ -105,7 +149,9 @@ tp_tensor *tpi_native_unfold_backward(tp_tensor *grad, tp_ints size, int64_t dim
         tpi_fail(TP_ERR_RUNTIME, "argument 'grad': expected shape %s, got %s", tpi_shape_text((tp_ints){g.shape, g.ndim}), tpi_shape_text(tpi_shape(grad)));
         goto done;
     }
-    add_in_order(sum->data, g.strides, terms);
+    if (tpi_device(sum).type == TP_CPU) add_in_order(sum->data, g.strides, terms);
+    else if (sum->ndim && terms->numel && !add_windows(sum, &g, TPI_DIM(sum, dimension), length, step, terms)) goto done;
+    else if (!sum->ndim && !tpi_copy_data(sum, terms)) goto done;
     out = tpi_as_dtype_data(sum, grad->dtype);
 done:
     tpi_release(terms);
@@ -147,22 +193,13 @@ static tpi_geometry geometry_of(tp_ints size, tp_ints stride, int64_t offset) {
 
 /* Elements that `of` sees more than once share what came in evenly, as their sum goes back to one place. */
 static bool share_overlaps(tp_tensor *sum, const tp_tensor *of) {
-    tp_tensor *count = zeros_of(tpi_shape(sum), sum), *ones = count ? tpi_empty(tpi_shape(of), sum->dtype, tpi_device(sum)) : NULL;
-    bool ok = ones && tpi_fill_data(ones, tp_int(1));
-    if (ok) {
-        add_in_order(count->data + tpi_offset(of) * (int64_t)tpi_itemsize(sum), of->strides, ones);
-        for (int64_t i = 0; i < sum->numel; i++) {
-            size_t at = (size_t)i * tpi_itemsize(sum);
-            double times = tp_scalar_to_double(tpi_load_scalar(count->data + at, sum->dtype));
-            if (times <= 1) continue;
-            tp_scalar v = tpi_load_scalar(sum->data + at, sum->dtype);
-            if (v.kind == TP_SCALAR_INT) v.as.i /= (int64_t)times;
-            else v.as.d[0] /= times, v.as.d[1] /= times;
-            tpi_store_scalar(sum->data + at, sum->dtype, v);
-        }
-    }
-    tpi_release(count);
-    tpi_release(ones);
+    tp_dtype dtype = tpi_dtype_to_real((tp_dtype)sum->dtype);
+    tp_tensor *count = tpi_empty(tpi_shape(sum), dtype, tpi_device(sum)), *ones = count ? tpi_empty(tpi_shape(of), dtype, tpi_device(sum)) : NULL;
+    bool ok = ones && tpi_fill_data(count, tp_int(0)) && tpi_fill_data(ones, tp_int(1)) && add_terms(count, tpi_offset(of), of->strides, ones);
+    tp_tensor *times = ok ? tpo_clamp_min(count, tp_operand_int(1)) : NULL;
+    tp_tensor *shared = times ? (dtype == TP_INT64 ? tpo_floor_divide : tpo_div)(tp_operand_tensor(sum), tp_operand_tensor(times)) : NULL;
+    ok = shared && tpi_copy_data(sum, shared);
+    tpi_release(count), tpi_release(ones), tpi_release(times), tpi_release(shared);
     return ok;
 }
 
@@ -173,10 +210,8 @@ tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_ints of_size, tp_i
     find_stretch(&of, size, stride, storage_offset == TP_NONE ? of_offset : storage_offset, &s);
     tp_tensor *terms = tpi_as_dtype_data(grad, sum_dtype(grad->dtype)), *sum = terms ? zeros_of((tp_ints){&s.count, 1}, terms) : NULL;
     tp_tensor *part = sum ? tpi_alias(sum, of.ndim, of.shape, of.strides, s.of_offset) : NULL, *out = NULL;
-    if (part) {
-        add_in_order(sum->data + s.offset * (int64_t)tpi_itemsize(sum), stride.v, terms);
-        if (!tpi_overlaps_itself(part) || share_overlaps(sum, part)) out = tpi_empty(of_size, grad->dtype, tpi_device(grad));
-    }
+    if (part && add_terms(sum, s.offset, stride.v, terms) && (!tpi_overlaps_itself(part) || share_overlaps(sum, part)))
+        out = tpi_empty(of_size, grad->dtype, tpi_device(grad));
     if (out && !tpi_copy_data(out, part)) out = tpi_after(out, NULL);
     tpi_release(terms);
     tpi_release(sum);

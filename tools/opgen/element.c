@@ -26,6 +26,7 @@ static const function functions[] = {
     {"bessel_k0", 1, R, 0}, {"bessel_k1", 1, R, 0}, {"bessel_k0e", 1, R, 0}, {"bessel_k1e", 1, R, 0}, {"airy_ai", 1, R, 0},
     {"chebyshev_t", 2, R, 0}, {"chebyshev_u", 2, R, 0}, {"chebyshev_v", 2, R, 0}, {"chebyshev_w", 2, R, 0},
     {"hermite_h", 2, R, 0}, {"hermite_he", 2, R, 0}, {"laguerre_l", 2, R, 0}, {"legendre_p", 2, R, 0},
+    {"gamma_grad", 2, R, 0}, {"beta_grad", 3, R, 0}, /* of samples by their concentration */
     /* what stands above takes longer to compute than to move; see is_costly() */
     {"floor", 1, RI, 0}, {"ceil", 1, RI, 0}, {"trunc", 1, RI, 0}, {"round", 1, RI, 0}, /* round: to even */
     {"abs", 1, RIC, RESULT_REAL}, {"sign", 1, RI, 0}, {"sgn", 1, RIC, 0}, {"signbit", 1, RI, RESULT_BOOL}, {"copysign", 2, R, 0},

@@ -66,11 +66,19 @@ tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout) {
 
 bool tpi_gpu_floats(const tp_tensor *t) {
     if (t->dtype == TP_FLOAT16 || t->dtype == TP_BFLOAT16 || t->dtype == TP_FLOAT32) return true;
-    const tpi_gpu_caps *caps = t->dtype == TP_FLOAT64 ? tpi_gpu_caps_of(tpi_device(t)) : NULL;
+    return t->dtype == TP_FLOAT64 && tpi_gpu_has_f64(tpi_device(t));
+}
+
+bool tpi_gpu_has_f64(tp_device device) {
+    const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     return caps && caps->f64;
 }
 
 bool tpi_gpu_has_dtype(const tp_tensor *t) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
     return caps && (caps->f64 || (t->dtype != TP_FLOAT64 && t->dtype != TP_COMPLEX128));
+}
+
+bool tpi_gpu_launch_each(tp_device device, tpi_gpu_function *kernel, int64_t n, int nargs, const tpi_gpu_arg *args) {
+    return kernel && tpi_gpu_launch(device, kernel, tpi_gpu_blocks(n), 256, 0, nargs, args);
 }

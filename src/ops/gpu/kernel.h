@@ -55,4 +55,8 @@ static inline int64_t tpi_gpu_blocks(int64_t n) { return tpi_ceil_div(n, 256) < 
 static inline bool tpi_gpu_is_large(int64_t n) { return n > INT32_MAX / 2; }
 /* float16, bfloat16, float32, or float64 where the device has it. */
 bool tpi_gpu_floats(const tp_tensor *t);
+bool tpi_gpu_has_f64(tp_device device);
+
+/* Launches blocks of 256 threads for n elements, which take the elements in strides of the grid. */
+bool tpi_gpu_launch_each(tp_device device, tpi_gpu_function *kernel, int64_t n, int nargs, const tpi_gpu_arg *args);
 #endif

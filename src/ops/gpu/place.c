@@ -1,10 +1,10 @@
-/* Elements by places on GPUs: gather, scatter and scattered sums, masks, triangles. Sums go by sorted places, so their order is fixed. */
+/* Elements by places on GPUs: gather, scatter and scattered reductions, masks, triangles. Reductions go by sorted places, so their order is fixed. */
 #include "ops/gpu/order.h"
 #include "tpi_ops.h"
 
 enum { MOST_DIMS = 8 };
 
-static const tpi_gpu_site gather_site = {"place.h", "gather"}, scatter_site = {"place.h", "scatter"}, places_site = {"place.h", "places"}, wrap_site = {"place.h", "wrap"}, sum_site = {"place.h", "sum"},
+static const tpi_gpu_site gather_site = {"place.h", "gather"}, scatter_site = {"place.h", "scatter"}, places_site = {"place.h", "places"}, wrap_site = {"place.h", "wrap"}, reduce_site = {"place.h", "reduce"},
                           compact_site = {"place.h", "compact"}, triangle_site = {"place.h", "triangle"};
 
 typedef struct layout { /* as kernels/place.h has it, for as many dims as there are */
@@ -87,16 +87,19 @@ bool tpi_gpu_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_sc
     return ok;
 }
 
-/* ---- Sums ------------------------------------------------------------------------------------------------------------------------- */
-static bool sums_in(const tp_tensor *t) { return tpi_gpu_floats(t) || t->dtype == TP_INT32 || t->dtype == TP_INT64; }
+/* ---- Reductions --------------------------------------------------------------------------------------------------------------------- */
+enum { SUM, PRODUCT, MEAN, LARGEST, SMALLEST }; /* as kernels/place.h has them */
 
-/* x[number] += the values with that number; everything contiguous. The number behind x's last element is nowhere. */
-static bool add_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values) {
+static bool reduces_in(const tp_tensor *t) { return t->dtype != TP_BOOL && !tp_dtype_is_complex((tp_dtype)t->dtype) && tpi_gpu_has_dtype(t) && t->numel <= INT32_MAX; }
+
+/* x[number], joined with the values of that number; everything contiguous. The number behind x's last element is nowhere. alone: without what x[number] was. */
+static bool reduce_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values, int what, bool alone) {
     tp_tensor *sorted = NULL, *order = tpi_gpu_order_indices(numbers, x->numel, &sorted);
-    const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", 1), TPI_DEFINE_DTYPE("X", x->dtype)};
-    tpi_gpu_function *kernel = order ? tpi_gpu_site_kernel(tpi_device(x), &sum_site, x->dtype == TP_FLOAT64, 2, defines) : NULL;
+    const tpi_gpu_define defines[] = {TPI_DEFINE("DIMS", 1), TPI_DEFINE("REDUCE", what), TPI_DEFINE("ALONE", alone), TPI_DEFINE("WHOLE", !tp_dtype_is_floating((tp_dtype)x->dtype)),
+                                      TPI_DEFINE_DTYPE("X", x->dtype)};
+    tpi_gpu_function *kernel = order ? tpi_gpu_site_kernel(tpi_device(x), &reduce_site, x->dtype == TP_FLOAT64, 5, defines) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(x->data), TPI_GPU_PTR(values->data), TPI_GPU_PTR(sorted ? sorted->data : NULL), TPI_GPU_PTR(order ? order->data : NULL), TPI_GPU_VAL(numbers->numel), TPI_GPU_VAL(x->numel)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(x), kernel, tpi_gpu_blocks(numbers->numel), 256, 0, 6, args);
+    bool ok = tpi_gpu_launch_each(tpi_device(x), kernel, numbers->numel, 6, args);
     tpi_release(order), tpi_release(sorted);
     return ok;
 }
@@ -111,14 +114,24 @@ static tp_tensor *places_of(tp_tensor *index, const layout *l, int64_t nowhere) 
     return ok ? out : tpi_after(out, NULL);
 }
 
-bool tpi_gpu_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) {
-    int d = src->ndim == index->ndim && src->dtype == self->dtype && sums_in(self) && tp_is_contiguous(self) ? fitting_dim(self, dim, index, src) : -1;
-    if (d < 0 || self->numel > INT32_MAX) return false;
-    layout l = layout_of(tpi_shape(index), self->strides, self->ndim ? d : -1, self->ndim ? self->shape[d] : 1);
-    tp_tensor *values = covered(src, index), *numbers = values ? places_of(index, &l, self->numel) : NULL;
-    bool ok = numbers && add_at(self, numbers, values);
-    tpi_release(values), tpi_release(numbers);
+static bool scatter_joined(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src, int what, bool alone) {
+    int d = src->ndim == index->ndim && src->dtype == self->dtype && reduces_in(self) ? fitting_dim(self, dim, index, src) : -1;
+    tp_tensor *x = d < 0 ? NULL : tpi_contiguous_data(self);
+    if (!x) return false;
+    layout l = layout_of(tpi_shape(index), x->strides, x->ndim ? d : -1, x->ndim ? x->shape[d] : 1);
+    tp_tensor *values = covered(src, index), *numbers = values ? places_of(index, &l, x->numel) : NULL;
+    bool ok = numbers && reduce_at(x, numbers, values, what, alone) && (x == self || tpi_copy_data(self, x));
+    tpi_release(values), tpi_release(numbers), tpi_release(x);
     return ok;
+}
+
+bool tpi_gpu_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) { return scatter_joined(self, dim, index, src, SUM, false); }
+
+bool tpi_gpu_scatter_reduce(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src, const char *reduce, bool include_self) {
+    static const char *const names[] = {"sum", "prod", "mean", "amax", "amin"};
+    for (int what = SUM; what <= SMALLEST; what++)
+        if (!strcmp(reduce, names[what])) return scatter_joined(self, dim, index, src, what, !include_self);
+    return false;
 }
 
 /* self[index along dim] += source, or = source: as scatter with the index repeated over the other dims. */
@@ -138,10 +151,11 @@ static tp_tensor *spread_along(tp_tensor *self, int64_t dim, tp_tensor *index, c
 }
 
 bool tpi_gpu_index_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source, tp_scalar alpha) {
-    if (source->dtype != self->dtype || tp_scalar_to_double(alpha) != 1) return false;
-    tp_tensor *wide = spread_along(self, dim, index, source);
-    bool ok = wide && tpi_gpu_scatter_add(self, dim, wide, source);
-    tpi_release(wide);
+    if (source->dtype != self->dtype || alpha.kind == TP_SCALAR_COMPLEX) return false;
+    tp_tensor *wide = spread_along(self, dim, index, source), *alone = wide ? tpi_detached(source) : NULL;
+    tp_tensor *times = tp_scalar_to_double(alpha) == 1 ? tpi_retain(alone) : alone ? tpo_mul(tp_operand_tensor(alone), tp_operand_scalar(alpha)) : NULL;
+    bool ok = times && tpi_gpu_scatter_add(self, dim, wide, times);
+    tpi_release(wide), tpi_release(alone), tpi_release(times);
     return ok;
 }
 
@@ -167,6 +181,27 @@ static tp_tensor *wrapped(tp_tensor *index, int64_t size) { /* contiguous */
     const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(tpi_gpu_data(out)), TPI_GPU_PTR(index->data), TPI_GPU_VAL(index->numel), TPI_GPU_VAL(size)};
     if (fault.word && kernel && (!index->numel || tpi_gpu_launch(tpi_device(index), kernel, tpi_gpu_blocks(index->numel), 256, 0, 6, args))) return out;
     return tpi_after(out, NULL);
+}
+
+bool tpi_gpu_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *value) {
+    tp_tensor *wide = value->ndim ? NULL : spread_along(self, dim, index, NULL), *one = wide ? tpi_as_dtype_data(value, (tp_dtype)self->dtype) : NULL;
+    int d = one ? fitting_dim(self, dim, wide, NULL) : -1;
+    bool ok = d >= 0 && put_places(self, d, wide, one, true);
+    tpi_release(wide), tpi_release(one);
+    return ok;
+}
+
+/* Numbers count through all elements, in their order. */
+bool tpi_gpu_put(tp_tensor *self, tp_tensor *index, tp_tensor *source, bool accumulate) {
+    if (!tpi_gpu_is_index(index) || source->dtype != self->dtype || source->numel != index->numel || !self->numel || !tpi_gpu_has_dtype(self) || (accumulate && !reduces_in(self))) return false;
+    if (!index->numel) return true;
+    int64_t one = 1;
+    tp_tensor *x = tpi_contiguous_data(self), *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL, *values = flat ? tpi_contiguous_data(source) : NULL;
+    tp_tensor *wide = values ? tpi_as_dtype_data(index, TP_INT64) : NULL, *plain = wide ? tpi_contiguous_data(wide) : NULL;
+    tp_tensor *line = plain ? tpi_alias(plain, 1, &plain->numel, &one, tpi_offset(plain)) : NULL, *numbers = line ? wrapped(line, self->numel) : NULL;
+    bool ok = numbers && (accumulate ? reduce_at(flat, numbers, values, SUM, false) : put_places(flat, 0, numbers, values, false)) && (x == self || tpi_copy_data(self, x));
+    tpi_release(x), tpi_release(flat), tpi_release(values), tpi_release(wide), tpi_release(plain), tpi_release(line), tpi_release(numbers);
+    return ok;
 }
 
 /* One tensor of numbers, which count from the end when they are negative, along the first dim. */
@@ -212,7 +247,7 @@ static tp_tensor *compacted(tp_tensor *x, tp_tensor *mask) {
     tp_tensor *out = x ? tpi_empty(TP_INTS(count), (tp_dtype)x->dtype, tpi_device(x)) : tpi_empty(TP_INTS(count, mask->ndim), TP_INT64, tpi_device(mask));
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(mask), &compact_site, l.dims, x ? (tp_dtype)x->dtype : TP_INT64, TP_INT64, !x) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(x ? x->data : NULL), TPI_GPU_PTR(mask->data), TPI_GPU_PTR(counted->data), layout_arg(&l), TPI_GPU_VAL(n)};
-    bool ok = kernel && (!count || tpi_gpu_launch(tpi_device(mask), kernel, tpi_gpu_blocks(n), 256, 0, 6, args));
+    bool ok = out && (!count || tpi_gpu_launch_each(tpi_device(mask), kernel, n, 6, args));
     tpi_release(counted);
     return ok ? out : tpi_after(out, NULL);
 }
@@ -239,7 +274,7 @@ static tp_tensor *triangle(tp_tensor *self, int64_t diagonal, bool lower) {
     tp_tensor *x = tpi_contiguous_data(self), *out = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     tpi_gpu_function *kernel = out ? kernel_of(tpi_device(self), &triangle_site, 1, (tp_dtype)self->dtype, TP_INT64, lower) : NULL;
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(x ? x->data : NULL), TPI_GPU_VAL(self->numel), TPI_GPU_VAL(height), TPI_GPU_VAL(width), TPI_GPU_VAL(diagonal)};
-    bool ok = kernel && tpi_gpu_launch(tpi_device(self), kernel, tpi_gpu_blocks(self->numel), 256, 0, 6, args);
+    bool ok = tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 6, args);
     tpi_release(x);
     return ok ? out : tpi_after(out, NULL);
 }

@@ -1,6 +1,5 @@
 /* Random numbers on GPUs: fills from one distribution, new tensors, and what dropout multiplies with, from the device's Philox stream. */
-#include "base/random.h"
-#include "ops/gpu/kernel.h"
+#include "ops/gpu/random.h"
 #include <taper/device.h>
 
 enum { UNIFORM = 1, NORMAL, EXPONENTIAL, CAUCHY, LOG_NORMAL, GEOMETRIC, BERNOULLI, INTEGERS }; /* as kernels/random.h has them */
@@ -20,6 +19,13 @@ typedef struct distribution {
     uint64_t range; /* 0: all 64 bits */
 } distribution;
 
+bool tpi_gpu_draw_words(tp_generator *g, tp_device device, uint64_t words, tpi_gpu_draw *out) {
+    if (g && tp_generator_device(g).type == TP_CPU) /* declining would draw from it on the host */
+        return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found 'cpu'", tp_device_type_name((tp_device_type)device.type));
+    out->moved = g ? NULL : tpi_gpu_graph_numbers(device); /* of the default generator alone, as with PyTorch's unless one is registered */
+    return tpi_philox_take(g, device, words, &out->stream);
+}
+
 static bool fill_plain(tp_tensor *t, const distribution *d, tp_generator *g) {
     tp_device device = tpi_device(t);
     tp_dtype dtype = (tp_dtype)t->dtype;
@@ -27,16 +33,16 @@ static bool fill_plain(tp_tensor *t, const distribution *d, tp_generator *g) {
     int64_t n = t->numel * (complex ? 2 : 1);
     dtype = tpi_dtype_to_real(dtype);
     int words = d->kind == INTEGERS ? (d->range == 0 || d->range > UINT32_MAX ? 2 : 1) : wide ? 2 : 1;
-    tpi_philox stream;
-    void *moved = g ? NULL : tpi_gpu_graph_numbers(device); /* of the default generator alone, as with PyTorch's unless one is registered */
+    tpi_gpu_draw draw;
+    if (!tpi_gpu_draw_words(g, device, (uint64_t)tpi_ceil_div(n, 4) * 4 * (uint64_t)words, &draw)) return false;
     if (!n) return true;
-    if (!tpi_philox_take(g, device, (uint64_t)tpi_ceil_div(n, 4) * 4 * (uint64_t)words, &stream)) return false;
+    void *moved = draw.moved;
     const tpi_gpu_define defines[] = {TPI_DEFINE("KIND", d->kind), TPI_DEFINE("WORDS", words), TPI_DEFINE_DTYPE("Y", dtype), TPI_DEFINE("CAST_TO", cast_of(dtype, d->kind == INTEGERS)), TPI_DEFINE("MOVED", moved != NULL)};
     tpi_gpu_function *kernel = tpi_gpu_site_kernel(device, &fill_site, wide, 5, defines);
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     if (!kernel || !caps) return false;
     float a = (float)d->a, b = (float)d->b;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(t->data), TPI_GPU_VAL(n), TPI_GPU_VAL(stream.seed), TPI_GPU_VAL(stream.offset),
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(t->data), TPI_GPU_VAL(n), TPI_GPU_VAL(draw.stream.seed), TPI_GPU_VAL(draw.stream.offset),
                                 d->kind == INTEGERS ? TPI_GPU_VAL(d->base) : wide ? TPI_GPU_VAL(d->a) : TPI_GPU_VAL(a),
                                 d->kind == INTEGERS ? TPI_GPU_VAL(d->range) : wide ? TPI_GPU_VAL(d->b) : TPI_GPU_VAL(b), TPI_GPU_PTR(moved)};
     int64_t blocks = tpi_ceil_div(tpi_ceil_div(n, 4), 256), most = (int64_t)caps->units * 16;
@@ -46,8 +52,6 @@ static bool fill_plain(tp_tensor *t, const distribution *d, tp_generator *g) {
 static bool fill(tp_tensor *t, distribution d, tp_generator *g) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
     if (!caps || (!caps->f64 && (t->dtype == TP_FLOAT64 || t->dtype == TP_COMPLEX128))) return false;
-    if (g && tp_generator_device(g).type == TP_CPU) /* declining would draw from it on the host */
-        return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found 'cpu'", tp_device_type_name((tp_device_type)tpi_device(t).type));
     if (tpi_is_dense(t)) return fill_plain(t, &d, g);
     tp_tensor *plain = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, tpi_device(t));
     bool ok = plain && fill_plain(plain, &d, g) && tpi_copy_data(t, plain);
@@ -148,6 +152,14 @@ tp_tensor *tpi_gpu_rand_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, t
 tp_tensor *tpi_gpu_randn_like(tp_tensor *self, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
     tp_tensor *t = room_like(self, dtype, device, layout);
     return t ? when(tpi_gpu_normal(t, 0, 1, g), t) : NULL;
+}
+
+tp_tensor *tpi_gpu_randint_like_low(tp_tensor *self, int64_t low, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+    tp_tensor *t = low < high ? room_like(self, dtype, device, layout) : NULL;
+    return t ? when(tpi_gpu_random_from(t, low, high, g), t) : NULL;
+}
+tp_tensor *tpi_gpu_randint_like(tp_tensor *self, int64_t high, tp_generator *g, tp_dtype dtype, tp_device device, tp_layout layout) {
+    return tpi_gpu_randint_like_low(self, 0, high, g, dtype, device, layout);
 }
 
 /* ---- Dropout: see src/ops/dropout.c ------------------------------------------------------------------------------------------------ */

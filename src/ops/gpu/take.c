@@ -46,6 +46,15 @@ tp_tensor *tpi_gpu_embedding_rows(tp_tensor *weight, tp_tensor *indices, int64_t
     return weight->ndim == 2 && tpi_gpu_is_index(indices) ? taken(weight, 0, indices, false) : NULL;
 }
 
+/* Numbers count through all elements, in their order. */
+tp_tensor *tpi_gpu_take(tp_tensor *self, tp_tensor *index) {
+    int64_t one = 1;
+    tp_tensor *x = tpi_gpu_is_index(index) && self->numel ? tpi_contiguous_data(self) : NULL, *flat = x ? tpi_alias(x, 1, &x->numel, &one, tpi_offset(x)) : NULL;
+    tp_tensor *out = flat ? taken(flat, 0, index, true) : NULL;
+    tpi_release(x), tpi_release(flat);
+    return out;
+}
+
 /* One tensor of numbers among dims that are taken whole. */
 tp_tensor *tpi_gpu_index(tp_tensor *self, tp_tensors indices) {
     int d = -1;

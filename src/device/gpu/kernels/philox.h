@@ -1,12 +1,13 @@
-/* Philox 4x32 in ten rounds: the four words of a counter. The same as tpi_philox_group on the host. */
+/* Philox 4x32 in ten rounds: the four words of a counter. The same as tpi_philox_group on the host. `step`: a stream of further words of its own for
+ * each counter, which no other call draws from; step 0 is the counter's first group. */
 #ifndef PHILOX_H
 #define PHILOX_H
 typedef struct words4 {
     uint32_t w[4];
 } words4;
 
-INLINE words4 philox(const uint64_t seed, const uint64_t counter) {
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32), c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
+INLINE words4 philox_at(const uint64_t seed, const uint64_t counter, const uint32_t step) {
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32), c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = step, c3 = 0;
     UNROLL
     for (int round = 0; round < 10; round++) {
         const uint32_t high_a = MULHI(0xd2511f53u, c0), low_a = 0xd2511f53u * c0, high_b = MULHI(0xcd9e8d57u, c2), low_b = 0xcd9e8d57u * c2;
@@ -17,4 +18,5 @@ INLINE words4 philox(const uint64_t seed, const uint64_t counter) {
     out.w[0] = c0, out.w[1] = c1, out.w[2] = c2, out.w[3] = c3;
     return out;
 }
+INLINE words4 philox(const uint64_t seed, const uint64_t counter) { return philox_at(seed, counter, 0); }
 #endif

@@ -2,9 +2,10 @@
  *
  *   gather     out[e] = x[place of e]
  *   scatter    x[place of e] = src[e], or a value (VALUE)
- *   places     the places themselves, as numbers, for `sum`; `nowhere` for a number that is out of range
+ *   places     the places themselves, as numbers, for `reduce`; `nowhere` for a number that is out of range
  *   wrap       numbers that count from the end when they are negative, as plain ones
- *   sum        x[number] += the elements with that number, in their order: numbers are sorted, and the first of each sums
+ *   reduce     x[number] joined with the elements of that number, in their order: numbers are sorted, and the first of each joins them. REDUCE says how;
+ *              ALONE: x's own value does not count; WHOLE: whole numbers
  *   compact    the elements where a mask is, one behind the other; COORDINATES: where they stand
  *   triangle   zeros above (LOWER) or below a diagonal
  *
@@ -67,15 +68,49 @@ KERNEL(entry)(FAULT, PTR(out), PTR(index), const int64_t n, const int64_t size) 
 }
 #endif
 
-#ifdef KERNEL_sum
+#ifdef KERNEL_reduce
+#define SUM 0
+#define PRODUCT 1
+#define MEAN 2
+#define LARGEST 3
+#define SMALLEST 4
+#if WHOLE
+typedef int64_t joined_t;
+#else
+typedef A joined_t;
+#endif
 KERNEL(entry)(PTR(x), PTR(src), PTR(numbers), PTR(order), const int64_t n, const int64_t nowhere) {
     GLOBAL const int64_t *number = AT(const int64_t, numbers);
     EACH {
         const int64_t k = number[e];
-        if ((e && number[e - 1] == k) || k == nowhere) continue;
-        A sum = GET_X(AT(const T_X, x)[k]);
-        for (int64_t j = e; j < n && number[j] == k; j++) sum += GET_X(AT(const T_X, src)[AT(const int, order)[j]]);
-        AT(T_X, x)[k] = SET_X(sum);
+        if ((e && number[e - 1] == k) || k < 0 || k >= nowhere) continue;
+        int64_t j = e;
+#if ALONE
+        joined_t v = (joined_t)GET_X(AT(const T_X, src)[AT(const int, order)[j++]]);
+#else
+        joined_t v = (joined_t)GET_X(AT(const T_X, x)[k]);
+#endif
+        for (; j < n && number[j] == k; j++) {
+            const joined_t s = (joined_t)GET_X(AT(const T_X, src)[AT(const int, order)[j]]);
+#if REDUCE == PRODUCT
+            v *= s;
+#elif REDUCE == LARGEST
+            v = s > v || s != s ? s : v;
+#elif REDUCE == SMALLEST
+            v = s < v || s != s ? s : v;
+#else
+            v += s;
+#endif
+        }
+#if REDUCE == MEAN
+        const int64_t count = j - e + !ALONE;
+#if WHOLE
+        v = v / count - (v % count != 0 && v < 0); /* rounded down */
+#else
+        v /= (joined_t)count;
+#endif
+#endif
+        AT(T_X, x)[k] = SET_X(v);
     }
 }
 #endif

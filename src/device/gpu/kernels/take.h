@@ -1,5 +1,5 @@
 /* Rows by their numbers: taken out, and summed into their places. Before this text: T_INDEX the dtype of the numbers; for `rows` PIECE the bytes that are
- * moved at once, for `segments` G and Y the dtypes of what is read and written, A the type to sum in. Numbers that are no row's are faults. */
+ * moved at once, for `segments` G and Y the dtypes of what is read and written, A the type to sum in; for `largest` X. Numbers that are no row's are faults. */
 #ifdef KERNEL_rows
 #include "fault.h"
 #if PIECE == 16
@@ -67,6 +67,26 @@ KERNEL(entry)(PTR(out), PTR(grad), PTR(numbers), PTR(places), const int64_t n, c
         sum /= (A)(end - i);
 #endif
         AT(T_Y, out)[k * width + c] = SET_Y(sum);
+    }
+}
+#endif
+
+/* The same with the row whose value is the largest, the first of equals, column by column. */
+#ifdef KERNEL_largest
+KERNEL(entry)(PTR(out), PTR(in), PTR(numbers), PTR(places), const int64_t n, const int64_t rows, const int width) {
+    const int64_t i = BLOCK;
+    GLOBAL const int64_t *number = AT(const int64_t, numbers);
+    GLOBAL const int *place = AT(const int, places);
+    const int64_t k = number[i];
+    if ((i && number[i - 1] == k) || k < 0 || k >= rows) return;
+    for (int c = THREAD; c < width; c += THREADS) {
+        int best = place[i];
+        A most = GET_X(AT(const T_X, in)[(int64_t)best * width + c]);
+        for (int64_t j = i + 1; j < n && number[j] == k; j++) {
+            const A v = GET_X(AT(const T_X, in)[(int64_t)place[j] * width + c]);
+            if (v > most) most = v, best = place[j];
+        }
+        AT(int64_t, out)[k * width + c] = best;
     }
 }
 #endif

@@ -1,0 +1,165 @@
+/* Natives of sorting, sampling, indexing, joining and embedding on a GPU (PoCL's counts): their samples come out as on the CPU without a detour by way of the
+ * host, and so do the cases that samples have no room for: NaN, ties, many elements, whole numbers beyond floating point, what random draws add up to. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <taper/gpu.h>
+#include <taper/taper.h>
+#include "samples.h"
+
+static const tp_device cpu = {TP_CPU, 0};
+static tp_device gpu = {TP_XPU, 0};
+
+static const char *const served[] = {
+    "unique", "unique_dim", "unique_consecutive", "median", "median.dim", "nanmedian", "nanmedian.dim", "kthvalue", "mode", "quantile", "searchsorted", "bucketize", "isin", "bincount", "histc",
+    "histogram", "histogram.bins_tensor", "_histogramdd_bin_edges", "_histogramdd_from_bin_tensors", "bernoulli", "bernoulli.Tensor", "multinomial", "randperm", "normal.Tensor_Tensor",
+    "normal.Tensor_float", "normal.float_Tensor", "poisson", "binomial", "_standard_gamma", "_standard_gamma_grad", "_sample_dirichlet", "_dirichlet_grad", "randint_like",
+    "randint_like.low_dtype", "rrelu_noise", "alpha_dropout_scale", "alpha_dropout_shift", "take", "put", "scatter_reduce", "masked_scatter", "nonzero_static", "index_fill.tensor",
+    "fill_diagonal", "repeat_interleave.Tensor", "one_hot", "segment_sum", "segment_spread", "segment_argmax", "bag_of", "embedding_renorm", "embedding_backward_backward",
+    "as_strided_backward", "as_strided_scatter", "unfold_backward", "equal", "frexp",
+};
+
+static void check_sample(const operator_sample *sample, const tp_operator *op) {
+    bool listed = false;
+    for (size_t i = 0; i < sizeof served / sizeof *served && !listed; i++) listed = !strcmp(served[i], sample->op);
+    if (!listed) return;
+    arguments here, there;
+    results want, got;
+    tp_dtype dtype = first_dtype(sample);
+    at(sample, dtype, "without a detour");
+    if (!make_arguments(sample, dtype, PLAIN, NULL, &here)) return;
+    if (!place_arguments(&here, gpu, &there)) return report_error("placing the arguments"), drop_arguments(&here);
+    bool fine = call(&here, &want), random = call_was_random();
+    int64_t before = tp_host_detours();
+    if (!fine || !call(&there, &got)) {
+        report_error("failed");
+    } else {
+        if (tp_host_detours() != before) report("went by way of the host");
+        for (int i = 0; i < got.n && i < want.n; i++) {
+            if (!same_kind(got.tensors[i], want.tensors[i])) report("result %d: %s", i, difference());
+            else if (!random && !near(got.tensors[i], want.tensors[i], 2 * tolerance_of(dtype))) report("result %d: %s", i, difference());
+        }
+        if (!random && !got.n && got.plain != want.plain) report("gave %g, %g on the CPU", got.plain, want.plain);
+        drop_results(&got);
+    }
+    if (fine) drop_results(&want);
+    drop_arguments(&there), drop_arguments(&here);
+    (void)op;
+}
+
+static void test_samples(void **state) {
+    (void)state;
+    for_each_sample(false, check_sample);
+    fail_if_reported();
+}
+
+/* ---- Cases of their own ---- */
+static tp_tensor *there(tp_tensor *t) {
+    tp_tensor *moved = tp_to(t, .device = gpu);
+    assert_non_null(moved);
+    return moved;
+}
+
+static void assert_same(tp_tensor *on_gpu, tp_tensor *want) {
+    assert_non_null(on_gpu), assert_non_null(want);
+    if (!same_bits(tp_to(on_gpu, .device = cpu), want)) fail_msg("%s", difference());
+}
+
+/* Few different values, so that there are ties; every 97th is NaN if it may be. */
+static tp_tensor *ties(int64_t n, bool nan) {
+    tp_tensor *t = tp_zeros(TP_INTS(n));
+    float *v = tp_data(t);
+    for (int64_t i = 0; i < n; i++) v[i] = nan && i % 97 == 5 ? NAN : (float)((i * 7919 + i / 13) % 61 - 30) / 4;
+    return t;
+}
+
+static void test_orders(void **state) {
+    (void)state;
+    TP_SCOPE for (int nan = 0; nan < 2; nan++) {
+        tp_tensor *x = tp_reshape(ties(9000, nan), TP_INTS(9, 1000)), *y = there(x);
+        for (int64_t dim = 0; dim < 2; dim++) {
+            assert_same(tp_median_dim(y, dim).values, tp_median_dim(x, dim).values);
+            assert_same(tp_median_dim(y, dim).indices, tp_median_dim(x, dim).indices);
+            assert_same(tp_nanmedian_dim(y, dim).indices, tp_nanmedian_dim(x, dim).indices);
+            assert_same(tp_kthvalue(y, 7, .dim = dim).indices, tp_kthvalue(x, 7, .dim = dim).indices);
+            assert_same(tp_mode(y, .dim = dim).values, tp_mode(x, .dim = dim).values);
+            assert_same(tp_mode(y, .dim = dim).indices, tp_mode(x, .dim = dim).indices);
+        }
+        tp_unique_result a = tp_unique(x, .return_inverse = true, .return_counts = true), b = tp_unique(y, .return_inverse = true, .return_counts = true);
+        assert_same(b.output, a.output), assert_same(b.inverse_indices, a.inverse_indices), assert_same(b.counts, a.counts);
+        tp_tensor *rows = tp_reshape(ties(6000, nan), TP_INTS(3000, 2)), *cells = there(rows);
+        tp_unique_dim_result c = tp_unique_dim(rows, 0, .return_inverse = true, .return_counts = true), d = tp_unique_dim(cells, 0, .return_inverse = true, .return_counts = true);
+        assert_same(d.output, c.output), assert_same(d.inverse_indices, c.inverse_indices), assert_same(d.counts, c.counts);
+    }
+}
+
+static void test_whole_numbers(void **state) {
+    (void)state;
+    TP_SCOPE { /* beyond what float32 holds */
+        int64_t big = ((int64_t)1 << 40) + 1;
+        tp_tensor *src = tp_add(tp_zeros(TP_INTS(600), .dtype = TP_INT64), big), *index = tp_remainder(tp_arange(600), 7), *to = tp_zeros(TP_INTS(7), .dtype = TP_INT64);
+        assert_same(tp_scatter_add(there(to), 0, there(index), there(src)), tp_scatter_add(to, 0, index, src));
+        assert_same(tp_scatter_reduce(there(to), 0, there(index), there(src), "mean"), tp_scatter_reduce(to, 0, index, src, "mean"));
+        assert_same(tp_bincount(there(tp_remainder(tp_arange(5000), 3000))), tp_bincount(tp_remainder(tp_arange(5000), 3000)));
+    }
+}
+
+static double mean_of(tp_tensor *t) { return tp_item(tp_mean(tp_to(t, .dtype = TP_FLOAT64, .device = cpu))); }
+static double variance_of(tp_tensor *t) { return tp_item(tp_var(tp_to(t, .dtype = TP_FLOAT64, .device = cpu))); }
+
+/* Means and variances of many samples, within some standard errors. */
+static void assert_moments(tp_tensor *samples, double mean, double variance) {
+    double n = (double)tp_numel(samples), off = fabs(mean_of(samples) - mean), error = sqrt(variance / n);
+    if (off > 5 * error) fail_msg("the mean is off by %g, %g standard errors", off, off / error);
+    if (fabs(variance_of(samples) / variance - 1) > 0.1) fail_msg("a variance of %g, expected %g", variance_of(samples), variance);
+}
+
+static void test_samples_add_up(void **state) {
+    (void)state;
+    tp_manual_seed(3);
+    TP_SCOPE {
+        static const double rates[] = {0.3, 4, 40, 3000}, shapes[] = {0.2, 1.5, 30};
+        tp_tensor *ones = there(tp_ones(TP_INTS(20000)));
+        for (int i = 0; i < 4; i++) assert_moments(tp_poisson(tp_mul(ones, rates[i])), rates[i], rates[i]);
+        for (int i = 0; i < 3; i++) assert_moments(tp__standard_gamma(tp_mul(ones, shapes[i])), shapes[i], shapes[i]);
+        assert_moments(tp_binomial(tp_mul(ones, 12), tp_mul(ones, 0.2)), 2.4, 1.92);
+        assert_moments(tp_binomial(tp_mul(ones, 500), tp_mul(ones, 0.7)), 350, 105);
+        assert_moments(tp_bernoulli(tp_mul(ones, 0.3)), 0.3, 0.21);
+        assert_moments(tp_normal_Tensor_Tensor(tp_mul(ones, 3), tp_mul(ones, 2)), 3, 4);
+        tp_tensor *parts = tp__sample_dirichlet(there(tp_add(tp_zeros(TP_INTS(5000, 3)), 0.5)));
+        assert_moments(tp_select(parts, 1, 0), 1.0 / 3, 2.0 / 9 / 2.5);
+    }
+}
+
+static void test_draws(void **state) {
+    (void)state;
+    TP_SCOPE {
+        static const float p[] = {0, 1, 0, 3, 0};
+        tp_tensor *weights = there(tp_from_data(p, TP_FLOAT32, TP_INTS(5)));
+        for (int replacement = 0; replacement < 2; replacement++) {
+            tp_tensor *drawn = replacement ? tp_multinomial(weights, 20000, .replacement = true) : tp_multinomial(tp_expand(weights, TP_INTS(20000, 5)), 1);
+            tp_tensor *counts = tp_to(tp_bincount(tp_reshape(drawn, TP_INTS(-1)), .minlength = 5), .device = cpu);
+            const int64_t *n = tp_data(counts);
+            assert_true(n[0] == 0 && n[2] == 0 && n[4] == 0 && n[1] + n[3] == 20000 && llabs(n[3] - 15000) < 400);
+        }
+        tp_tensor *order = tp_randperm(3000, .device = gpu);
+        assert_same(tp_sort(order).values, tp_arange(3000));
+        assert_false(tp_equal(order, there(tp_arange(3000))));
+    }
+}
+
+int main(void) {
+    if (tp_device_count(TP_XPU) <= 0) {
+        fprintf(stderr, "skipped: %s\n", tp_error() ? tp_error() : "there is no OpenCL device here");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_orders), cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_samples_add_up),
+                                       cmocka_unit_test(test_draws)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
