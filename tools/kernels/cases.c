@@ -210,13 +210,43 @@ static void run_images(tp_dtype dtype) {
     }
 }
 
+static void pass(tp_tensor *result) {
+    (void)result;
+    tp_error_clear();
+}
+
+/* Orders, counts, samples and places. */
+static void run_picks(tp_dtype dtype) {
+    TP_SCOPE {
+        tp_tensor *x = tp_zeros(TP_INTS(8, 128), .dtype = dtype), *index = tp_zeros(TP_INTS(8, 128), .dtype = TP_INT64), *line = tp_zeros(TP_INTS(64), .dtype = TP_INT64);
+        static const char *const ways[] = {"sum", "prod", "mean", "amax", "amin"};
+        for (int i = 0; i < 10; i++) pass(tp_scatter_reduce(x, 1, index, x, ways[i / 2], .include_self = i % 2 == 0));
+        pass(tp_median(x)), pass(tp_median_dim(x, 1).values), pass(tp_mode(x).values), pass(tp_kthvalue(x, 3).values), pass(tp_unique(x).output), pass(tp_unique_dim(x, 0).output);
+        pass(tp_unique(line).output), pass(tp_unique_consecutive(line).output), pass(tp_one_hot(line, .num_classes = 10)), pass(tp_bincount(line)), pass(tp_bincount(line, .minlength = 4000));
+        for (int right = 0; right < 2; right++) {
+            tp_tensor *edges = tp_zeros(TP_INTS(16), .dtype = dtype);
+            pass(tp_searchsorted(edges, x, .right = right)), pass(tp_bucketize(x, edges, .right = right)), pass(tp_bucketize(x, edges, .right = right, .out_int32 = true));
+            pass(tp_bucketize(line, line, .right = right)), pass(tp_isin(line, line, .invert = right)), pass(tp_isin(x, edges, .invert = right));
+        }
+        pass(tp_histc(x, .bins = 10, .min = tp_float(0), .max = tp_float(1))), pass(tp_histogram(x, .bins = 10, .range = TP_FLOATS(0, 1)).hist);
+        pass(tp_histogram_bins_tensor(x, tp_zeros(TP_INTS(5), .dtype = dtype)).hist);
+        pass(tp_bernoulli(x)), pass(tp_multinomial(x, 1)), pass(tp_multinomial(x, 3)), pass(tp_multinomial(x, 3, .replacement = true)), pass(tp_randperm(64)), pass(tp_poisson(x));
+        pass(tp_binomial(x, x)), pass(tp__standard_gamma(x)), pass(tp__sample_dirichlet(x)), pass(tp_normal_Tensor_Tensor(x, x)), pass(tp_randint_like(line, 5)), pass(tp_rrelu(x, .training = true));
+        pass(tp_take(x, line)), pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype))), pass(tp_put(x, line, tp_zeros(TP_INTS(64), .dtype = dtype), .accumulate = true));
+        pass(tp_masked_scatter(x, tp_gt(x, 0), x)), pass(tp_nonzero_static(x, 8)), pass(tp_repeat_interleave_Tensor(line)), pass(tp_frexp(x).mantissa);
+        pass(tp_flip(x, TP_INTS(0))), pass(tp_flip(x, TP_INTS(0, 1))), pass(tp_flip(tp_zeros(TP_INTS(2, 3, 8, 8), .dtype = dtype), TP_INTS(2))), pass(tp_flip(line, TP_INTS(0)));
+        for (int i = 0; i < 3; i++) pass(tp_embedding_bag(line, x, .offsets = tp_zeros(TP_INTS(4), .dtype = TP_INT64), .mode = (const char *[]){"sum", "mean", "max"}[i]));
+        pass(tp_embedding(line, x, .max_norm = 1));
+    }
+}
+
 void run_cases(void) {
     if (!tp_set_default_device(cuda)) return;
     run_tables();
     run_copies();
     for (int served = 1; served >= 0; served--) {
         serve_libraries(served);
-        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]), run_images(floats[d]);
+        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]), run_images(floats[d]), run_picks(floats[d]);
     }
     tp_error_clear();
 }

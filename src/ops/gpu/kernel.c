@@ -27,7 +27,7 @@ static bool put(tpi_text *t, const void *context) {
 }
 
 tpi_gpu_function *tpi_gpu_site_kernel(tp_device device, const tpi_gpu_site *site, bool wide, int n, const tpi_gpu_define *defines) {
-    uint64_t form = 0x9e3779b97f4a7c15u + wide;
+    uint64_t form = wide ? 0x9e3779b97f4a7c15u : 0xd1b54a32d192ed03u; /* far apart: neighbours would meet again under another dtype */
     for (int i = 0; i < n; i++) {
         form = (form ^ (uint64_t)defines[i].value) * 0xbf58476d1ce4e5b9u;
         form ^= form >> 29;
