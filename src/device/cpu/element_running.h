@@ -14,12 +14,12 @@
         int64_t i = 0;                                                                                                      \
         for (; i + 8 <= n; i += 8) {                                                                                        \
             four a = {x[i], x[i + 1], x[i + 2], x[i + 3]}, b = {x[i + 4], x[i + 5], x[i + 6], x[i + 7]};                     \
-            a = a op __builtin_shufflevector(a, none, 4, 0, 1, 2), b = b op __builtin_shufflevector(b, none, 4, 0, 1, 2);   \
-            a = a op __builtin_shufflevector(a, none, 4, 5, 0, 1), b = b op __builtin_shufflevector(b, none, 4, 5, 0, 1);   \
-            const four last_a = __builtin_shufflevector(a, a, 3, 3, 3, 3), last_b = __builtin_shufflevector(b, b, 3, 3, 3, 3); \
+            a = a op __builtin_shufflevector(none, a, 0, 4, 2, 6), b = b op __builtin_shufflevector(none, b, 0, 4, 2, 6);   \
+            a = a op __builtin_shufflevector(none, a, 0, 1, 5, 5), b = b op __builtin_shufflevector(none, b, 0, 1, 5, 5);   \
             *(part *)(out + i) = __builtin_convertvector(carry op a, part);                                                 \
-            *(part *)(out + i + 4) = __builtin_convertvector((carry op last_a) op b, part);                                 \
-            carry = carry op (last_a op last_b);                                                                            \
+            carry = carry op __builtin_shufflevector(a, a, 3, 3, 3, 3);                                                     \
+            *(part *)(out + i + 4) = __builtin_convertvector(carry op b, part);                                             \
+            carry = carry op __builtin_shufflevector(b, b, 3, 3, 3, 3);                                                     \
         }                                                                                                                   \
         *state = carry[0];                                                                                                  \
         return i;                                                                                                           \
