@@ -18,9 +18,10 @@ static tp_device device = {TP_TEST_DEVICE, 0};
 
 /* ---- What is compared ----------------------------------------------------------------------------------------------------------- */
 
-/* Random numbers are a device's own; eigenvectors are right with either sign, and so is what else a factorisation leaves open. */
+/* Random numbers are a device's own; eigenvectors are right with either sign, and so is what else a factorisation leaves open; of
+ * two values that name one place either may stay. */
 static bool open_to_choice(const char *op) {
-    static const char *const names[] = {"linalg_eig", "linalg_svd", "linalg_svd_with", "svd", "linalg_eigh", "linalg_qr", "qr", "geqrf", "pca_lowrank", "svd_lowrank"};
+    static const char *const names[] = {"linalg_eig", "linalg_svd", "linalg_svd_with", "svd", "linalg_eigh", "linalg_qr", "qr", "geqrf", "pca_lowrank", "svd_lowrank", "max_unpool3d"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(op, names[i])) return true;
     return false;
@@ -38,9 +39,9 @@ static bool on_device(const tp_tensor *t) {
 static double wider(tp_dtype a, tp_dtype b) { return tolerance_of(a) > tolerance_of(b) ? tolerance_of(a) : tolerance_of(b); }
 
 /* Equal elements (expanded ones) cancel in sums of differences: what is left of arguments of about one is what one order of adding or another rounded
- * away, less than a float32's last digit, and not a number to compare with. */
+ * away, some of a float32's last digits, and not a number to compare with. */
 static bool both_cancel(const tp_tensor *got, const tp_tensor *want, variant how) {
-    return how == EXPANDED && vanishes(got, FLT_EPSILON) && vanishes(want, FLT_EPSILON);
+    return how == EXPANDED && vanishes(got, 4 * FLT_EPSILON) && vanishes(want, 4 * FLT_EPSILON);
 }
 
 /* Twice the tolerance of a narrow dtype against a wide one: both sides rounded. */
