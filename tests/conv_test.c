@@ -40,6 +40,7 @@ static const conv_case cases[] = {
     {"few channels", {7, 3, 32, 29}, {6, 3, 5, 5}, 1, 0, 1, .groups = 1},
     {"few channels, dilated", {20, 5, 16, 40}, {7, 5, 3, 3}, 1, 2, 2, .groups = 1},
     {"few channels, transposed", {9, 6, 10, 11}, {6, 4, 3, 3}, 1, 1, 1, .groups = 1, .transposed = true},
+    {"few channels, transposed, more rows than windows reach", {2, 3, 9, 9}, {3, 2, 3, 3}, 1, 0, 2, .groups = 1, .transposed = true, .output_padding = 1},
     {"1x1", {8, 64, 20, 20}, {96, 64, 1, 1}, 1, 0, 1, .groups = 1},
     {"1x1, stride 2", {2, 256, 16, 16}, {128, 256, 1, 1}, 2, 0, 1, .groups = 1},
     {"dilated", {8, 32, 20, 20}, {32, 32, 3, 3}, 1, 2, 2, .groups = 1},

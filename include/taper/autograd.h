@@ -77,6 +77,7 @@ TP_API int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*re
 TP_API bool tp_remove_hook(tp_tensor *t, int64_t handle);
 /* Runs after a backward has added to the leaf's gradient. False stops the backward. tp_remove_hook removes these too. */
 typedef bool (*tp_leaf_hook_fn)(tp_tensor *leaf, void *context);
+TP_API bool tp_has_hooks(const tp_tensor *leaf); /* of either kind */
 TP_API int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context));
 
 /* ---- The tape's nodes ----------------------------------------------------------------------------------------------------------

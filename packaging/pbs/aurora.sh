@@ -6,7 +6,7 @@
 #PBS -l place=scatter
 #PBS -l walltime=01:00:00
 #PBS -l filesystems=home:flare
-#PBS -q prod
+#PBS -q debug-scaling
 set -eu
 cd "${PBS_O_WORKDIR:-.}"
 

@@ -1,12 +1,13 @@
 #!/bin/bash -l
 # Polaris: 4 A100 and 32 cores per node, a rank for each GPU.
+# Two nodes of the queue for trials; `-q prod` takes ten and more: qsub -q prod -l select=16:system=polaris ...
 #   qsub -A PROJECT -v SCRIPT="train.py --epochs 10" polaris.sh
 #PBS -N taper
 #PBS -l select=2:system=polaris
 #PBS -l place=scatter
 #PBS -l walltime=01:00:00
 #PBS -l filesystems=home:eagle
-#PBS -q prod
+#PBS -q debug-scaling
 set -eu
 cd "${PBS_O_WORKDIR:-.}"
 

@@ -4,11 +4,13 @@
 #SBATCH --job-name=taper
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
+#SBATCH --exclusive
 #SBATCH --time=01:00:00
 #SBATCH --signal=USR1@120
 #SBATCH --output=%x-%j.out
 set -eu
 
+# All of a node is the launcher's: its ranks share it out. Sites that count GPUs want --gpus-per-node too.
 # Node numbers, and the host that all meet at, come from Slurm's variables.
 srun --kill-on-bad-exit=1 taper launch --nnodes="$SLURM_NNODES" --nproc="${RANKS_PER_NODE:-auto}" --max-restarts="${RESTARTS:-3}" --cpu-bind=cores \
     --log-dir="logs-$SLURM_JOB_ID" "$@"

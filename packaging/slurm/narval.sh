@@ -17,7 +17,7 @@ export TAPER_CACHE=$SLURM_TMPDIR/taper
 
 # An archive of many small files is read from the parallel file system once, and unpacked on each node.
 if [ -n "${DATA_TAR:-}" ]; then
-    srun --ntasks-per-node=1 tar -xf "$DATA_TAR" -C "$SLURM_TMPDIR"
+    srun --ntasks="$SLURM_NNODES" --ntasks-per-node=1 tar -xf "$DATA_TAR" -C "$SLURM_TMPDIR"
 fi
 
 # One GPU per rank; all four stay in sight, so that NCCL may use NVLink, and scripts choose by LOCAL_RANK (SLURM_LOCALID).

@@ -18,7 +18,7 @@ typedef struct watch {
     const void *data;  /* of a tensor: where its elements are, and what it is */
     int64_t numel;
     int8_t dtype, ndim;
-    bool tracked;
+    bool tracked, hooked;
 } watch;
 
 struct tpy_guards {
@@ -167,7 +167,7 @@ static bool watch_tensor(tpy_guards *g, PyObject *o) {
     watch *w = new_watch(g, WATCH_TENSOR, o, 0);
     if (!w) return false;
     const tp_tensor *t = tpy_unwrap(o);
-    w->data = tp_data(t), w->numel = tp_numel(t), w->dtype = (int8_t)tp_dtype_of(t), w->ndim = (int8_t)tp_ndim(t), w->tracked = tp_requires_grad(t);
+    w->data = tp_data(t), w->numel = tp_numel(t), w->dtype = (int8_t)tp_dtype_of(t), w->ndim = (int8_t)tp_ndim(t), w->tracked = tp_requires_grad(t), w->hooked = tp_has_hooks(t);
     return true;
 }
 
@@ -271,10 +271,29 @@ static bool walk_optimiser(tpy_guards *g, PyObject *o) {
         }
     }
     Py_XDECREF(word);
-    PyObject *dict = ok ? PyObject_GenericGetDict(o, NULL) : NULL, *step = PyUnicode_InternFromString("step"); /* a schedule puts its own there */
-    ok = dict && step && watch_name(g, dict, step, PyDict_GetItemWithError(dict, step));
+    static const char *const kept[] = {"step", "param_groups", "state", "defaults"}; /* a schedule puts its own step there, load_state_dict() new groups and state */
+    PyObject *dict = ok ? PyObject_GenericGetDict(o, NULL) : NULL;
+    for (int i = 0; i < 4 && (ok = ok && dict); i++) {
+        PyObject *name = PyUnicode_InternFromString(kept[i]);
+        ok = name && watch_name(g, dict, name, PyDict_GetItemWithError(dict, name));
+        Py_XDECREF(name);
+    }
     Py_XDECREF(dict);
-    Py_XDECREF(step);
+    return ok;
+}
+
+/* What the program's own code may read of an optimiser or a schedule: attributes that it names, and what a schedule's methods that it names answer from. */
+static bool walk_answers(tpy_guards *g, PyObject *o) {
+    static const char *const answers[] = {"_last_lr", "last_epoch"};
+    PyObject *dict = PyObject_GenericGetDict(o, NULL), *asks = PyUnicode_InternFromString("get_last_lr");
+    bool ok = dict && asks && (!g->names || walk_named(g, dict));
+    for (int i = 0; i < 2 && ok && g->names && PySet_Contains(g->names, asks) > 0; i++) {
+        PyObject *name = PyUnicode_InternFromString(answers[i]), *held = name ? PyDict_GetItemWithError(dict, name) : NULL;
+        ok = name && watch_name(g, dict, name, held) && (!held || walk(g, held));
+        Py_XDECREF(name);
+    }
+    Py_XDECREF(asks);
+    Py_XDECREF(dict);
     return ok;
 }
 
@@ -282,7 +301,7 @@ static bool walk_optimiser(tpy_guards *g, PyObject *o) {
 static bool walk_options(tpy_guards *g) {
     for (Py_ssize_t i = 0; g->optimisers && i < PyList_GET_SIZE(g->optimisers); i++) {
         PyObject *o = PyList_GET_ITEM(g->optimisers, i), *groups = attribute(o, "param_groups"), *state = attribute(o, "state");
-        if ((g->names_groups && groups && !walk(g, groups)) || (g->names_state && state && !walk(g, state))) return false;
+        if ((g->names_groups && groups && !walk(g, groups)) || (g->names_state && state && !walk(g, state)) || !walk_answers(g, o)) return false;
     }
     return true;
 }
@@ -405,7 +424,7 @@ static bool holds(const watch *w) {
     case WATCH_SLOTS: return holds_slots(w);
     case WATCH_TENSOR: {
         const tp_tensor *t = tpy_unwrap(w->object);
-        return tp_data(t) == w->data && tp_numel(t) == w->numel && (int8_t)tp_dtype_of(t) == w->dtype && (int8_t)tp_ndim(t) == w->ndim && tp_requires_grad(t) == w->tracked;
+        return tp_data(t) == w->data && tp_numel(t) == w->numel && (int8_t)tp_dtype_of(t) == w->dtype && (int8_t)tp_ndim(t) == w->ndim && tp_requires_grad(t) == w->tracked && tp_has_hooks(t) == w->hooked;
     }
     }
     return false;

@@ -225,6 +225,8 @@ int64_t tp_add_hook(tp_tensor *t, tp_hook_fn fn, void *context, void (*release)(
     return add_to(hooks_of(t), (tpi_hook){.fn = fn, .context = context, .release = release});
 }
 
+bool tp_has_hooks(const tp_tensor *leaf) { return leaf && leaf->autograd && (leaf->autograd->hooks || leaf->autograd->after); }
+
 int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void *context, void (*release)(void *context)) {
     if (!given(leaf, "leaf", "tensor") || !given((const void *)fn, "fn", "function")) return 0;
     if (!tp_requires_grad(leaf)) return refuse_hook("cannot register a hook on a tensor that doesn't require gradient");

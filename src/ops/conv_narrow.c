@@ -35,6 +35,7 @@ bool tpi_conv_narrow_fits(const tpi_conv *c, tpi_conv_role role) {
     if (tpi_cpu_isa < TPI_ISA_AVX2 || c->groups != 1 || c->x[0] != 1 || c->k[0] != 1 || c->pad[0] != 0 || c->stride[0] != 1) return false;
     if (c->stride[1] != 1 || c->stride[2] != 1 || tpi_conv_taps(c) == 1 || c->batch == 0 || c->cx == 0 || c->cy == 0 || c->cx > CHANNELS || c->y[2] < 6) return false;
     bool inside = c->pad[1] <= (c->k[1] - 1) * c->dilation[1] && c->pad[2] <= (c->k[2] - 1) * c->dilation[2];
+    for (int d = 1; d < 3; d++) inside &= c->x[d] + 2 * c->pad[d] == c->y[d] + (c->k[d] - 1) * c->dilation[d]; /* a transposed one may have more rows than windows reach */
     if (role == TPI_CONV_X) return inside && c->cy <= 4 * CHANNELS && c->cy * tpi_conv_taps(c) <= PATCH;
     return c->cx * tpi_conv_taps(c) <= (role == TPI_CONV_W ? WEIGHT_PATCH : PATCH);
 }

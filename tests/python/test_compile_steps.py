@@ -353,3 +353,31 @@ def test_a_backward_that_leaves_the_call():
         for i in range(1, 4):
             f(before * 3)
             assert torch.equal(before.grad, torch.full((3,), 6.0 * i))
+
+
+def test_what_changes_after_a_capture():
+    p = torch.nn.Parameter(torch.ones(1))
+    o = torch.optim.SGD([p], lr=0.125)
+
+    @torch.compile
+    def step(x):
+        o.zero_grad()
+        (p * x).sum().backward()
+        o.step()
+    x = torch.ones(1)
+    step(x), step(x)
+    o.load_state_dict(o.state_dict())  # new groups
+    o.param_groups[0]["lr"] = 1.0
+    step(x)
+    assert p.item() == 1 - 0.25 - 1
+    p.register_hook(lambda grad: grad * 5)
+    with pytest.warns(UserWarning, match="a tensor with hooks"):
+        step(x)
+    assert p.item() == 1 - 0.25 - 1 - 5
+
+    schedule = torch.optim.lr_scheduler.ExponentialLR(o, 0.5)
+    rate = torch.compile(lambda x: x * schedule.get_last_lr()[0] + schedule.last_epoch)
+    for i in range(3):
+        assert rate(x).item() == 0.5**i + i
+        o.step()
+        schedule.step()

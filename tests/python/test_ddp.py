@@ -262,7 +262,7 @@ def compare(limit, passes=1, **options):
         o.zero_grad()
         for k in range(passes):
             x, y = X[r * passes + k::n * passes], Y[r * passes + k::n * passes]
-            F.cross_entropy(net2(x), y).backward()
+            (F.cross_entropy(net2(x), y) / passes).backward()  # passes add up
         o.step()
         q.zero_grad()
         F.cross_entropy(ref(X), Y).backward()

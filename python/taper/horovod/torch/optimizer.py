@@ -28,8 +28,6 @@ class _Distributed:
             self._handles[p] = self._start(p)
 
     def _start(self, p):
-        if self._passes > 1:
-            p.grad.div_(self._passes)
         return _reduce_handle(p.grad, self._op, self._group, self._before, self._after, self._compression, in_place=True)
 
     def synchronize(self):
