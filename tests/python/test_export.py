@@ -129,3 +129,9 @@ except AttributeError:
 """
     done = subprocess.run([sys.executable, "-m", "taper", "run", "-c", code], capture_output=True, text=True)
     assert done.stdout == "fine\n", done.stderr
+
+
+def test_the_module_stays_as_it_was():
+    m = torch.nn.BatchNorm1d(2)
+    torch.export.export(m, (torch.ones(4, 2),))
+    assert m.num_batches_tracked.item() == 0 and m.running_mean.tolist() == [0, 0]

@@ -294,14 +294,18 @@ def _symbols(args, kwargs, names, given):
 
 
 def _capture(mod, form, leaves):
-    """(result, graph) of a call."""
+    """(result, graph) of a call, which leaves the module's buffers as they were."""
     import taper
     args, kwargs = _build(form, [x.detach().contiguous() for x in leaves])
-    captured = _C.Captured(mod, mod)
+    captured, buffers = _C.Captured(mod, mod), [(b, b.clone()) for b in mod.buffers()]
     with taper.no_grad():
-        result, why, where = captured.capture(*args, **kwargs)
-        if why is not None and where is None:
+        try:
             result, why, where = captured.capture(*args, **kwargs)
+            if why is not None and where is None:
+                result, why, where = captured.capture(*args, **kwargs)
+        finally:
+            for b, before in buffers:
+                b.copy_(before)
     if why is not None:
         raise exc.Unsupported(f"{where + ': ' if where else ''}{why}")
     return result, captured.newest()
