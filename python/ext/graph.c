@@ -165,9 +165,10 @@ static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *const *args
     bool ok = !*kept || settle(c, a);
     tpy_watch_drop();
     if (ok) return result;
-    if (!tpy_guards_full(a->e->guards)) return Py_DECREF(result), NULL;
+    const char *refusal = tpy_guards_refusal(a->e->guards);
+    if (!refusal) return Py_DECREF(result), NULL;
     PyErr_Clear();
-    fail(a, "it leads to more objects than can be watched");
+    fail(a, refusal);
     *kept = false;
     return result;
 }

@@ -12,7 +12,7 @@ bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals);        /
 bool tpy_guards_names(tpy_guards *g, PyObject *code);                          /* before anything is added: code of the program's that runs, all of it */
 void tpy_guards_done(tpy_guards *g);
 void tpy_guards_free(tpy_guards *g);
-bool tpy_guards_full(const tpy_guards *g);                                     /* there was more than can be watched */
+const char *tpy_guards_refusal(const tpy_guards *g); /* why not all could be watched, until the next call; NULL: no reason of these */
 PyObject *tpy_guards_broken(const tpy_guards *g);                              /* the first thing that changed, borrowed; NULL: all is as it was */
 int tpy_guards_visit(const tpy_guards *g, visitproc visit, void *arg);
 bool tpy_same(PyObject *a, PyObject *b);                                       /* the same object, or equal plain values */

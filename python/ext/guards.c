@@ -26,6 +26,7 @@ struct tpy_guards {
     Py_ssize_t n, room;
     PyObject *seen;    /* while it is made: addresses of what was walked */
     bool full;
+    const char *hidden; /* type of an object that changes unseen */
     PyObject *optimisers; /* while it is made: a list of what was met of them; NULL: none */
     bool names_groups, names_state; /* some code may read or write their options, their state */
     PyObject *names;      /* while it is made: the names in all code that runs; NULL: that is not known yet */
@@ -228,7 +229,21 @@ static bool walk_dict_of(tpy_guards *g, PyObject *o) {
     return ok;
 }
 
+/* Objects of C whose contents may change and cannot be watched: a graph that has read them would not know. */
+static bool hides(PyObject *o) {
+    static const char *const names[] = {"collections.deque", "array.array", "bytearray", "memoryview", "numpy.ndarray", "mappingproxy"};
+    const char *name = Py_TYPE(o)->tp_name;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i])) return true;
+    return PyIter_Check(o) && !(Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
 static bool walk_instance(tpy_guards *g, PyObject *o) {
+    if (g->names && hides(o)) { /* once it is known what the code names; before, all that it leads to is walked */
+        g->hidden = Py_TYPE(o)->tp_name;
+        PyErr_SetString(PyExc_ValueError, "what is reached cannot be watched");
+        return false;
+    }
     if (Py_TYPE(o) == simple_namespace()) return walk_dict_of(g, o);
     if (!(Py_TYPE(o)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return true; /* of C: nothing to see */
     PyObject *module = PyDict_GetItemString(Py_TYPE(o)->tp_dict, "__module__");
@@ -435,4 +450,10 @@ PyObject *tpy_guards_broken(const tpy_guards *g) {
         if (!holds(&g->watches[i])) return g->watches[i].object;
     return NULL;
 }
-bool tpy_guards_full(const tpy_guards *g) { return g->full; }
+const char *tpy_guards_refusal(const tpy_guards *g) {
+    static _Thread_local char text[160];
+    if (g->full) return "it leads to more objects than can be watched";
+    if (!g->hidden) return NULL;
+    snprintf(text, sizeof text, "it leads to an object of type %s, whose contents may change unseen", g->hidden);
+    return text;
+}

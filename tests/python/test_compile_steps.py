@@ -381,3 +381,13 @@ def test_what_changes_after_a_capture():
         assert rate(x).item() == 0.5**i + i
         o.step()
         schedule.step()
+
+
+def test_contents_that_cannot_be_watched():
+    from collections import deque
+    factors = deque([2.0])
+    f = torch.compile(lambda x: x * factors[0])
+    with pytest.warns(UserWarning, match="collections.deque, whose contents may change unseen"):
+        assert f(torch.ones(1)).item() == 2
+    factors[0] = 5.0
+    assert f(torch.ones(1)).item() == 5

@@ -297,7 +297,7 @@ def _capture(mod, form, leaves):
     """(result, graph) of a call, which leaves the module's buffers as they were."""
     import taper
     args, kwargs = _build(form, [x.detach().contiguous() for x in leaves])
-    captured, buffers = _C.Captured(mod, mod), [(b, b.clone()) for b in mod.buffers()]
+    captured, buffers = _C.Captured(mod, mod), [(b, b.clone()) for b in (mod.buffers() if hasattr(mod, "_buffers") else ())]
     with taper.no_grad():
         try:
             result, why, where = captured.capture(*args, **kwargs)
