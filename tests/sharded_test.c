@@ -166,7 +166,8 @@ static bool disagree(int rank, int n) {
     CHECK(!tp_checkpoint_save(folder, NULL, 4, m.shards) && strstr(tp_error(), "ranks disagree on what 'bias' is: rank 0 has float32, part and whole [3] [3]; rank 1 has float32, [4] [4]"));
     tp_error_clear();
     m = make(rank, n, 1);
-    if (rank == 1) m.shards[0].offset = TP_INTS(8, 0);
+    tp_ints beyond = TP_INTS(8, 0);
+    if (rank == 1) m.shards[0].offset = beyond;
     CHECK(!tp_checkpoint_save(folder, NULL, 4, m.shards) && strstr(tp_error(), "rank 1: ") && strstr(tp_error(), "the part of 'net.rows' leaves the whole in dim 0"));
     tp_error_clear();
     return true;
