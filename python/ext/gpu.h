@@ -6,12 +6,4 @@
 int tpy_gpu_kind(PyObject *o, void *type); /* a converter for PyArg_Parse ("O&"): "cuda" or "xpu" to a tp_device_type */
 /* Reads args = (type, index, ...), the rest by the format. false: an exception is set. */
 bool tpy_gpu_device(PyObject *args, const char *format, tp_device *device, ...);
-
-/* Runs a statement without the interpreter lock: it may wait for the device. */
-#define TPY_UNLOCKED(...)           \
-    do {                            \
-        Py_BEGIN_ALLOW_THREADS      \
-        __VA_ARGS__;                \
-        Py_END_ALLOW_THREADS        \
-    } while (0)
 #endif

@@ -290,16 +290,6 @@ tp_work *tpi_gpu_collective(tp_work *w) {
 }
 
 /* ---- Messages: each direction between two ranks has a communicator, a stream and a thread ---- */
-static tp_work *next_message(tpi_comm *c) { /* NULL: the group closes */
-    tp_group *g = c->group;
-    pthread_mutex_lock(&g->lock);
-    while (!c->first && !g->closing) pthread_cond_wait(&g->changed, &g->lock);
-    tp_work *w = c->first;
-    if (w && !(c->first = w->next)) c->end = &c->first;
-    pthread_mutex_unlock(&g->lock);
-    return w;
-}
-
 static bool message_by_host(tp_work *w) {
     tpi_job *job = w->group->job;
     tp_group *g = w->group;
@@ -319,7 +309,7 @@ static bool message_by_host(tp_work *w) {
 
 static void *direction_main(void *context) {
     tpi_comm *c = context;
-    for (tp_work *w; (w = next_message(c)); tp_work_release(w)) {
+    for (tp_work *w; (w = tpi_next_work(c->group, &c->first, &c->end)); tp_work_release(w)) {
         w->comm = c;
         bool ok = tpi_job_ok(c->group->job) && tpi_comm_meet(c);
         if (ok && !c->by_host) ok = launch(w, c);

@@ -68,18 +68,18 @@ void tpi_work_end(tp_work *w) {
 }
 
 /* ---- The thread ---- */
-static tp_work *next_work(tp_group *g) { /* NULL: the group closes */
+tp_work *tpi_next_work(tp_group *g, tp_work **first, tp_work ***end) {
     pthread_mutex_lock(&g->lock);
-    while (!g->first && !g->closing) pthread_cond_wait(&g->changed, &g->lock);
-    tp_work *w = g->first;
-    if (w && !(g->first = w->next)) g->end = &g->first;
+    while (!*first && !g->closing) pthread_cond_wait(&g->changed, &g->lock);
+    tp_work *w = *first;
+    if (w && !(*first = w->next)) *end = first;
     pthread_mutex_unlock(&g->lock);
     return w;
 }
 
 static void *group_main(void *context) {
     tp_group *g = context;
-    for (tp_work *w; (w = next_work(g)); tp_work_release(w)) {
+    for (tp_work *w; (w = tpi_next_work(g, &g->first, &g->end)); tp_work_release(w)) {
         if (w->gpu) {
             tpi_gpu_check(w);
             continue;

@@ -122,6 +122,8 @@ tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, 
 bool tpi_group_add(tp_work *work); /* hands it to the group's thread */
 void tpi_work_begin(tp_work *work);  /* it is waited for from now on */
 void tpi_work_end(tp_work *work);    /* with the thread's error, if there is one */
+/* Waits for the next work of a list that the group's lock guards, and takes it off; NULL: the group closes. */
+tp_work *tpi_next_work(tp_group *group, tp_work **first, tp_work ***end);
 void tpi_work_close(tp_work *work, char *error, tp_code code); /* the same with the group's lock; error, if there is one, is the work's from then on */
 
 /* work.c */

@@ -19,4 +19,15 @@ INLINE words4 philox_at(const uint64_t seed, const uint64_t counter, const uint3
     return out;
 }
 INLINE words4 philox(const uint64_t seed, const uint64_t counter) { return philox_at(seed, counter, 0); }
+
+/* Where a kernel's draws begin: arguments DRAWS, and DRAWS_MOVED at the list's end, and in its body DRAWS_FROM(seed, first). MOVED: a captured graph runs again,
+ * and the seed, and how far draws have come since, are in memory. */
+#define DRAWS const uint64_t seed_then, const uint64_t first_then
+#if MOVED
+#define DRAWS_MOVED , PTR(moved)
+#define DRAWS_FROM(seed, first) const uint64_t seed = AT(uint64_t, moved)[0], first = first_then + AT(uint64_t, moved)[1];
+#else
+#define DRAWS_MOVED
+#define DRAWS_FROM(seed, first) const uint64_t seed = seed_then, first = first_then;
+#endif
 #endif

@@ -62,21 +62,12 @@ INLINE A shaped(const A u, const A a, const A b) {
 }
 #endif
 
-#if MOVED
-#define FROM_MEMORY , PTR(moved)
-#else
-#define FROM_MEMORY
-#endif
 #if KIND == INTEGERS
-KERNEL(entry)(PTR(out), const int64_t n, const uint64_t seed_then, const uint64_t first_then, const int64_t base, const uint64_t range FROM_MEMORY) {
+KERNEL(entry)(PTR(out), const int64_t n, DRAWS, const int64_t base, const uint64_t range DRAWS_MOVED) {
 #else
-KERNEL(entry)(PTR(out), const int64_t n, const uint64_t seed_then, const uint64_t first_then, const A a, const A b FROM_MEMORY) {
+KERNEL(entry)(PTR(out), const int64_t n, DRAWS, const A a, const A b DRAWS_MOVED) {
 #endif
-#if MOVED
-    const uint64_t seed = AT(uint64_t, moved)[0], first = first_then + AT(uint64_t, moved)[1];
-#else
-    const uint64_t seed = seed_then, first = first_then;
-#endif
+    DRAWS_FROM(seed, first)
     GLOBAL T_Y *y = AT(T_Y, out);
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i * 4 < n; i += (int64_t)BLOCKS * THREADS) {
 #if KIND == INTEGERS

@@ -121,18 +121,9 @@ INLINE A sample(drawn *d, const A concentration, const A least) {
 }
 #endif
 
-#if MOVED
-#define FROM_MEMORY , PTR(moved)
-#else
-#define FROM_MEMORY
-#endif
 /* out[i] = a sample of (in[i], more[i]); GAMMA has no second parameter, but `least`. */
-KERNEL(entry)(PTR(out), PTR(in), PTR(more), const int64_t n, const A least, const uint64_t seed_then, const uint64_t first_then FROM_MEMORY) {
-#if MOVED
-    const uint64_t seed = AT(uint64_t, moved)[0], first = first_then + AT(uint64_t, moved)[1];
-#else
-    const uint64_t seed = seed_then, first = first_then;
-#endif
+KERNEL(entry)(PTR(out), PTR(in), PTR(more), const int64_t n, const A least, DRAWS DRAWS_MOVED) {
+    DRAWS_FROM(seed, first)
     for (int64_t i = (int64_t)BLOCK * THREADS + THREAD; i < n; i += (int64_t)BLOCKS * THREADS) {
         drawn d;
         d.seed = seed, d.counter = first + (uint64_t)i, d.step = 1, d.left = 0;
