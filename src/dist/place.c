@@ -100,10 +100,11 @@ static bool first_line(const char *path, char *text, size_t room) {
     return ok && *text;
 }
 
-static int port_of(const char *job) { /* the same on all ranks, another for another job */
+/* The same on all ranks, another for another job; below the ports that Linux gives to outgoing connections (32768 and up), any of which may be taken for a moment. */
+static int port_of(const char *job) {
     uint32_t h = 2166136261u;
     for (; *job; job++) h = (h ^ (unsigned char)*job) * 16777619u;
-    return 20000 + (int)(h % 20000);
+    return 16384 + (int)(h % 16384);
 }
 
 bool tpi_meeting_point(char *host, size_t room, int *port) {
