@@ -13,6 +13,7 @@ from taper.deepspeed import _states
 from taper.deepspeed.config import Config
 from taper.deepspeed.runtime import lr_schedules
 from taper.distributed._alone import local_rank
+from taper.distributed._wrapper import Wrapper
 from taper.nn.parallel._verify import broadcast_coalesced
 
 _OPTIMISERS = {"adam": optim.Adam, "adamw": optim.AdamW, "sgd": optim.SGD, "adagrad": optim.Adagrad, "rmsprop": optim.RMSprop, "fusedadam": optim.AdamW}
@@ -48,7 +49,7 @@ def _layers(module):
     return found
 
 
-class DeepSpeedEngine(nn.Module):
+class DeepSpeedEngine(Wrapper):
     def __init__(self, model, config, optimizer=None, model_parameters=None, lr_scheduler=None, training_data=None, collate_fn=None):
         super().__init__()
         self.world_size, self.global_rank = dist.get_world_size(), dist.get_rank()
@@ -302,12 +303,6 @@ class DeepSpeedEngine(nn.Module):
     @property
     def loss_scale(self):
         return self.scaler.scale if self.scaler else 1.0
-
-    def __getattr__(self, name):
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__("module"), name)
 
     # ---- Checkpoints ----
     def save_checkpoint(self, save_dir, tag=None, client_state=None, save_latest=True, exclude_frozen_parameters=False):

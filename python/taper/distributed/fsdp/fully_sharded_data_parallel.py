@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 from taper import distributed as dist
 from taper.autograd.grad_mode import no_grad
+from taper.distributed._wrapper import Wrapper
 from taper.distributed.device_mesh import DeviceMesh
 from taper.distributed.fsdp import wrap
 from taper.distributed.fsdp._fully_shard import cast
@@ -34,8 +35,10 @@ def _alone(rank):
     return DeviceMesh.from_group(mine, "cpu", [rank])
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(Wrapper):
     """The module, with parameters, gradients and optimiser state in parts on the ranks of the group."""
+
+    _inner = _INNER
 
     def __init__(self, module, process_group=None, sharding_strategy=None, cpu_offload=None, auto_wrap_policy=None, backward_prefetch=None, mixed_precision=None,
                  ignored_modules=None, param_init_fn=None, device_id=None, sync_module_states=False, forward_prefetch=False, limit_all_gathers=True,
@@ -67,15 +70,6 @@ class FullyShardedDataParallel(Module):
     @property
     def module(self):
         return self._fsdp_wrapped_module
-
-    def __getattr__(self, name):
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__(_INNER), name)
-
-    def __getitem__(self, key):
-        return self._fsdp_wrapped_module[key]
 
     def forward(self, *args, **kwargs):
         self._unit.before_forward()

@@ -2,7 +2,7 @@
 from enum import Enum, auto
 from functools import partial
 
-from taper.nn.modules.module import Module
+from taper.distributed._wrapper import Wrapper
 from taper.utils.checkpoint import checkpoint
 
 __all__ = ["CheckpointImpl", "CheckpointWrapper", "apply_activation_checkpointing", "checkpoint_wrapper"]
@@ -15,8 +15,10 @@ class CheckpointImpl(Enum):
     NO_REENTRANT = auto()
 
 
-class CheckpointWrapper(Module):
+class CheckpointWrapper(Wrapper):
     """The module, under a name that state dicts do not show."""
+
+    _inner = _INNER
 
     def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
         super().__init__()
@@ -42,15 +44,6 @@ class CheckpointWrapper(Module):
     def named_parameters(self, *args, **kwargs):
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(_INNER + ".", ""), p
-
-    def __getattr__(self, name):
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            return getattr(super().__getattr__(_INNER), name)
-
-    def __getitem__(self, key):
-        return self._checkpoint_wrapped_module[key]
 
 
 def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
