@@ -9,6 +9,7 @@ typedef struct tpy_guards tpy_guards;
 tpy_guards *tpy_guards_new(void);
 bool tpy_guards_add(tpy_guards *g, PyObject *o);                               /* o and all it leads to; false: an exception is set */
 bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals);        /* what a function that ran names */
+void tpy_guards_know_what_ran(tpy_guards *g);                                  /* before anything is added: tpy_guards_code will be told of all code that ran */
 bool tpy_guards_names(tpy_guards *g, PyObject *code);                          /* before anything is added: code of the program's that runs, all of it */
 void tpy_guards_done(tpy_guards *g);
 void tpy_guards_free(tpy_guards *g);

@@ -31,6 +31,7 @@ struct tpy_guards {
     bool names_groups, names_state; /* some code may read or write their options, their state */
     PyObject *names;      /* while it is made: the names in all code that runs; NULL: that is not known yet */
     bool names_anything;  /* some of it looks attributes up by a text */
+    bool ran_known;       /* what ran is added by itself (tpy_watch_code): other functions that are met may name what they like */
 };
 
 /* ---- Making ---- */
@@ -114,6 +115,8 @@ static void note_name(tpy_guards *g, PyObject *name) {
     g->names_anything |= is_lookup(name);
 }
 
+void tpy_guards_know_what_ran(tpy_guards *g) { g->ran_known = true; }
+
 bool tpy_guards_names(tpy_guards *g, PyObject *code) {
     PyObject *names = ((PyCodeObject *)code)->co_names;
     if (!g->names && !(g->names = PySet_New(NULL))) return false;
@@ -144,7 +147,7 @@ bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals) {
             if (found && (!watch_name(g, inside, PyTuple_GET_ITEM(names, k), found) || !walk(g, found))) return false;
         }
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(((PyCodeObject *)code)->co_consts); i++) { /* functions inside of it */
+    for (Py_ssize_t i = 0; !g->ran_known && i < PyTuple_GET_SIZE(((PyCodeObject *)code)->co_consts); i++) { /* functions inside of it */
         PyObject *inner = PyTuple_GET_ITEM(((PyCodeObject *)code)->co_consts, i);
         if (PyCode_Check(inner) && !tpy_guards_code(g, inner, globals)) return false;
     }
@@ -161,7 +164,7 @@ static bool walk_function(tpy_guards *g, PyObject *o) {
     for (Py_ssize_t i = 0; f->func_closure && i < PyTuple_GET_SIZE(f->func_closure); i++)
         if (!walk(g, PyTuple_GET_ITEM(f->func_closure, i))) return false;
     if (f->func_dict && PyDict_GET_SIZE(f->func_dict) && !walk(g, f->func_dict)) return false;
-    return tpy_guards_code(g, f->func_code, f->func_globals);
+    return g->ran_known || tpy_guards_code(g, f->func_code, f->func_globals);
 }
 
 static bool watch_tensor(tpy_guards *g, PyObject *o) {
@@ -341,7 +344,7 @@ static bool walk_kind(tpy_guards *g, PyObject *o) {
 }
 
 static bool walk(tpy_guards *g, PyObject *o) {
-    if (is_plain(o)) return true;
+    if (is_plain(o) || (!g->ran_known && o == PyImport_GetModuleDict())) return true; /* before the call, sys.modules would lead to everything there is */
     PyObject *address = PyLong_FromVoidPtr(o);
     int known = address ? PySet_Contains(g->seen, address) : -1;
     bool ok = known == 0 && PySet_Add(g->seen, address) == 0;

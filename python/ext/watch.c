@@ -150,6 +150,7 @@ bool tpy_watch_names(tpy_guards *guards) {
     PyObject *code, *globals;
     Py_ssize_t at = 0;
     bool ok = true;
+    tpy_guards_know_what_ran(guards);
     while (ok && PyDict_Next(ran, &at, &code, &globals)) ok = is_own(globals) || tpy_guards_names(guards, code);
     return ok;
 }

@@ -1,6 +1,7 @@
 """torch.compile: graphs give what the Python gives, bit by bit, forward and backward; they notice what changes; and what no graph can repeat runs as
 it is, with one warning that names the line."""
 import copy
+import sys
 import warnings
 
 import pytest
@@ -237,6 +238,23 @@ def test_attributes_of_plain_objects():
     other.__class__.k = 9.0
     del other.k
     assert f(x)[0] == 13
+
+
+class Runner:
+    """With a method that names files and all modules there are, and is not called."""
+    scale = 2.0
+
+    def say(self, text):
+        sys.stderr.write(text + str(len(sys.modules)))
+
+
+def test_what_functions_name_that_did_not_run_is_no_obstacle():
+    runner = Runner()
+    f = torch.compile(lambda x: x * runner.scale)
+    x = torch.ones(2)
+    assert f(x).tolist() == f(x).tolist() == [2, 2] and graphs(f) == 1
+    runner.scale = 3.0
+    assert f(x).tolist() == [3, 3]
 
 
 factor, listed = 3, []
