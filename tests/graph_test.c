@@ -62,6 +62,37 @@ static void broadcast_strided_and_mixed_operands_join_too(void **state) {
     }
 }
 
+static int64_t allocated(void) {
+    tp_memory_stats stats = {.size = sizeof stats};
+    assert_true(tp_memory_query(&stats));
+    return stats.allocated;
+}
+
+/* A capture holds on to what was made only as long as the program does, however it was looked at. */
+static void a_capture_keeps_no_memory_of_the_past(void **state) {
+    (void)state;
+    enum { STEPS = 20 };
+    const int64_t n = 1 << 18, bytes = n * 4;
+    tp_tensor *x = tp_ones(TP_INTS(n)), *t = tp_retain(x), *again = NULL;
+    tp_capture *c = tp_capture_begin(TP_LIST(x));
+    const int64_t before = allocated();
+    for (int i = 0; i < STEPS; i++) {
+        tp_tensor *had = t;
+        TP_SCOPE t = tp_keep(tp_view(tp_cumsum(tp_t(tp_view(t, TP_INTS(n / 64, 64))), 1), TP_INTS(n)));
+        tp_release(had);
+    }
+    assert_true(allocated() - before < 4 * bytes);
+    tp_compiled *g = tp_capture_end(c, TP_LIST(t));
+    if (!g) fail_msg("%s", tp_error());
+    TP_SCOPE {
+        assert_true(tp_compiled_run(g, TP_LIST(x), &again));
+        assert_same(again, t);
+    }
+    tp_release(t);
+    tp_release(x);
+    tp_compiled_release(g);
+}
+
 static tp_tensor *loss_of(tp_tensor *x, tp_tensor *w, tp_tensor *b) {
     tp_tensor *h = tp_relu_(tp_linear(x, w, .bias = b));
     return tp_sum(tp_mul(chain(h, h), h));
@@ -263,6 +294,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_chain_is_one_step_with_the_same_bits),
         CASE(broadcast_strided_and_mixed_operands_join_too),
+        CASE(a_capture_keeps_no_memory_of_the_past),
         CASE(gradients_flow_and_parameters_stay_live),
         CASE(no_graph_of_what_looks_at_values),
         CASE(other_shapes_and_modes_do_not_fit),

@@ -407,12 +407,13 @@ static bool turn(run *r, uint32_t id) {
     if (tpi_gpu_side_streams && !tpi_meet(&r->met, node)) return false;
     memset(r->grad_inputs, 0, node->nedges * sizeof *r->grad_inputs);
     r->now = id;
+    node->last = !r->request->retain_graph && !r->request->create_graph;
     const int64_t event = any && (tpi_detours & TPI_WATCHED) ? tpi_watch_begin(node->name, TP_EVENT_BACKWARD, (int64_t)node->sequence) : -1;
     bool ok = !any || (node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs));
     r->now = NO_KID;
     if (event >= 0) tpi_watch_end(event);
     release_n(node->noutputs, grads);
-    if (!r->request->retain_graph && !r->request->create_graph) tpi_node_forget(node);
+    if (node->last) tpi_node_forget(node);
     if (atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) {
         if (ok && any && !(ok = tpi_anomaly_check(node, (const tp_tensor *const *)r->grad_inputs))) release_n(node->nedges, r->grad_inputs);
         if (!ok) tpi_anomaly_tell(node);

@@ -51,6 +51,7 @@ struct tp_node {
     bool live;         /* some edge leads somewhere */
     bool failed;       /* an edge could not be made: an error was set */
     bool spent;        /* a backward that does not retain the graph went through it */
+    bool last;         /* the backward that is at it does not: it may let go of what it saved as it goes */
     tpi_node *next;    /* in the list of nodes that wait to be freed */
     tpi_node *inner;   /* of a CopySlices node: the node of the call that wrote the view, owned */
     tpi_node *outer;   /* the way back: borrowed */

@@ -1,7 +1,7 @@
 /* Capturing: a recorder that turns what the thread computes into a graph's steps and values, and the backward of the results into more of them.
  *
- * Every tensor that is seen is held until the end, so that memory which a step made is not used again for another and an address stands for
- * one value. The first thing that cannot be repeated ends the recording; the program runs on, and tp_capture_end says what it was. */
+ * Every tensor that is seen is held until the end, so that the address of its storage stands for one value. Its memory goes when nobody else holds
+ * it any more. The first thing that cannot be repeated ends the recording; the program runs on, and tp_capture_end says what it was. */
 #include <stdio.h>
 #include <string.h>
 #include "autograd/profile.h"
@@ -9,12 +9,24 @@
 #include "base/memory.h"
 #include "graph/capture.h"
 #include "ops/call.h"
+#include "tensor/storage.h"
 
 typedef struct place { /* values and storages by their address */
     const void *key;
     int32_t value; /* -1: born, but not seen yet */
+    struct family *family; /* of a storage that a step made */
     struct place *next;
 } place;
+
+/* A storage that a step made, and the values that look at it. */
+typedef struct family {
+    struct family *next;
+    struct member {
+        struct member *next;
+        tp_tensor *tensor; /* the value's */
+    } *members;
+    int n;
+} family;
 
 static TPI_THREAD_LOCAL tp_capture *capturing;
 
@@ -56,7 +68,7 @@ static bool put(tp_capture *c, place **table, const void *key, int32_t value) {
     place *p = tpi_room_take(&c->room, sizeof *p);
     if (!p) return tpi_capture_no_memory(c), false;
     place **head = &table[bucket(key)];
-    *p = (place){key, value, *head};
+    *p = (place){key, value, NULL, *head};
     *head = p;
     return true;
 }
@@ -66,6 +78,47 @@ static place *storage_place(tp_capture *c, const tp_tensor *t) {
         if (p->key == t->storage) return p;
     return NULL;
 }
+
+/* ---- Memory that the program is done with ------------------------------------------------------------------------------------------- */
+
+enum { WORTH_FREEING = 4096 };
+
+static bool join_family(tp_capture *c, place *p, tp_tensor *t) {
+    if (!p->family && t->storage->bytes < WORTH_FREEING) return true;
+    if (!p->family) {
+        if (!(p->family = tpi_room_take(&c->room, sizeof *p->family))) return tpi_capture_no_memory(c), false;
+        p->family->next = c->families, c->families = p->family;
+    }
+    struct member *m = tpi_room_take(&c->room, sizeof *m);
+    if (!m) return tpi_capture_no_memory(c), false;
+    *m = (struct member){p->family->members, t};
+    p->family->members = m, p->family->n++;
+    return true;
+}
+
+/* Nobody but the capture holds the storage, nor any tensor that looks at it. */
+static bool is_left(const family *f) {
+    if (atomic_load_explicit(&f->members->tensor->storage->refs, memory_order_acquire) != f->n) return false;
+    for (const struct member *m = f->members; m; m = m->next) {
+        int own = 1;
+        for (const struct member *view = f->members; view; view = view->next) own += view->tensor->base == m->tensor;
+        if (atomic_load_explicit(&m->tensor->refs, memory_order_acquire) != own) return false;
+    }
+    return true;
+}
+
+static void free_what_is_left(tp_capture *c) {
+    for (family **f = &c->families; *f;) {
+        if (!is_left(*f)) {
+            f = &(*f)->next;
+            continue;
+        }
+        tpi_storage_empty((*f)->members->tensor->storage);
+        *f = (*f)->next;
+    }
+}
+
+/* ---- Values of tensors --------------------------------------------------------------------------------------------------------------- */
 
 static bool looks_alike(const tpi_graph_value *v, const tp_tensor *t) {
     if (v->dtype != t->dtype || v->ndim != t->ndim || v->wrapped != !!(t->flags & TPI_WRAPPED)) return false;
@@ -90,7 +143,9 @@ int32_t tpi_capture_add(tp_capture *c, tpi_value_kind kind, tp_tensor *t, int32_
     place *p = storage_place(c, t);
     if (p && (p->value < 0 || kind == TPI_VALUE_LEAF_GRAD)) p->value = id; /* what was handed to a leaf is its gradient from now on */
     if (!p && !put(c, c->by_storage, t->storage, id)) return -1;
-    return id;
+    if (kind != TPI_VALUE_MADE && kind != TPI_VALUE_VIEW) return id;
+    if (!p) p = storage_place(c, t);
+    return (kind == TPI_VALUE_VIEW && !p->family) || join_family(c, p, t) ? id : -1;
 }
 
 /* A leaf's gradient can be looked up in the leaf as long as it is there. */
@@ -151,6 +206,7 @@ static bool copy_ints(tp_capture *c, tp_ints *to, tp_ints from) {
 }
 
 tpi_graph_step *tpi_capture_step(tp_capture *c, tpi_step_kind kind, int nin, int nout) {
+    free_what_is_left(c);
     tpi_graph_step *s = tpi_graph_add_step(c->g, kind, nin, nout);
     if (!s) tpi_capture_no_memory(c);
     return s;

@@ -11,6 +11,7 @@ struct tp_capture {
     tp_compiled *g;
     tpi_room room;
     struct place *by_data[TPI_BUCKETS], *by_storage[TPI_BUCKETS];
+    struct family *families; /* what steps made, as long as it has memory */
     bool on, failed;       /* failed: no memory, an error is pending */
     bool walked;           /* a backward went into leaves, or .grad was set */
     char why[256];

@@ -219,6 +219,7 @@ static bool fill_backward(graph_run *r, tpi_node *node, tp_tensor *const *grads)
         if (r->slots[g->saved[i]]) tpi_drop(&r->slots[g->saved[i]]);
         if (!tpi_unpack(node, i, &r->slots[g->saved[i]])) return false;
     }
+    if (node->last) tpi_node_forget(node); /* from here on each ends with the last step that reads it */
     for (int32_t i = 0; i < g->nvalues; i++)
         if (g->values[i].kind == TPI_VALUE_GRAD && !(r->slots[i] = given_gradient(node, grads[g->values[i].of], g->values[i].of))) return false;
     return true;

@@ -112,6 +112,15 @@ void tpi_storage_free(tpi_storage *s) {
     header_free(s);
 }
 
+void tpi_storage_empty(tpi_storage *s) {
+    if (s->foreign || s->inside || s->context) return;
+    tpi_storage_balance -= (int64_t)s->bytes;
+    tpi_device_free(s->device, s->data, s->capacity);
+    s->data = NULL;
+    s->bytes = s->capacity = 0;
+    s->inside = true; /* nothing is left to free but the header */
+}
+
 /* ---- What the user holds ------------------------------------------------------------------------------------------------ */
 
 static bool given(const tpi_storage *s) { return s || tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL"); }
