@@ -1,4 +1,7 @@
-"""Collectives that can be differentiated: between what each rank has of a tensor and what it is as a whole."""
+"""Collectives that can be differentiated: between what each rank has of a tensor and what it is as a whole.
+
+A gradient is what the derivative by this rank's values is: of a part of the rows, the same rows; of what all ranks have, the same on all; of a
+summand, that of the sum."""
 import taper
 from taper import distributed as dist
 from taper.autograd.function import Function
@@ -57,16 +60,47 @@ class Split(Function):
         return gather_rows(grad, *ctx.how), None, None
 
 
-class Sum(Function):
+class Reduce(Function):
     """Partial to Replicate."""
 
     @staticmethod
-    def forward(ctx, local, group):
-        return summed(local, group)
+    def forward(ctx, local, group, placement):
+        op, ctx.placement, ctx.group = placement.reduce_op, placement, group
+        if op == "norm":
+            result = _norm_of(local.detach(), group, placement.norm_type)
+        elif op == "avg":
+            result = summed(local, group) / dist.get_world_size(group)
+        else:
+            result = summed(local, group, getattr(dist.ReduceOp, op.upper()))
+        if op not in ("sum", "avg"):
+            ctx.save_for_backward(local, result)
+        return result
 
     @staticmethod
     def backward(ctx, grad):
-        return grad, None
+        op = ctx.placement.reduce_op
+        if op == "sum":
+            return grad, None, None
+        if op == "avg":
+            return grad / dist.get_world_size(ctx.group), None, None
+        local, result = ctx.saved_tensors
+        if op in ("max", "min"):
+            here = (local == result).to(grad.dtype)
+            return grad * here / summed(here, ctx.group), None, None
+        share = result / local if op == "product" else _norm_share(local, result, ctx.placement.norm_type)
+        return grad * share, None, None
+
+
+def _norm_of(local, group, p):
+    if p in (float("inf"), float("-inf")):
+        return summed(local, group, dist.ReduceOp.MAX if p > 0 else dist.ReduceOp.MIN)
+    return summed(local, group) if p in (0, 1) else summed(local ** p, group) ** (1.0 / p)
+
+
+def _norm_share(local, result, p):
+    if p in (float("inf"), float("-inf")):
+        return (local == result).to(local.dtype)
+    return taper.where(result == 0, 0.0, (local / result) ** (p - 1)) if p not in (0, 1) else taper.ones_like(local)
 
 
 class Spread(Function):
@@ -82,8 +116,37 @@ class Spread(Function):
         return summed(grad, ctx.group), None
 
 
+class OneSummand(Function):
+    """Replicate to a sum: the first rank's counts, the others' are zeros."""
+
+    @staticmethod
+    def forward(ctx, whole, group):
+        return whole.clone() if dist.get_rank(group) == 0 else taper.zeros_like(whole)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, None
+
+
+class RowsToSummands(Function):
+    """Shard to a sum: zeros where other ranks have their rows."""
+
+    @staticmethod
+    def forward(ctx, local, group, dim, size):
+        ctx.how = group, dim
+        shape = list(local.shape)
+        shape[dim] = size
+        whole = local.new_zeros(shape)
+        own_rows(whole, group, dim).copy_(local)
+        return whole
+
+    @staticmethod
+    def backward(ctx, grad):
+        return own_rows(grad, *ctx.how).contiguous(), None, None, None
+
+
 class SumToRows(Function):
-    """Partial to Shard."""
+    """A sum to Shard."""
 
     @staticmethod
     def forward(ctx, local, group, dim):

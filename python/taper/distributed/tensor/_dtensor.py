@@ -1,43 +1,25 @@
 """DTensor: a tensor of which each rank of a mesh has a part. In memory it is this rank's part, so that optimisers and checkpoints work on parts;
 its shape, and what operators make of it, are those of the whole.
 
-An operator element by element over tensors that lie alike works on parts; any other gathers its arguments first."""
+An operator works on parts where _rules.py says how; any other gathers its arguments first, and every rank has its results. Gradients lie as their tensor
+does, and where that is yet to be summed, all ranks have them."""
 import taper
 from taper import distributed as dist
 from taper._C import Size, Tensor
+from taper.distributed.tensor import _rules
+from taper.distributed.tensor._collectives import Spread
+from taper.distributed.tensor._redistribute import Spec as _Spec
+from taper.distributed.tensor._redistribute import move
+from taper.distributed.tensor.placement_types import Replicate, normalized
 from taper.overrides import DisableTorchFunctionSubclass
-from taper.distributed.tensor._collectives import Gather, Split, Sum, SumToRows
-from taper.distributed.tensor.placement_types import Partial, Replicate, Shard
 
-# What works on parts as on the whole, and leaves the parts where they are.
-_BY_PARTS = frozenset("""add add_ sub sub_ mul mul_ div div_ neg neg_ abs sqrt sqrt_ rsqrt exp log square pow pow_ clamp clamp_ sign where lerp lerp_ addcmul
-    addcmul_ addcdiv addcdiv_ copy_ zero_ fill_ zeros_like ones_like empty_like full_like rand_like randn_like clone to float half bfloat16 double cpu contiguous
-    requires_grad_ sigmoid tanh relu maximum minimum isnan isinf isfinite reciprocal normal_ uniform_ type cuda""".split())
-_OF_SUMMANDS = frozenset("clone zero_ mul mul_ div div_ neg to copy_ zeros_like".split())  # of those, what is right for parts that add up to the whole
 _AS_THEY_ARE = frozenset("""__get__ __set__ dim ndimension element_size is_floating_point is_complex is_contiguous untyped_storage storage data_ptr register_hook
     register_post_accumulate_grad_hook retain_grad backward __hash__ _is_view get_device is_shared is_pinned is_inference _typed_storage storage_offset has_names
     storage_type __reduce_ex__ set_ share_memory_""".split())
-
-
-class _Spec:
-    """Where the parts of a tensor are."""
-
-    def __init__(self, mesh, placements, shape):
-        self.mesh, self.placements, self.shape = mesh, tuple(placements), Size(shape)
-
-    def local_box(self):
-        """Where this rank's part begins, and its size."""
-        offsets, sizes = [0] * len(self.shape), list(self.shape)
-        for mesh_dim, placement in enumerate(self.placements):
-            if placement.is_shard():
-                dim = placement.dim % max(len(sizes), 1)
-                start, count = placement.part(sizes[dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim))
-                offsets[dim] += start
-                sizes[dim] = count
-        return offsets, sizes
-
-    def like(self, other):
-        return self.mesh == other.mesh and self.placements == other.placements and tuple(self.shape) == tuple(other.shape)
+_RANDOM = frozenset("""dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rand_like randn_like randint_like bernoulli bernoulli_ uniform_ normal_
+    exponential_ random_ trunc_normal_ multinomial rrelu cauchy_ geometric_ log_normal_""".split())
+_NEW = frozenset("new_zeros new_ones new_empty new_full".split())
+_implicit = []  # not empty: plain tensors count as what every rank has
 
 
 def _wrap(local, spec):
@@ -58,15 +40,19 @@ class DTensor(Tensor):
     @staticmethod
     def from_local(local_tensor, device_mesh=None, placements=None, *, run_check=False, shape=None, stride=None, grad_placements=None):
         """A tensor whose parts the ranks have already."""
-        mesh = device_mesh
-        placements = placements or [Replicate()] * mesh.ndim
+        if isinstance(local_tensor, DTensor):
+            raise RuntimeError("the local_tensor argument only accepts torch.Tensor but got DTensor type")
+        mesh = _mesh_or_current(device_mesh)
+        placements = normalized(placements, mesh.ndim, local_tensor.dim())
         whole = list(local_tensor.shape) if shape is None else list(shape)
         if shape is None:
-            for mesh_dim, placement in enumerate(placements):
+            for mesh_dim, placement in reversed(list(enumerate(placements))):
                 if placement.is_shard():
                     count = taper.tensor([whole[placement.dim]])
                     dist.all_reduce(count, group=mesh.get_group(mesh_dim))
                     whole[placement.dim] = int(count.item())
+        if run_check:
+            local_tensor = _from_first(local_tensor, mesh, [i for i, p in enumerate(placements) if p.is_replicate()])
         return _wrap(local_tensor.view_as(local_tensor), _Spec(mesh, placements, whole))
 
     @property
@@ -103,23 +89,35 @@ class DTensor(Tensor):
 
     # ---- Parts and wholes ----
     def to_local(self, *, grad_placements=None):
-        """This rank's part."""
+        """This rank's part. grad_placements says how its gradients will lie: summands are added up in the backward."""
+        local = _plain(self)
+        for mesh_dim, (have, grad) in enumerate(zip(self._spec.placements, grad_placements or ())):
+            if have.is_replicate() and grad.is_partial():
+                local = Spread.apply(local, self._spec.mesh.get_group(mesh_dim))
+        return local
+
+    @property
+    def _local_tensor(self):
         return _plain(self)
 
     def full_tensor(self, *, grad_placements=None):
         """All of it, on every rank."""
-        return self.redistribute(placements=[Replicate()] * self._spec.mesh.ndim).to_local()
+        return self.redistribute(placements=[Replicate()] * self._spec.mesh.ndim).to_local(grad_placements=grad_placements)
 
     def redistribute(self, device_mesh=None, placements=None, *, async_op=False, forward_dtype=None, backward_dtype=None):
         """The same tensor, lying otherwise."""
         spec, local = self._spec, _plain(self)
-        wanted = tuple(placements)
-        sizes = _sizes_by_mesh_dim(spec)
-        for mesh_dim in reversed(range(spec.mesh.ndim)):
-            local = _to_replicate(local, spec, mesh_dim, wanted[mesh_dim], sizes[mesh_dim])
-        for mesh_dim, placement in enumerate(wanted):
-            if placement.is_shard() and not spec.placements[mesh_dim] == placement and not spec.placements[mesh_dim].is_partial():
-                local = Split.apply(local, spec.mesh.get_group(mesh_dim), placement.dim)
+        if placements is None:
+            raise RuntimeError("placements is needed for redistribute!")
+        if device_mesh is not None and device_mesh != spec.mesh:
+            raise NotImplementedError("Cross device mesh comm not supported yet!")
+        wanted = normalized(placements, spec.mesh.ndim, len(spec.shape))
+        for have, want in zip(spec.placements, wanted):
+            if want.is_partial() and have != want and not (have.is_shard() and want.is_partial("sum")):
+                raise RuntimeError(f"Can not redistribute from {have} to {want}, only Shard to Partial(sum) is supported!")
+        if forward_dtype is not None:
+            local = local.to(forward_dtype)
+        local = move(local, spec, wanted)
         return _wrap(local.view_as(local), _Spec(spec.mesh, wanted, spec.shape))
 
     def _local_boxes(self):
@@ -131,7 +129,7 @@ class DTensor(Tensor):
     @property
     def grad(self):
         raw = Tensor.grad.__get__(self)
-        return raw if raw is None or isinstance(raw, DTensor) else _wrap(raw, self._spec)
+        return raw if raw is None or isinstance(raw, DTensor) else _wrap(raw, _grad_spec(self._spec))
 
     @grad.setter
     def grad(self, value):
@@ -190,59 +188,121 @@ class DTensor(Tensor):
         if name in _AS_THEY_ARE:
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
-        if name in _BY_PARTS:
-            spec = _common_spec(args, kwargs)
-            if spec is not None:
-                return _by_parts(func, name, spec, args, kwargs)
-            if name == "copy_" and isinstance(args[0], DTensor):
-                return _copy_whole(args[0], args[1])
+        if name in _NEW:
+            return _new(func, args, kwargs)
+        found = [value for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor)]
+        args, kwargs = _wrapped_plain(name, found[0]._spec.mesh, args, kwargs)
+        if name in _RANDOM:
+            with _SameDraws(found[0]._spec):
+                return _call(func, name, args, kwargs)
+        return _call(func, name, args, kwargs)
+
+
+def _grad_spec(spec):
+    return _Spec(spec.mesh, [Replicate() if p.is_partial() else p for p in spec.placements], spec.shape)
+
+
+def _wrapped_plain(name, mesh, args, kwargs):
+    """Plain tensors of one element, or all within implicit_replication, count as what every rank has; others do not mix."""
+    def wrap(value):
+        if type(value) is Tensor and not (name == "copy_" and value.numel() > 1):
+            if value.numel() > 1 and not _implicit and name not in ("__getitem__", "__setitem__"):
+                raise RuntimeError(f"{name} got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators! "
+                                   "Use torch.distributed.tensor.distribute_tensor, or torch.distributed.tensor.experimental.implicit_replication().")
+            return _wrap(value.view_as(value), _Spec(mesh, [Replicate()] * mesh.ndim, value.shape))
+        return [wrap(item) for item in value] if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value) else value
+    return tuple(map(wrap, args)), {key: wrap(value) for key, value in kwargs.items()}
+
+
+class _SameDraws:
+    """Inside, ranks that have the same part of a tensor draw the same numbers, and others other ones; the generator goes on alike on all."""
+
+    def __init__(self, spec):
+        self.spec = spec
+
+    def __enter__(self):
+        seed = taper.randint(0, 2 ** 62, (1,), dtype=taper.int64, device="cpu")
+        mesh, part = self.spec.mesh, 0
+        for mesh_dim, placement in enumerate(self.spec.placements):
+            dist.broadcast(seed, group=mesh.get_group(mesh_dim), group_src=0)
+            if placement.is_shard():
+                part = part * mesh.size(mesh_dim) + mesh.get_local_rank(mesh_dim)
+        self.state = taper.get_rng_state()
+        taper.manual_seed(int(seed.item()) + part)
+
+    def __exit__(self, *error):
+        taper.set_rng_state(self.state)
+
+
+def _call(func, name, args, kwargs):
+    tensors = [value for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor)]
+    specs = [t._spec for t in tensors]
+    if any(spec.mesh != specs[0].mesh for spec in specs):
+        raise RuntimeError(f"{name}: the tensors are on different meshes, {specs[0].mesh} and {next(s.mesh for s in specs if s.mesh != specs[0].mesh)}")
+    if name == "copy_" and not isinstance(args[1], DTensor):
+        return _copy_whole(args[0], args[1])
+    plan = _rules.plan_for(name, specs, args, kwargs)
+    if plan is None:
         return _by_whole(func, name, args, kwargs)
-
-
-def _sizes_by_mesh_dim(spec):
-    """How large a sharded dimension is, for each mesh dimension, where those before it have cut it already."""
-    sizes, found = list(spec.shape), []
-    for mesh_dim, placement in enumerate(spec.placements):
-        found.append(sizes[placement.dim] if placement.is_shard() else None)
-        if placement.is_shard():
-            _, sizes[placement.dim] = placement.part(sizes[placement.dim], spec.mesh.size(mesh_dim), spec.mesh.get_local_rank(mesh_dim))
-    return found
-
-
-def _to_replicate(local, spec, mesh_dim, wanted, size):
-    have, group = spec.placements[mesh_dim], spec.mesh.get_group(mesh_dim)
-    if have == wanted or have.is_replicate():
-        return local
-    if have.is_partial():
-        return SumToRows.apply(local, group, wanted.dim) if wanted.is_shard() else Sum.apply(local, group)
-    return Gather.apply(local, group, have.dim, size)
-
-
-def _common_spec(args, kwargs):
-    """Where all DTensors among the arguments lie alike, and everything else is a number: how."""
-    spec = None
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, DTensor):
-            if spec is not None and not spec.like(value._spec):
-                return None
-            spec = value._spec
-        elif isinstance(value, Tensor) and value.dim():
-            return None
-    return spec
-
-
-def _by_parts(func, name, spec, args, kwargs):
-    if any(placement.is_partial() for placement in spec.placements) and name not in _OF_SUMMANDS:
-        return _by_whole(func, name, args, kwargs)
-    result = _map(_plain, func, args, kwargs)
+    parts = iter([_part(t, wanted, plan) for t, wanted in zip(tensors, plan.inputs)])
+    if plan.args is not None:
+        result = (plan.func or func)(next(parts), *plan.args[1:])
+    else:
+        result = _map(lambda t: next(parts), func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):
         return args[0]
-    return _wrap(result, spec) if isinstance(result, Tensor) else result
+    return _placed(result, specs[0].mesh, plan)
+
+
+def _part(tensor, wanted, plan):
+    """This rank's part of an argument where the plan wants it. What all ranks have goes into calls that differ by rank: gradients come back as summands."""
+    spec = tensor._spec
+    local = _plain(tensor) if tuple(wanted) == spec.placements else move(_plain(tensor), spec, wanted)
+    for mesh_dim, placement in enumerate(wanted):
+        differs = not plan.output[mesh_dim].is_replicate()
+        if differs and local.requires_grad and (placement.is_replicate() or placement.is_partial("avg") and not spec.placements[mesh_dim].is_partial()):
+            local = Spread.apply(local, spec.mesh.get_group(mesh_dim))
+    return local
+
+
+def _placed(result, mesh, plan):
+    """Results as DTensors."""
+    if isinstance(result, Tensor):
+        shape = list(result.shape)
+        for placement in plan.output:
+            if placement.is_shard():
+                shape[placement.dim] = plan.sizes[placement.dim]
+        return _wrap(result, _Spec(mesh, plan.output, shape))
+    return _each(result, lambda item: _placed(item, mesh, plan))
+
+
+def _each(result, change):
+    """A tuple or list with each item changed."""
+    if not isinstance(result, (tuple, list)) or isinstance(result, Size):
+        return result
+    items = [change(item) for item in result]
+    return type(result)(items) if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields") else type(result)(*items)
+
+
+def _new(func, args, kwargs):
+    """x.new_zeros and the like: a tensor of x's shape lies as x does, others every rank has."""
+    spec = args[0]._spec
+    probe = func(_plain(args[0]), *args[1:], **kwargs)
+    if tuple(probe.shape) != tuple(spec.shape):
+        return _replicated(probe, spec.mesh)
+    spec = _grad_spec(spec)
+    offsets, sizes = spec.local_box()
+    part = probe[tuple(slice(start, start + count) for start, count in zip(offsets, sizes))].clone(memory_format=taper.contiguous_format)
+    return _wrap(part.requires_grad_(probe.requires_grad), spec)
 
 
 def _by_whole(func, name, args, kwargs):
     """Gathers, and calls: what comes of it every rank has. A call in place changes this rank's part."""
     mesh = next(value._spec.mesh for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor))
+    if name == "__setitem__":
+        whole = args[0].full_tensor().clone()
+        _map(lambda t: t.full_tensor(), whole.__setitem__, args[1:], kwargs)
+        return _copy_whole(args[0], whole)
     result = _map(lambda t: t.full_tensor(), func, args, kwargs)
     if name.endswith("_") and not name.endswith("__") and isinstance(args[0], DTensor):
         return _copy_whole(args[0], result)
@@ -260,15 +320,14 @@ def _flat(values):
 def _replicated(result, mesh):
     if type(result) is Tensor:
         return _wrap(result, _Spec(mesh, [Replicate()] * mesh.ndim, result.shape))
-    if isinstance(result, (tuple, list)) and not isinstance(result, Size):
-        items = [_replicated(item, mesh) for item in result]
-        return type(result)(items) if type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields") else type(result)(*items)
-    return result
+    return _each(result, lambda item: _replicated(item, mesh))
 
 
 def _copy_whole(target, source):
     """Into a DTensor from one that lies otherwise, or from a whole tensor that every rank has."""
     source = source.full_tensor() if isinstance(source, DTensor) else source
+    if any(p.is_partial() for p in target._spec.placements):
+        raise RuntimeError(f"copy_: a whole tensor cannot be copied into one that lies as {target._spec.placements}")
     offsets, sizes = target._spec.local_box()
     part = source.expand(target._spec.shape)[tuple(slice(start, start + count) for start, count in zip(offsets, sizes))]
     _plain(target).copy_(part)
@@ -286,18 +345,42 @@ def _map(change, func, args, kwargs):
     return func(*map(visit, args), **{key: visit(value) for key, value in kwargs.items()})
 
 
+def _mesh_or_current(mesh):
+    if mesh is None:
+        from taper.distributed.device_mesh import current_mesh
+        mesh = current_mesh()
+    return mesh
+
+
+def _from_first(local, mesh, mesh_dims, first=0):
+    """A copy of the first rank's along some mesh dimensions."""
+    local = local.clone(memory_format=taper.contiguous_format)
+    for mesh_dim in mesh_dims:
+        dist.broadcast(local.detach(), group=mesh.get_group(mesh_dim), group_src=first)
+    return local
+
+
 def distribute_tensor(tensor, device_mesh=None, placements=None, *, src_data_rank=0):
     """The first rank's tensor, each rank keeping its part."""
-    placements = tuple(placements or [Replicate()] * device_mesh.ndim)
+    mesh = _mesh_or_current(device_mesh)
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    placements = normalized(placements, mesh.ndim, tensor.dim())
+    if isinstance(tensor, DTensor):
+        if tensor.device_mesh != mesh:
+            raise ValueError(f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} to a different device mesh {mesh}.")
+        if tensor.placements != placements:
+            raise ValueError(f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements {placements}. do you want to call `redistribute` instead?")
+        return tensor
     local = tensor.detach()
     if src_data_rank is not None:
-        local = local.clone()
-        for mesh_dim in range(device_mesh.ndim):
-            group = device_mesh.get_group(mesh_dim)
-            dist.broadcast(local, dist.get_global_rank(group, src_data_rank), group=group)
-    spec = _Spec(device_mesh, [Replicate() if p.is_partial() else p for p in placements], tensor.shape)
+        local = _from_first(local, mesh, range(mesh.ndim), src_data_rank)
+    spec = _Spec(mesh, placements, tensor.shape)
     offsets, sizes = spec.local_box()
     local = local[tuple(slice(start, start + count) for start, count in zip(offsets, sizes))].contiguous().clone()
+    for mesh_dim, placement in enumerate(placements):
+        if placement.is_partial("sum") and mesh.get_local_rank(mesh_dim) != 0:
+            local.zero_()
     made = _wrap(local, spec).requires_grad_(tensor.requires_grad)
     if isinstance(tensor, taper.nn.Parameter):
         made._is_param = True

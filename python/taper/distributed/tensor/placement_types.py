@@ -9,8 +9,8 @@ class Placement:
     def is_replicate(self):
         return isinstance(self, Replicate)
 
-    def is_partial(self):
-        return isinstance(self, Partial)
+    def is_partial(self, reduce_op=None):
+        return isinstance(self, Partial) and (reduce_op is None or self.reduce_op == reduce_op)
 
     def __eq__(self, other):
         return type(self) is type(other) and vars(self) == vars(other)
@@ -34,6 +34,9 @@ class Shard(Placement):
     def __repr__(self):
         return f"Shard(dim={self.dim})"
 
+    def __str__(self):
+        return f"S({self.dim})"
+
 
 class Replicate(Placement):
     """Each rank has all of it."""
@@ -41,12 +44,51 @@ class Replicate(Placement):
     def __repr__(self):
         return "Replicate()"
 
+    def __str__(self):
+        return "R"
+
 
 class Partial(Placement):
-    """Each rank has a summand."""
+    """What the ranks have is yet to be put together: a sum, or an 'avg', 'max', 'min' or 'product'."""
 
     def __init__(self, reduce_op="sum"):
         self.reduce_op = reduce_op
 
     def __repr__(self):
         return f"Partial({self.reduce_op})"
+
+    def __str__(self):
+        return f"P({self.reduce_op})"
+
+
+class _NormPartial(Partial):
+    """Each rank has the norm of its part."""
+
+    def __init__(self, norm_type=2):
+        super().__init__("norm")
+        self.norm_type = norm_type
+
+    def __repr__(self):
+        return f"_NormPartial({self.norm_type})"
+
+    def __str__(self):
+        return f"_NormP({self.norm_type})"
+
+
+def normalized(placements, mesh_ndim, ndim):
+    """A placement for each mesh dimension, counted from the front; Replicate() where nothing is said."""
+    if placements is None:
+        return (Replicate(),) * mesh_ndim
+    placements = tuple(placements)
+    if len(placements) != mesh_ndim:
+        raise ValueError(f"`placements` must have the same length as `device_mesh.ndim`! Found placements length: {len(placements)}, and device_mesh.ndim: {mesh_ndim}.")
+    made = []
+    for placement in placements:
+        if not isinstance(placement, Placement):
+            raise TypeError(f"`placements` must be a list of Shard, Replicate and Partial, got {placement!r}")
+        if placement.is_shard():
+            if not -ndim <= placement.dim < ndim:
+                raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {placement.dim}), in {placement!r}")
+            placement = Shard(placement.dim % ndim) if placement.dim < 0 else placement
+        made.append(placement)
+    return tuple(made)

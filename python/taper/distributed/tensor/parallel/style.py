@@ -37,7 +37,7 @@ def move(value, group, have, want):
     if have.is_replicate() and want.is_shard():
         return collectives.Split.apply(value, group, want.dim % value.dim())
     if have.is_partial():
-        return collectives.Sum.apply(value, group) if want.is_replicate() else collectives.SumToRows.apply(value, group, want.dim % value.dim())
+        return collectives.Reduce.apply(value, group, have) if want.is_replicate() else collectives.SumToRows.apply(value, group, want.dim % value.dim())
     dim = have.dim % value.dim()
     whole = collectives.Gather.apply(value, group, dim, _whole_size(value, group, dim))
     return collectives.Split.apply(whole, group, want.dim % value.dim())
