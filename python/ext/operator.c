@@ -173,7 +173,7 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
         x->requires_grad = truth > 0;
         return truth < 0 ? -1 : 1;
     }
-    if (PyUnicode_Compare(key, word.layout) == 0) return value == Py_None || Py_TYPE(value) == tpy_layout_type;
+    if (PyUnicode_Compare(key, word.layout) == 0) return value == Py_None || tpy_is_strided(value);
     if (PyUnicode_Compare(key, word.names) == 0) return value == Py_None;
     if (PyUnicode_Compare(key, word.pin_memory) == 0) {
         x->pin_memory = value == Py_True;

@@ -40,6 +40,7 @@ typedef struct { PyObject_HEAD tp_dtype dtype; } tpy_dtype;
 typedef struct { PyObject_HEAD tp_device device; bool indexed; } tpy_device;
 typedef struct { PyObject_HEAD tp_layout layout; } tpy_memory_format;
 extern PyTypeObject *tpy_dtype_type, *tpy_device_type, *tpy_memory_format_type, *tpy_layout_type, *tpy_size_type;
+bool tpy_is_strided(PyObject *layout); /* is it torch.strided? */
 PyObject *tpy_dtype_object(tp_dtype dtype);
 const char *tpy_dtype_word(tp_dtype dtype);      /* PyTorch's old word: "Float", as in torch.FloatTensor (convert.c) */
 PyObject *tpy_device_object(tp_device device);

@@ -227,17 +227,21 @@ static PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS
 static PyType_Slot format_slots[] = {{Py_tp_repr, format_repr}, {Py_tp_methods, format_methods}, {0, NULL}};
 static PyType_Spec format_spec = {"torch.memory_format", sizeof(tpy_memory_format), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
-static PyObject *layout_repr(PyObject *self) {
-    (void)self;
-    return PyUnicode_FromString("torch.strided");
-}
+/* The library's own tensors are strided; the other layouts name the tensors of taper.sparse, which are made of strided ones. */
+typedef struct {
+    PyObject_HEAD
+    const char *name;
+} layout_object;
+static const char *const layout_names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc"};
+static PyObject *layout_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", ((layout_object *)self)->name); }
 static PyObject *layout_reduce(PyObject *self, PyObject *unused) {
-    (void)self, (void)unused;
-    return Py_BuildValue("O(s)", restore, "strided");
+    (void)unused;
+    return Py_BuildValue("O(s)", restore, ((layout_object *)self)->name);
 }
+bool tpy_is_strided(PyObject *layout) { return Py_TYPE(layout) == tpy_layout_type && ((layout_object *)layout)->name == layout_names[0]; }
 static PyMethodDef layout_methods[] = {{"__reduce__", layout_reduce, METH_NOARGS, NULL}, {0}};
 static PyType_Slot layout_slots[] = {{Py_tp_repr, layout_repr}, {Py_tp_methods, layout_methods}, {0, NULL}};
-static PyType_Spec layout_spec = {"torch.layout", sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, layout_slots};
+static PyType_Spec layout_spec = {"torch.layout", sizeof(layout_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, layout_slots};
 
 /* ---- Size: a tuple of ints with numel(), whose slices and sums are Sizes ---- */
 static PyObject *fill_ints(PyObject *tuple, tp_ints values) {
@@ -330,7 +334,11 @@ int tpy_init_types(PyObject *module) {
         if (PyModule_AddObject(module, format_names[f], (PyObject *)o) < 0) return -1;
     }
     if (PyModule_AddFunctions(module, functions) < 0 || !(restore = PyObject_GetAttrString(module, "_restore"))) return -1;
-    PyObject *strided = PyObject_New(PyObject, tpy_layout_type);
-    if (!strided || PyModule_AddObject(module, "strided", strided) < 0) return -1;
+    for (size_t i = 0; i < sizeof layout_names / sizeof *layout_names; i++) {
+        layout_object *o = PyObject_New(layout_object, tpy_layout_type);
+        if (!o) return -1;
+        o->name = layout_names[i];
+        if (PyModule_AddObject(module, o->name, (PyObject *)o) < 0) return -1;
+    }
     return add_dtypes(module);
 }

@@ -116,6 +116,57 @@ def to_dense(self, dtype=None, *, masked_grad=True):
     return self if dtype is None else self.to(dtype)
 
 
+def _sparse_only(name):
+    """A method that only sparse tensors have an answer for."""
+    def method(self, *args, **kwargs):
+        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got Strided")
+    method.__name__, method.__doc__ = name, "Of sparse tensors."
+    return _method(method)
+
+
+for _name in "coalesce is_coalesced indices _indices values _values _nnz crow_indices col_indices ccol_indices row_indices".split():
+    _sparse_only(_name)
+
+
+@_method
+def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+    """The elements that are not zero, as a sparse tensor."""
+    from taper.sparse import _tensor
+    return _tensor.from_dense(self, sparse_dim, layout)
+
+
+@_method
+def to_sparse_coo(self):
+    """As to_sparse, in coordinates."""
+    return to_sparse(self)
+
+
+@_method
+def to_sparse_csr(self, dense_dim=None):
+    """As to_sparse, row after row."""
+    return to_sparse(self, layout=_C.sparse_csr)
+
+
+@_method
+def to_sparse_csc(self, dense_dim=None):
+    """As to_sparse, column after column."""
+    return to_sparse(self, layout=_C.sparse_csc)
+
+
+@_method
+def sparse_mask(self, mask):
+    """The elements at the places that a sparse tensor stores."""
+    from taper.sparse._products import at_places
+    return mask._like(values=at_places(self, mask))
+
+
+@_method
+def smm(self, mat):
+    """self @ mat for a sparse matrix."""
+    from taper.sparse import mm
+    return mm(self, mat)
+
+
 # ---- Memory ----
 @_method
 def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):

@@ -55,6 +55,14 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
     return _set_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
 
 
+def _rebuild_sparse_tensor(layout, data):
+    from taper.sparse import _tensor
+    if layout == _C.sparse_coo:
+        indices, values, size, *coalesced = data
+        return _tensor.sparse_coo_tensor(indices, values, size, is_coalesced=coalesced[0] if coalesced else None)
+    return _tensor.sparse_compressed_tensor(*data, layout=layout)
+
+
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
     tensor = _on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride))
     tensor.requires_grad = requires_grad

@@ -25,6 +25,7 @@ enum {
     G_REBUILD_PARAMETER,
     G_REBUILD_PARAMETER_STATE,
     G_REBUILD_TYPE,
+    G_SPARSE,  /* makes a sparse tensor of a layout and dense ones: an object, which Python makes */
     G_ABSENT,  /* makes a kind of tensor that Taper has not */
     G_STORAGE, /* torch.FloatStorage */
     G_UNTYPED
@@ -51,7 +52,7 @@ static const struct known {
     {"torch._utils._rebuild_parameter", G_REBUILD_PARAMETER},
     {"torch._utils._rebuild_parameter_with_state", G_REBUILD_PARAMETER_STATE},
     {"torch._tensor._rebuild_from_type_v2", G_REBUILD_TYPE},
-    {"torch._utils._rebuild_sparse_tensor", G_ABSENT},
+    {"torch._utils._rebuild_sparse_tensor", G_SPARSE},
     {"torch._utils._rebuild_qtensor", G_ABSENT},
     {"torch._utils._rebuild_meta_tensor_no_storage", G_ABSENT},
     {"torch._utils._rebuild_wrapper_subclass", G_ABSENT},
@@ -125,6 +126,8 @@ static const char *const other_dtypes[] = {
 };
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
+
+static const char *const layouts[] = {"torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc"};
 
 static bool is_dtype(const char *name) {
     if (tp_dtype_by_name(name) != TP_NO_DTYPE) return true;
@@ -386,6 +389,9 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     if (call->kind != TP_SAVED_GLOBAL) return p->any_global ? make_object(p, call, args, NULL, false) : not_callable(p, call);
     switch (call->global) {
     case G_OTHER: return make_object(p, call, args, NULL, false);
+    case G_SPARSE: /* (layout, (indices, values, size, ...)) */
+        if (args->n != 2 || args->as.items.v[0]->kind != TP_SAVED_OBJECT || args->as.items.v[1]->kind != TP_SAVED_TUPLE) return wrong(p, call, args);
+        return make_object(p, call, args, NULL, false);
     case G_ORDERED_DICT:
     case G_COUNTER: return make_dict(p, call, args);
     case G_SET: return make_set(p, call, args);
@@ -396,9 +402,9 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     case G_DEVICE: return make_device(p, call, args);
     case G_LAYOUT:
         if (args->n != 1 || args->as.items.v[0]->kind != TP_SAVED_TEXT) return wrong(p, call, args);
-        return tpi_is_text(args->as.items.v[0], "torch.strided")
-                   ? make_object(p, call, args, NULL, false)
-                   : tpi_fail(TP_ERR_MISSING, "'%s': no layout but torch.strided is there", p->path);
+        for (size_t i = 0; i < COUNT(layouts); i++)
+            if (tpi_is_text(args->as.items.v[0], layouts[i])) return make_object(p, call, args, NULL, false);
+        return tpi_fail(TP_ERR_MISSING, "'%s': its layout is none of torch.strided, sparse_coo, sparse_csr and sparse_csc", p->path);
     case G_REBUILD:
     case G_REBUILD_V2:
     case G_REBUILD_V3: return make_tensor(p, call, args);

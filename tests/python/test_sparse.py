@@ -1,0 +1,113 @@
+"""Sparse tensors: what PyTorch 2.15 printed and computed for the same calls."""
+import io
+
+import pytest
+import taper as torch
+
+PLACES = [[0, 1, 1, 1], [2, 0, 2, 2]]
+
+
+@pytest.fixture
+def matrix():
+    """Not coalesced: the place (1, 2) stands twice."""
+    return torch.sparse_coo_tensor(PLACES, torch.tensor([3., 4., 5., 1.]), (2, 3))
+
+
+def dense(tensor):
+    return tensor.to_dense().tolist()
+
+
+def test_text_and_parts(matrix):
+    assert repr(matrix) == """tensor(indices=tensor([[0, 1, 1, 1],
+                       [2, 0, 2, 2]]),
+       values=tensor([3., 4., 5., 1.]),
+       size=(2, 3), nnz=4, layout=torch.sparse_coo)"""
+    assert (matrix.layout, matrix.is_sparse, matrix.shape, matrix.dtype, matrix.is_coalesced()) == (torch.sparse_coo, True, (2, 3), torch.float32, False)
+    with pytest.raises(RuntimeError, match="Cannot get indices on an uncoalesced tensor, please call .coalesce\\(\\) first"):
+        matrix.indices()
+    whole = matrix.coalesce()
+    assert whole.indices().tolist() == [[0, 1, 1], [2, 0, 2]] and whole.values().tolist() == [3, 4, 6] and whole._nnz() == 3
+    assert whole.coalesce() is whole and not whole.t().is_coalesced()
+    assert repr((2 * whole).to_sparse_csr().t()) == """tensor(ccol_indices=tensor([0, 1, 3]),
+       row_indices=tensor([2, 0, 2]),
+       values=tensor([ 6.,  8., 12.]), size=(3, 2), nnz=3,
+       layout=torch.sparse_csc)"""
+
+
+def test_errors(matrix):
+    cases = [(lambda: matrix + torch.ones(2, 3), RuntimeError, "add\\(sparse, dense\\) is not supported"), (lambda: matrix.exp(), NotImplementedError, "'aten::exp' .* 'SparseCPU'"),
+             (lambda: matrix.numpy(), TypeError, "can't convert Sparse layout tensor to numpy"), (lambda: matrix.reshape(6), RuntimeError, "reshape is not implemented"),
+             (lambda: torch.ones(2).coalesce(), RuntimeError, "coalesce expected sparse coordinate tensor layout but got Strided"),
+             (lambda: torch.sparse_coo_tensor([[0, 1]], [1., 2., 3.]), RuntimeError, "same nnz, but got nnz from indices: 2, nnz from values: 3"),
+             (lambda: matrix @ torch.ones(2, 2), RuntimeError, "cannot be multiplied"), (lambda: matrix / matrix, RuntimeError, "requires a scalar"),
+             (lambda: torch.zeros(2, layout=torch.sparse_coo), TypeError, "layout")]
+    for call, kind, text in cases:
+        with pytest.raises(kind, match=text):
+            call()
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
+def test_products(matrix, layout):
+    whole = matrix.coalesce().to_sparse(layout=getattr(torch, layout))
+    other = torch.arange(6.).view(3, 2)
+    right = whole.to_dense() @ other
+    for made in (whole @ other, torch.mm(whole, other), torch.sparse.mm(whole, other), torch.spmm(whole, other), torch.addmm(torch.zeros(2, 2), whole, other)):
+        assert torch.equal(made, right)
+    assert torch.equal(whole @ other[:, 0], right[:, 0]) and torch.equal(torch.mv(whole, other[:, 0]), right[:, 0])
+    assert torch.equal(torch.ones(1, 2) @ whole, torch.ones(1, 2) @ whole.to_dense())
+    assert torch.equal((whole @ whole.t()).to_dense(), whole.to_dense() @ whole.to_dense().t())
+    assert torch.equal(torch.nn.functional.linear(torch.ones(4, 3), whole), torch.ones(4, 3) @ whole.to_dense().t())
+
+
+def test_joined_otherwise_than_by_sums(matrix):
+    assert torch.sparse.mm(matrix.coalesce().to_sparse_csr(), torch.tensor([[1.], [2.], [-1.]]), "amax").tolist() == [[-3], [4]]
+
+
+def test_sums_and_maps(matrix):
+    whole = matrix.coalesce()
+    assert dense(whole + whole) == [[0, 0, 6], [8, 0, 12]] and dense(torch.ones(2, 3) - whole) == [[1, 1, -2], [-3, 1, -5]]
+    assert dense(whole * whole) == [[0, 0, 9], [16, 0, 36]] and dense(2 * whole / 4) == [[0, 0, 1.5], [2, 0, 3]] and dense(-whole) == [[0, 0, -3], [-4, 0, -6]]
+    assert dense(whole * torch.arange(6.).view(2, 3)) == [[0, 0, 6], [12, 0, 30]] and dense(matrix ** 2) == [[0, 0, 9], [16, 0, 36]]
+    assert whole.sum().item() == 13 and dense(whole.sum(0)) == [4, 0, 9] and dense(torch.sparse.sum(whole, 1)) == [3, 10] and whole.norm().item() == pytest.approx(7.8102, abs=1e-4)
+    assert dense(torch.sparse.softmax(whole, 1)) == [[0, 0, 1], [pytest.approx(0.1192, abs=1e-4), 0, pytest.approx(0.8808, abs=1e-4)]]
+    assert dense(torch.ones(2, 3).sparse_mask(whole)) == [[0, 0, 1], [1, 0, 1]] and dense(whole.clone().mul_(2)) == [[0, 0, 6], [8, 0, 12]]
+
+
+def test_shapes_and_places(matrix):
+    whole = matrix.coalesce()
+    assert dense(torch.cat([whole, whole], 1)) == [[0, 0, 3, 0, 0, 3], [4, 0, 6, 4, 0, 6]] and dense(torch.stack([whole, whole]))[1] == dense(whole)
+    assert dense(whole.index_select(1, torch.tensor([2, 0]))) == [[3, 0], [6, 4]] and dense(whole[1]) == [4, 0, 6] and whole[1, 2].item() == 6 and dense(whole[:, 1:]) == [[0, 3], [0, 6]]
+    assert whole.unsqueeze(0).shape == (1, 2, 3) and dense(whole.transpose(0, 1)) == dense(whole.t()) == [[0, 4], [0, 0], [3, 6]]
+    assert whole.double().dtype == torch.float64 and whole.to("cpu") is whole and torch.zeros_like(whole)._nnz() == 0
+    hybrid = torch.ones(2, 2, 2).to_sparse(2)
+    assert (hybrid.sparse_dim(), hybrid.dense_dim(), hybrid.values().shape) == (2, 1, (4, 2)) and dense(hybrid.sum(2)) == [[2, 2], [2, 2]]
+    assert dense(torch.sparse.spdiags(torch.ones(2, 3), torch.tensor([0, 1]), (3, 3))) == [[1, 1, 0], [0, 1, 1], [0, 0, 1]]
+    assert dense(torch.sparse.FloatTensor(torch.tensor(PLACES), torch.ones(4), torch.Size([2, 3]))) == [[0, 0, 1], [1, 0, 2]]
+
+
+def test_gradients():
+    values, other = torch.tensor([3., 4., 5., 1.], dtype=torch.float64, requires_grad=True), torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
+
+    def sparse(v):
+        return torch.sparse_coo_tensor(PLACES, v, (2, 3))
+    for function in (lambda v, o: torch.sparse.mm(sparse(v), o), lambda v, o: sparse(v).to_dense() + o.sum(), lambda v, o: torch.sparse.mm(sparse(v), sparse(v).t()).to_dense() + o.sum(),
+                     lambda v, o: torch.sparse.sum(sparse(v), 0).to_dense() + o.sum(), lambda v, o: torch.sparse.softmax(sparse(v), 1).to_dense() + o.sum(),
+                     lambda v, o: (sparse(v) * o.t()).coalesce().values()):
+        assert torch.autograd.gradcheck(function, (values, other))
+    leaf = torch.sparse_coo_tensor(PLACES, values.detach(), (2, 3), requires_grad=True)
+    torch.sparse.mm(leaf, other).sum().backward()
+    assert leaf.is_leaf and leaf.grad.is_sparse and leaf.grad._values().shape == (4,) and torch.equal(leaf.grad._values(), other.detach().sum(1)[[2, 0, 2, 2]])
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
+def test_in_modules_and_files(matrix, layout):
+    module = torch.nn.Linear(2, 2)
+    module.register_buffer("graph", matrix.coalesce().to_sparse(layout=getattr(torch, layout)))
+    file = io.BytesIO()
+    torch.save(module.state_dict(), file)
+    for weights_only in (True, False):
+        file.seek(0)
+        read = torch.load(file, weights_only=weights_only)["graph"]
+        assert read.layout is getattr(torch, layout) and dense(read) == dense(matrix) and read.is_coalesced()
+    module.double()
+    assert module.graph.dtype == torch.float64 and module.graph.layout is getattr(torch, layout)
