@@ -386,7 +386,7 @@ void tpi_gpu_reap(tp_group *g) {
 
 bool tpi_gpu_wait(tp_work *w, double seconds) {
     tp_group *g = w->group;
-    double from = tpi_now(), most = seconds >= 0 ? seconds : g->timeout, failed_at = 0;
+    double from = tpi_now(), most = seconds >= 0 ? seconds : g->timeout + TPI_TIME_UP_LATER + 5, failed_at = 0;
     for (bool ready = false; !ready && !tp_work_done(w);) {
         struct timespec until = tpi_until(tpi_now() + (seconds >= 0 ? 0.001 : 0.1));
         pthread_mutex_lock(&g->lock);
@@ -398,11 +398,7 @@ bool tpi_gpu_wait(tp_work *w, double seconds) {
         if (tpi_interrupted()) return false;
         if (g->job->failed && failed_at == 0) failed_at = now;
         if (failed_at > 0 && now > failed_at + 1) return tpi_job_ok(g->job);
-        if (!ready && now > from + most && !tp_work_done(w)) {
-            char about[TPI_ABOUT_BYTES];
-            tpi_work_about(w, about);
-            return tpi_refuse(TP_ERR_RUNTIME, "%s, number %lld of group '%s', timed out after %.1f seconds", about, (long long)w->number, g->name, most);
-        }
+        if (!ready && now > from + most && !tp_work_done(w)) return tpi_work_timed_out(w, most);
     }
     if (w->done && !w->captured) return !w->failed || tpi_refuse(w->code, "%s", w->error ? w->error : "out of memory");
     return tpi_job_ok(g->job) && w->comm->driver->stream_wait(w->device.index, tpi_gpu_stream_of(w->device), w->event);
@@ -418,20 +414,6 @@ void tpi_gpu_work_free(tp_work *w) {
 }
 
 /* ---- What the watcher asks ---- */
-static bool too_late(tp_group *g, char text[TPI_REASON_BYTES]) { /* the host waits for none of them: their time is looked after here */
-    bool late = false;
-    pthread_mutex_lock(&g->lock);
-    for (const tp_work *w = g->waiting; w && !late; w = w->next_waiting) {
-        if (!w->gpu || !w->launched || tpi_now() < w->since + g->timeout) continue;
-        char about[TPI_ABOUT_BYTES];
-        tpi_work_about(w, about);
-        snprintf(text, TPI_REASON_BYTES, "%s, number %lld of group '%s', timed out after %.0f seconds", about, (long long)w->number, g->name, g->timeout);
-        late = true;
-    }
-    pthread_mutex_unlock(&g->lock);
-    return late;
-}
-
 static bool broken(tp_group *g, char text[TPI_REASON_BYTES]) {
     bool found = false;
     pthread_mutex_lock(&g->lock);
@@ -462,7 +444,7 @@ bool tpi_gpu_trouble(tpi_job *job, char text[TPI_REASON_BYTES]) {
     tp_group *g;
     if (found) snprintf(text, TPI_REASON_BYTES, "%s", job->reason);
     for (int i = 0; !found && (g = group_at(job, i)); i++) {
-        if (g->comms) tpi_gpu_reap(g), found = broken(g, text) || too_late(g, text);
+        if (g->comms) tpi_gpu_reap(g), found = broken(g, text);
         tpi_group_release(g);
     }
     return found;

@@ -9,6 +9,7 @@
 #include "dist/gpu.h"
 #include "dist/net.h"
 #include "dist/store.h"
+#include "dist/watch.h"
 #include "tensor/tensor.h"
 
 /* ---- The list of works that wait, and what has been done (with the lock) ---- */
@@ -219,7 +220,10 @@ int tp_group_global_rank(const tp_group *g, int rank) {
 }
 void tp_group_set_timeout(tp_group *g, double seconds) {
     g = (tp_group *)or_world(g);
-    if (g && seconds > 0) g->timeout = seconds;
+    if (!g || seconds <= 0) return;
+    pthread_mutex_lock(&g->lock);
+    g->timeout = seconds;
+    pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- Waiting ---- */
@@ -299,23 +303,26 @@ int tp_work_source(tp_work *w) {
     return w && w->kind == TPI_RECV && tp_work_succeeded(w) ? w->source : -1;
 }
 
+bool tpi_work_timed_out(tp_work *w, double seconds) {
+    char what[TPI_ABOUT_BYTES + 160], who[TPI_REASON_BYTES - TPI_ABOUT_BYTES - 160];
+    tpi_time_up_text(w, seconds, what, sizeof what);
+    tpi_watch_ask(w, who, sizeof who);
+    return tpi_refuse(TP_ERR_RUNTIME, "%s.%s", what, who);
+}
+
 bool tp_work_wait(tp_work *w, double seconds) {
     if (!w) return tpi_refuse(TP_ERR_TYPE, "argument 'work': expected a work, got NULL");
     if (!tp_ok()) return false;
     if (w->gpu) return tpi_gpu_wait(w, seconds);
     /* A collective keeps its own time; what can still wait for ever is one that cannot be interrupted, after the job has failed. */
-    double from = tpi_now(), most = seconds >= 0 ? seconds : w->group->timeout + (w->kind >= TPI_SEND ? 0 : 5), patience = 1;
+    double from = tpi_now(), most = seconds >= 0 ? seconds : w->group->timeout + (w->kind >= TPI_SEND ? 0 : TPI_TIME_UP_LATER + 5), patience = 1;
     for (double failed_at = 0; !tp_work_done(w);) {
         double now = tpi_now();
         wait_a_while(w, 0.1);
         if (tpi_interrupted()) return false;
         if (w->group->job->failed && failed_at == 0) failed_at = now;
         if (failed_at > 0 && now > failed_at + patience) return tpi_job_ok(w->group->job);
-        if (now > from + most && !tp_work_done(w)) {
-            char about[TPI_ABOUT_BYTES];
-            tpi_work_about(w, about);
-            return tpi_refuse(TP_ERR_RUNTIME, "%s, number %lld of group '%s', timed out after %.1f seconds", about, (long long)w->number, w->group->name, most);
-        }
+        if (now > from + most && !tp_work_done(w)) return tpi_work_timed_out(w, most);
     }
     return !w->failed || tpi_refuse(w->code ? w->code : TP_ERR_MEMORY, "%s", tp_work_error(w));
 }

@@ -8,7 +8,10 @@
 #include <taper/dist.h>
 #include "dist/engine.h"
 
-enum { TPI_PLACE_BYTES = 192, TPI_REASON_BYTES = 640, TPI_ABOUT_BYTES = 192, TPI_NAME_BYTES = 64, TPI_MOST_GROUPS = 4096, TPI_AGREED = 64 };
+/* Where a timeout is not told by the watcher (rank 0 is gone), whoever waits gives up that many seconds later. */
+#define TPI_TIME_UP_LATER 10
+
+enum { TPI_PLACE_BYTES = 192, TPI_REASON_BYTES = 1900, TPI_ABOUT_BYTES = 192, TPI_NAME_BYTES = 64, TPI_MOST_GROUPS = 4096, TPI_AGREED = 64 };
 
 typedef enum tpi_work_kind {
     TPI_ALL_REDUCE, TPI_REDUCE, TPI_BROADCAST, TPI_ALL_GATHER, TPI_GATHER, TPI_SCATTER, TPI_REDUCE_SCATTER, TPI_ALL_TO_ALL, TPI_BARRIER, TPI_SEND, TPI_RECV
@@ -125,6 +128,8 @@ void tpi_work_end(tp_work *work);    /* with the thread's error, if there is one
 /* Waits for the next work of a list that the group's lock guards, and takes it off; NULL: the group closes. */
 tp_work *tpi_next_work(tp_group *group, tp_work **first, tp_work ***end);
 void tpi_work_close(tp_work *work, char *error, tp_code code); /* the same with the group's lock; error, if there is one, is the work's from then on */
+
+bool tpi_work_timed_out(tp_work *work, double seconds); /* false, with an error that names who has not come */
 
 /* work.c */
 bool tpi_work_by_host(tp_work *work); /* makes its pieces' flat ones on the CPU */

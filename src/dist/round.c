@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "dist/collective.h"
 #include "dist/net.h"
+#include "dist/watch.h"
 #include "tensor/tensor.h"
 
 typedef struct tpi_leg {
@@ -57,12 +58,12 @@ static bool check_message(const tpi_round *r, const leg *l, const tpi_message *m
                       (long long)(m->label >> 8), tpi_rank_name(job, job->rank, b, sizeof b), (long long)l->bytes);
 }
 
+/* Only where rank 0, whose watcher tells of timeouts, has left the job: who has not come is not known then. */
 static bool late(const tpi_round *r, const leg *l) {
     const tp_work *w = r->work;
-    char text[96];
-    tpi_job *job = w->group->job;
-    return tpi_refuse(TP_ERR_RUNTIME, "%s, number %lld of group '%s', timed out after %.0f seconds: %s %s", tpi_work_names[w->kind], (long long)w->number,
-                      w->group->name, w->group->timeout, tpi_rank_name(job, w->group->ranks[l->peer], text, sizeof text),
+    char text[TPI_ABOUT_BYTES + 160];
+    tpi_time_up_text(w, w->group->timeout, text, sizeof text);
+    return tpi_refuse(TP_ERR_RUNTIME, "%s: rank %d %s, which may itself wait for another", text, w->group->ranks[l->peer],
                       l->sends ? "has not taken what was sent to it" : "has not sent its part");
 }
 
@@ -73,7 +74,7 @@ static bool finish(tpi_round *r, leg *l) {
         tpi_engine_result done = job->engine->finish(job->self, l->request, 0.25, &m);
         if (done == TPI_ENGINE_DONE) return !r->ok || check_message(r, l, &m);
         if (done == TPI_ENGINE_FAILED) return false;
-        if (r->ok && tpi_now() > r->work->since + r->work->group->timeout) r->ok = late(r, l);
+        if (r->ok && tpi_now() > r->work->since + r->work->group->timeout + TPI_TIME_UP_LATER) r->ok = late(r, l);
         if (!r->ok) job->engine->stop(job->self); /* the memory goes with the round: nothing may be under way */
     }
 }

@@ -87,33 +87,55 @@ void tpi_ranks_last(const tpi_ranks *list, int rank, int world, char *text, size
 
 static bool is_gone(const tpi_ranks *list, int rank) { return list->ranks[rank].presence == TPI_LEFT || list->ranks[rank].presence == TPI_DEAD; }
 
-static int missing_line(const tpi_ranks *list, int rank, const tpi_standing *s, int64_t number, char *text, size_t room) {
+/* What it does elsewhere, if it waits there: that is why it has not come. */
+static const tpi_standing *waits_elsewhere(const struct tpi_known *k, int group) {
+    for (int i = 0; i < k->nstandings; i++)
+        if (k->standings[i].group != group && k->standings[i].waits) return &k->standings[i];
+    return NULL;
+}
+
+static int missing_line(const tpi_ranks *list, int rank, int group, int64_t number, double since, char *text, size_t room) {
     const struct tpi_known *k = &list->ranks[rank];
+    const tpi_standing *s = standing_in(list, rank, group), *elsewhere = waits_elsewhere(k, group);
     char name[200], stood[480], silent[80] = "";
     double ago = tpi_now() - k->heard;
     tpi_ranks_name(list, rank, name, sizeof name);
-    stood_at(s, number == INT64_MAX ? 0 : number - 1, ago, stood, sizeof stood);
+    if (elsewhere) snprintf(stood, sizeof stood, "it waits in number %lld of another group, %s, at %s", (long long)elsewhere->entered, elsewhere->about, elsewhere->place);
+    else stood_at(s, number == INT64_MAX ? 0 : number - 1, ago, stood, sizeof stood);
     if (is_gone(list, rank)) snprintf(silent, sizeof silent, " It has left the job.");
-    else if (k->presence == TPI_HERE && ago > 5) snprintf(silent, sizeof silent, " It has not been heard from for %.0f s: stopped, or its machine is.", ago);
+    else if (k->presence == TPI_HERE && rank && (ago > 5 || (ago > 2 && k->heard < since))) snprintf(silent, sizeof silent, " It has not been heard from for %.0f s: stopped, or its machine is.", ago);
     return snprintf(text, room, "  %s: %s.%s", name, stood, silent);
 }
 
-int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, char *text, size_t room, bool *gone) {
+enum standing_kind { CAME, SILENT, VICTIM, ABSENT, GONE };
+
+static enum standing_kind kind_of(const tpi_ranks *list, int rank, int group, int64_t number, double since) {
+    const struct tpi_known *k = &list->ranks[rank];
+    const tpi_standing *s = standing_in(list, rank, group);
+    bool told = rank == 0 || k->heard >= since;
+    if (s && s->entered >= number) return told || tpi_now() - k->heard < 2 ? CAME : SILENT;
+    if (is_gone(list, rank)) return GONE;
+    return s && s->waits && told ? VICTIM : ABSENT;
+}
+
+int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, double since, char *text, size_t room, bool *gone) {
     enum { LINES = 16 };
-    int missing = 0;
+    int missing = 0, named = 0;
     size_t at = 0;
     *gone = false;
     text[0] = 0;
-    for (int pass = 0; pass < 2; pass++) /* those that are gone come first */
+    for (int kind = GONE; kind >= SILENT; kind--) { /* those that are gone come first */
+        if (kind <= VICTIM && named) break;
         for (int i = 0; i < n; i++) {
-            const tpi_standing *s = standing_in(list, ranks[i], group);
-            if ((s && s->entered >= number) || is_gone(list, ranks[i]) != (pass == 0)) continue;
-            if (pass == 0) *gone = true;
-            if (++missing > LINES || at + 2 > room) continue;
+            if ((int)kind_of(list, ranks[i], group, number, since) != kind) continue;
+            if (kind == GONE) *gone = true;
+            if (kind != SILENT) missing++;
+            if (++named > LINES || at + 2 > room) continue;
             if (at) text[at++] = '\n';
-            int put = missing_line(list, ranks[i], s, number, text + at, room - at);
+            int put = missing_line(list, ranks[i], group, number, since, text + at, room - at);
             at = at + (size_t)put < room ? at + (size_t)put : room - 1;
         }
+    }
     if (missing > LINES && at + 40 < room) snprintf(text + at, room - at, "\n  and %d more ranks", missing - LINES);
     return missing;
 }

@@ -2,7 +2,7 @@
  * who has not come, and reports it. A connection that closes without a goodbye is a death: rank 0 asks the others where they stand, which says more about
  * where the dead one stood than what it told up to a second ago, and tells everybody; so does a rank that fails and can still say why. */
 #define _GNU_SOURCE /* pipe2 */
-#include "dist/watch.h"
+#include "dist/watcher.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,50 +17,15 @@
 #include "dist/net.h"
 #include "dist/store.h"
 
-enum { HELLO = 1, STATE, ASK, ANSWER, BYE, FAILED, DEAD, SOMEBODY_LEFT, TELL };
 #define INQUEST 0.7 /* seconds that the others have to say where they stand when a rank has died */
-enum { TEXT = 8192, MOST_BODY = 4 << 20 };
+enum { MOST_BODY = 4 << 20 };
 
-typedef struct head {
-    uint32_t kind, bytes;
-} head;
+typedef tpi_watch watch;
 typedef struct hello {
     uint64_t number;
     int64_t rank;
     char who[160];
 } hello;
-typedef struct question { /* followed by the n ranks, or by the answer's text */
-    int32_t group, n;
-    int64_t number;
-    int32_t missing, gone;
-} question;
-
-typedef struct link_ { /* a connection, and what has come of its next message */
-    int fd, rank;     /* rank -1: it has not said hello */
-    char *in;
-    size_t have, room;
-} link_;
-
-typedef struct tpi_watch {
-    tpi_job *job;
-    pthread_t thread;
-    bool threaded, closing, left;
-    int wake[2], listener;
-    uint64_t number;       /* that tells ranks from strangers */
-    link_ server;          /* of ranks other than 0 */
-    link_ *clients;        /* of rank 0 */
-    struct pollfd *polls;
-    int nclients, room;
-    tpi_ranks *list;       /* of rank 0; of others: what they know of rank 0 */
-    bool somebody_left, server_left;
-    int dead;              /* rank 0: who has died and is not reported yet, since when; -1: nobody */
-    double dead_since;
-    double told, asked, failed_at; /* when; 0: not */
-    double patience;       /* seconds that an answer may take */
-    double joining;        /* since when, or since the last report of it */
-    bool ended;
-    pthread_mutex_t lock;  /* of what is sent */
-} watch;
 
 /* ---- What the program wants to hear ---- */
 static struct {
@@ -84,8 +49,8 @@ double tpi_stall_time(void) {
 }
 
 /* ---- Messages ---- */
-static bool tell(watch *w, int fd, uint32_t kind, const void *body, size_t n, const void *more, size_t m) {
-    head h = {kind, (uint32_t)(n + m)};
+bool tpi_watch_tell(watch *w, int fd, uint32_t kind, const void *body, size_t n, const void *more, size_t m) {
+    tpi_head h = {kind, (uint32_t)(n + m)};
     double deadline = tpi_now() + 2;
     pthread_mutex_lock(&w->lock);
     bool ok = fd >= 0 && tpi_net_send(fd, &h, sizeof h, deadline) && (!n || tpi_net_send(fd, body, n, deadline)) && (!m || tpi_net_send(fd, more, m, deadline));
@@ -93,15 +58,15 @@ static bool tell(watch *w, int fd, uint32_t kind, const void *body, size_t n, co
     return ok;
 }
 
-static void tell_all(watch *w, uint32_t kind, const char *text, int but) {
+void tpi_watch_tell_all(watch *w, uint32_t kind, const char *text, int but) {
     for (int i = 0; i < w->nclients; i++)
-        if (w->clients[i].rank >= 0 && w->clients[i].rank != but) tell(w, w->clients[i].fd, kind, text, strlen(text), NULL, 0);
+        if (w->clients[i].rank >= 0 && w->clients[i].rank != but) tpi_watch_tell(w, w->clients[i].fd, kind, text, strlen(text), NULL, 0);
 }
 
 /* Takes what has arrived: 1 a message is whole, 0 not yet, -1 the other side is gone. */
-static int take(link_ *l) {
+static int take(tpi_link *l) {
     for (;;) {
-        head h = {0};
+        tpi_head h = {0};
         if (l->have >= sizeof h) memcpy(&h, l->in, sizeof h);
         size_t whole = sizeof h + h.bytes;
         if (l->have >= sizeof h && (h.bytes > MOST_BODY || l->have == whole)) return h.bytes > MOST_BODY ? -1 : 1;
@@ -118,17 +83,20 @@ static int take(link_ *l) {
     }
 }
 
-static char *body_of(link_ *l, size_t *n) { /* ends with a zero, as a text may be in it */
-    *n = l->have - sizeof(head);
+static char *body_of(tpi_link *l, size_t *n) { /* ends with a zero, as a text may be in it */
+    *n = l->have - sizeof(tpi_head);
     l->in[l->have] = 0;
-    return l->in + sizeof(head);
+    return l->in + sizeof(tpi_head);
 }
 
 /* ---- A job that fails ---- */
-static void fail_job(watch *w, const char *text) {
+void tpi_watch_fail(watch *w, const char *text, bool ends) {
     if (w->failed_at > 0 || w->closing) return;
+    bool told = w->late; /* what follows a timeout follows from it */
+    if (ends) w->failed_at = tpi_now();
+    else w->late = true;
+    if (told) return;
     char line[TPI_REASON_BYTES + 64];
-    w->failed_at = tpi_now();
     tpi_job_fail(w->job, text);
     snprintf(line, sizeof line, "rank %d: %.*s", w->job->rank, TPI_REASON_BYTES, text);
     tpi_report(line);
@@ -144,8 +112,8 @@ static void tell_death(watch *w, int rank, const char *why) { /* rank 0's watche
     tpi_ranks_last(w->list, rank, world_of(), last, sizeof last);
     if (why) snprintf(text, sizeof text, "%s failed: %s", name, why);
     else snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name, last);
-    tell_all(w, DEAD, text, rank);
-    fail_job(w, text);
+    tpi_watch_tell_all(w, TPI_DEATH, text, rank);
+    tpi_watch_fail(w, text, true);
 }
 
 static void rank_died(watch *w, int rank) {
@@ -153,7 +121,7 @@ static void rank_died(watch *w, int rank) {
     w->list->ranks[rank].presence = TPI_DEAD;
     if (w->failed_at > 0 || w->dead >= 0) return;
     w->dead = rank, w->dead_since = tpi_now();
-    tell_all(w, TELL, "", rank);
+    tpi_watch_tell_all(w, TPI_TELL, "", rank);
 }
 
 /* ---- Where this rank stands ---- */
@@ -171,7 +139,7 @@ static tpi_standing standing_of(tp_group *g) {
     return s;
 }
 
-static void tell_state(watch *w) {
+void tpi_watch_tell_state(watch *w) {
     tpi_standing few[16], *all = few;
     tpi_job *job = w->job;
     pthread_mutex_lock(&job->lock);
@@ -183,7 +151,7 @@ static void tell_state(watch *w) {
     pthread_mutex_unlock(&job->lock);
     if (!tpi_ranks_update(w->list, job->rank, all, n)) tp_error_clear();
     if (job->rank != 0 && !w->server_left)
-        tell(w, w->server.fd, STATE, all, sizeof *all * (size_t)n, NULL, 0);
+        tpi_watch_tell(w, w->server.fd, TPI_STATE, all, sizeof *all * (size_t)n, NULL, 0);
     if (all != few) tpi_mfree(all);
     w->told = tpi_now();
 }
@@ -194,81 +162,9 @@ static void look_for_death(watch *w) {
     bool all = true;
     for (int i = 1; i < w->job->size; i++) all = all && (w->list->ranks[i].presence != TPI_HERE || w->list->ranks[i].heard >= w->dead_since);
     if (!all && tpi_now() - w->dead_since < INQUEST) return;
-    tell_state(w);
+    tpi_watch_tell_state(w);
     tell_death(w, w->dead, NULL);
     w->dead = -1;
-}
-
-/* ---- Stalls ---- */
-static tp_work *find_work(tpi_job *job, int group, int64_t number, tp_group **of) { /* with the job's lock; gives the group's too */
-    for (tp_group *g = job->all; g; g = g->next) {
-        if (g->id != group) continue;
-        pthread_mutex_lock(&g->lock);
-        for (tp_work *work = g->waiting; work; work = work->next_waiting)
-            if ((work->number ? work->number : INT64_MAX) == number) return *of = g, work;
-        pthread_mutex_unlock(&g->lock);
-    }
-    return NULL;
-}
-
-/* Says who has not come to what this rank waits for. If one of them is gone, it never will: the job fails. */
-static void answered(watch *w, const question *q, const char *who) {
-    tpi_job *job = w->job;
-    tp_group *g;
-    char text[TEXT], about[TPI_ABOUT_BYTES], name[TPI_NAME_BYTES], place[TPI_PLACE_BYTES];
-    pthread_mutex_lock(&job->lock);
-    tp_work *work = find_work(job, q->group, q->number, &g);
-    double waited = work ? tpi_now() - work->since : 0;
-    bool due = work && waited >= job->stall && tpi_now() - work->reported >= job->stall;
-    /* A message that nobody waits for harms nobody, and what may come from anyone may come from those who are still there. */
-    bool gone = q->gone && work && (work->number || (work->finishing && work->root >= 0));
-    if (work) {
-        tpi_work_about(work, about);
-        memcpy(name, g->name, sizeof name);
-        memcpy(place, work->place, sizeof place);
-        if (due) work->reported = tpi_now();
-        pthread_mutex_unlock(&g->lock);
-    }
-    pthread_mutex_unlock(&job->lock);
-    if (!work || (!due && !gone)) return; /* it has come in the meantime */
-    char number[48] = "";
-    if (q->number != INT64_MAX) snprintf(number, sizeof number, ", number %lld of group '%s'", (long long)q->number, name);
-    snprintf(text, sizeof text, "rank %d (host %s, pid %d) has waited %.0f s in %s%s, at %s. %s%s", job->rank, tpi_net_host(), (int)getpid(), waited, about,
-             number, *place ? place : "?", q->missing < 0 ? "Nobody knows who is missing:\n" : q->missing ? "Not there:\n" : "All ranks have come, the data has not.", who);
-    if (due) tpi_report(text);
-    if (!gone) return;
-    snprintf(text, sizeof text, "%s%s waits for a rank that is gone, %.*s", about, number, (int)strcspn(who + 2, "\n"), who + 2);
-    if (job->rank == 0) tell_all(w, DEAD, text, 0); /* so that all have one reason */
-    else if (!w->server_left) tell(w, w->server.fd, FAILED, text, strlen(text), NULL, 0);
-    fail_job(w, text);
-}
-
-static void server_is_silent(watch *w, const question *q) {
-    char who[512], name[200];
-    question silent = *q;
-    silent.missing = -1;
-    tpi_ranks_name(w->list, 0, name, sizeof name);
-    snprintf(who, sizeof who, "  %s, which keeps the list, does not answer: it is stopped, or its machine is.", name);
-    answered(w, &silent, who);
-}
-
-static void ask(watch *w, const question *q, const int32_t *ranks) {
-    if (w->job->rank == 0 || w->server_left) { /* who has no server left knows at least where rank 0 stood at its end */
-        char text[TEXT];
-        bool gone;
-        question a = *q;
-        int32_t zero = 0;
-        bool with_zero = w->job->rank == 0;
-        for (int i = 0; i < q->n && !with_zero; i++) with_zero = ranks[i] == 0;
-        if (!with_zero) return;
-        a.missing = tpi_ranks_missing(w->list, q->group, q->number, w->job->rank == 0 ? ranks : &zero, w->job->rank == 0 ? q->n : 1, text, sizeof text, &gone);
-        a.gone = gone;
-        answered(w, &a, text);
-        return;
-    }
-    if (w->asked > 0 && tpi_now() - w->asked > w->patience) server_is_silent(w, q);
-    if (w->asked == 0) w->asked = tpi_now();
-    tell(w, w->server.fd, ASK, q, sizeof *q, ranks, sizeof *ranks * (size_t)q->n);
 }
 
 /* GPUs' collectives, which nobody on the host waits for. */
@@ -276,95 +172,41 @@ static void look_at_gpus(watch *w) {
     char text[TPI_REASON_BYTES], name[TPI_REASON_BYTES + 200];
     if (!tpi_gpu_trouble(w->job, text)) return;
     snprintf(name, sizeof name, "rank %d (host %s, pid %d): %s", w->job->rank, tpi_net_host(), (int)getpid(), text);
-    if (w->job->rank == 0) tell_all(w, DEAD, name, 0);
-    else if (!w->server_left) tell(w, w->server.fd, FAILED, text, strlen(text), NULL, 0);
-    fail_job(w, name);
-}
-
-/* Asks about everything that has waited for long, a while before it is to be reported; where a rank has left, about everything that waits. */
-static void look_for_stalls(watch *w) {
-    tpi_job *job = w->job;
-    enum { MOST = 8 };
-    question due[MOST];
-    int32_t *members[MOST];
-    int n = 0;
-    double now = tpi_now();
-    pthread_mutex_lock(&job->lock);
-    for (tp_group *g = job->all; g; g = g->next) {
-        pthread_mutex_lock(&g->lock);
-        bool on_gpu = false;
-        for (tp_work *work = g->waiting; work && n < MOST; work = work->next_waiting) {
-            if (work->gpu && work->number && on_gpu) continue; /* those behind the first wait for that one */
-            on_gpu = on_gpu || (work->gpu && work->number);
-            double last = work->reported > work->since ? work->reported : work->since;
-            if (now - last < 0.6 * job->stall && !(w->somebody_left && now - work->since > 0.3)) continue;
-            bool message = !work->number; /* then it is about one peer */
-            int32_t *list = tpi_malloc(sizeof *list * (size_t)g->n);
-            if (!list) {
-                tp_error_clear();
-                continue;
-            }
-            int count = 0;
-            for (int i = 0; i < g->n; i++)
-                if (message ? i == work->root || (work->root < 0 && i != g->rank) : i != g->rank) list[count++] = g->ranks[i];
-            due[n] = (question){.group = g->id, .n = count, .number = message ? INT64_MAX : work->number};
-            members[n++] = list;
-        }
-        pthread_mutex_unlock(&g->lock);
-    }
-    pthread_mutex_unlock(&job->lock);
-    if (!n) w->asked = 0;
-    for (int i = 0; i < n; i++) {
-        ask(w, &due[i], members[i]);
-        tpi_mfree(members[i]);
-    }
+    if (w->job->rank == 0) tpi_watch_tell_all(w, TPI_DEATH, name, 0);
+    else if (!w->server_left) tpi_watch_tell(w, w->server.fd, TPI_FAILED, text, strlen(text), NULL, 0);
+    tpi_watch_fail(w, name, true);
 }
 
 /* ---- What comes in, at rank 0 ---- */
-static bool greet(watch *w, link_ *l, const hello *h, size_t n) {
+static bool greet(watch *w, tpi_link *l, const hello *h, size_t n) {
     if (n != sizeof *h || h->number != w->number || h->rank < 1 || h->rank >= w->job->size) return false;
     l->rank = (int)h->rank;
     struct tpi_known *k = &w->list->ranks[l->rank];
     k->presence = TPI_HERE, k->heard = tpi_now();
     snprintf(k->who, sizeof k->who, "%.*s", (int)sizeof h->who - 1, h->who);
-    if (w->failed_at > 0) tell(w, l->fd, DEAD, w->job->reason, strlen(w->job->reason), NULL, 0);
+    if (w->failed_at > 0 || w->late) tpi_watch_tell(w, l->fd, w->late ? TPI_TIME_UP : TPI_DEATH, w->job->reason, strlen(w->job->reason), NULL, 0);
     return true;
 }
 
-static void answer(watch *w, link_ *l, const char *body, size_t n) {
-    question q;
-    char text[TEXT];
-    bool gone;
-    if (n < sizeof q) return;
-    memcpy(&q, body, sizeof q);
-    const int32_t *ranks = (const int32_t *)(body + sizeof q);
-    if (q.n < 0 || (size_t)q.n * sizeof *ranks != n - sizeof q) return;
-    for (int i = 0; i < q.n; i++)
-        if (ranks[i] < 0 || ranks[i] >= w->job->size) return;
-    q.missing = tpi_ranks_missing(w->list, q.group, q.number, ranks, q.n, text, sizeof text, &gone);
-    q.gone = gone;
-    tell(w, l->fd, ANSWER, &q, sizeof q, text, strlen(text));
-}
-
-static bool from_client(watch *w, link_ *l) { /* false: hang up */
+static bool from_client(watch *w, tpi_link *l) { /* false: hang up */
     size_t n;
-    head h;
+    tpi_head h;
     memcpy(&h, l->in, sizeof h);
     char *body = body_of(l, &n);
     l->have = 0;
     if (l->rank < 0) {
         hello first;
-        if (h.kind != HELLO || n != sizeof first) return false;
+        if (h.kind != TPI_HELLO || n != sizeof first) return false;
         memcpy(&first, body, sizeof first);
         return greet(w, l, &first, n);
     }
-    if (h.kind == STATE && !tpi_ranks_update(w->list, l->rank, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing)))) tp_error_clear();
-    if (h.kind == ASK) answer(w, l, body, n);
-    if (h.kind == FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
-    if (h.kind == BYE) {
+    if (h.kind == TPI_STATE && !tpi_ranks_update(w->list, l->rank, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing)))) tp_error_clear();
+    if (h.kind == TPI_ASK) tpi_asked(w, l->rank, body, n);
+    if (h.kind == TPI_FAILED && w->list->ranks[l->rank].presence == TPI_HERE) tell_death(w, l->rank, body);
+    if (h.kind == TPI_BYE) {
         w->list->ranks[l->rank].presence = TPI_LEFT;
         w->somebody_left = true;
-        tell_all(w, SOMEBODY_LEFT, "", l->rank);
+        tpi_watch_tell_all(w, TPI_SOMEBODY_LEFT, "", l->rank);
     }
     return true;
 }
@@ -380,7 +222,7 @@ static void hang_up(watch *w, int i) {
 static bool more_room(watch *w) {
     if (w->nclients < w->room) return true;
     int room = w->room ? 2 * w->room : 16;
-    link_ *clients = tpi_realloc(w->clients, sizeof *clients * (size_t)room);
+    tpi_link *clients = tpi_realloc(w->clients, sizeof *clients * (size_t)room);
     if (clients) w->clients = clients;
     struct pollfd *polls = clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 2)) : NULL;
     if (!polls) return false;
@@ -394,29 +236,29 @@ static void server_gone(watch *w) {
     tpi_net_close(w->server.fd);
     w->server.fd = -1;
     if (w->server_left) return;
-    tell_state(w);
+    tpi_watch_tell_state(w);
     tpi_ranks_name(w->list, 0, name, sizeof name);
     tpi_ranks_last(w->list, 0, world_of(), last, sizeof last);
     snprintf(text, sizeof text, "%s died: its process ended without leaving the job (killed, or crashed); %s", name, last);
-    fail_job(w, text);
+    tpi_watch_fail(w, text, true);
 }
 
 static void from_server(watch *w) {
     size_t n;
-    head h;
+    tpi_head h;
     memcpy(&h, w->server.in, sizeof h);
     char *body = body_of(&w->server, &n);
     w->server.have = 0;
-    question q;
-    if (h.kind == DEAD) fail_job(w, body);
-    if (h.kind == TELL) tell_state(w);
-    if (h.kind == SOMEBODY_LEFT) w->somebody_left = true;
-    if (h.kind == ANSWER && n >= sizeof q) {
+    tpi_question q;
+    if (h.kind == TPI_DEATH) tpi_watch_fail(w, body, true);
+    if (h.kind == TPI_TIME_UP) tpi_watch_fail(w, body, false);
+    if (h.kind == TPI_TELL) tpi_watch_tell_state(w);
+    if (h.kind == TPI_SOMEBODY_LEFT) w->somebody_left = true;
+    if (h.kind == TPI_ANSWER && n >= sizeof q) {
         memcpy(&q, body, sizeof q);
-        w->asked = 0;
-        answered(w, &q, body + sizeof q);
+        tpi_answered(w, &q, body + sizeof q);
     }
-    if (h.kind == BYE) { /* with where rank 0 stood last */
+    if (h.kind == TPI_BYE) { /* with where rank 0 stood last */
         w->server_left = w->somebody_left = true;
         w->list->ranks[0].presence = TPI_LEFT;
         if (!tpi_ranks_update(w->list, 0, (const tpi_standing *)body, (int)(n / sizeof(tpi_standing)))) tp_error_clear();
@@ -435,9 +277,11 @@ static void serve_sockets(watch *w, int wait_ms) {
     w->polls[1] = (struct pollfd){.fd = w->listener, .events = POLLIN};
     for (int i = 0; i < n; i++) w->polls[i + 2] = (struct pollfd){.fd = w->job->rank == 0 ? w->clients[i].fd : w->server.fd, .events = POLLIN};
     if (poll(w->polls, (nfds_t)n + 2, wait_ms) <= 0) return;
+    char woken[64];
+    if (w->polls[0].revents && read(w->wake[0], woken, sizeof woken) < 0) return;
     for (int i = n - 1; i >= 0; i--) {
         if (!w->polls[i + 2].revents) continue;
-        link_ *l = w->job->rank == 0 ? &w->clients[i] : &w->server;
+        tpi_link *l = w->job->rank == 0 ? &w->clients[i] : &w->server;
         int whole;
         bool keep = true;
         while (keep && (whole = take(l)) > 0) {
@@ -450,7 +294,7 @@ static void serve_sockets(watch *w, int wait_ms) {
     }
     if (!w->polls[1].revents) return;
     int fd = more_room(w) ? tpi_net_accept(w->listener) : (tp_error_clear(), -1);
-    if (fd >= 0) w->clients[w->nclients++] = (link_){.fd = fd, .rank = -1};
+    if (fd >= 0) w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
 }
 
 /* While ranks still join: rank 0 tells who has not come. */
@@ -478,10 +322,12 @@ static void *watch_main(void *context) {
     while (!w->closing) {
         serve_sockets(w, tick < 0.2 ? (int)(tick * 1000) + 1 : 200);
         double now = tpi_now();
-        if (now - w->told >= tick) tell_state(w);
+        if (now - w->told >= tick) tpi_watch_tell_state(w);
         look_for_absent(w);
         look_for_death(w);
-        if (w->failed_at == 0 && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_at_gpus(w), look_for_stalls(w);
+        tpi_take_own_question(w);
+        tpi_look_at_inquests(w);
+        if (w->failed_at == 0 && !w->late && now - looked >= (tick < 0.2 ? tick : 0.2)) looked = now, look_at_gpus(w), tpi_look_for_stalls(w);
         if (w->failed_at > 0 && now - w->failed_at > listener_of.grace && !w->ended) {
             w->ended = true;
             if (listener_of.end) listener_of.end(w->job->reason);
@@ -501,7 +347,11 @@ static void watch_free(watch *w) {
     tpi_mfree(w->server.in);
     tpi_mfree(w->clients);
     tpi_mfree(w->polls);
+    tpi_drop_inquests(w);
     pthread_mutex_destroy(&w->lock);
+    pthread_mutex_destroy(&w->own.turn);
+    pthread_mutex_destroy(&w->own.lock);
+    pthread_cond_destroy(&w->own.answered);
     tpi_mfree(w);
 }
 
@@ -527,7 +377,7 @@ static bool connect_to_first(watch *w) {
     snprintf(h.who, sizeof h.who, "host %.100s, pid %d", tpi_net_host(), (int)getpid());
     w->server.fd = tpi_net_connect_to(address + 1, deadline);
     if (w->server.fd < 0) return false;
-    return tell(w, w->server.fd, HELLO, &h, sizeof h, NULL, 0) || tpi_refuse(TP_ERR_IO, "rank 0's watcher hung up");
+    return tpi_watch_tell(w, w->server.fd, TPI_HELLO, &h, sizeof h, NULL, 0) || tpi_refuse(TP_ERR_IO, "rank 0's watcher hung up");
 }
 
 bool tpi_watch_open(tpi_job *job) {
@@ -535,6 +385,9 @@ bool tpi_watch_open(tpi_job *job) {
     if (!w) return false;
     *w = (watch){.job = job, .wake = {-1, -1}, .listener = -1, .server = {.fd = -1, .rank = 0}, .dead = -1, .list = tpi_ranks_new(job->size)};
     pthread_mutex_init(&w->lock, NULL);
+    pthread_mutex_init(&w->own.turn, NULL);
+    pthread_mutex_init(&w->own.lock, NULL);
+    tpi_condition_init(&w->own.answered);
     bool ok = w->list && more_room(w);
     if (ok) w->list->ranks[0].presence = TPI_HERE, w->list->ranks[0].heard = tpi_now();
     ok = ok && (job->rank == 0 ? listen_here(w) : connect_to_first(w));
@@ -551,14 +404,14 @@ bool tpi_watch_open(tpi_job *job) {
 static void say_goodbye(watch *w) {
     if (w->left) return;
     w->left = true;
-    tell_state(w);
+    tpi_watch_tell_state(w);
     if (w->job->rank != 0) {
-        tell(w, w->server.fd, BYE, NULL, 0, NULL, 0);
+        tpi_watch_tell(w, w->server.fd, TPI_BYE, NULL, 0, NULL, 0);
         return;
     }
     const struct tpi_known *zero = &w->list->ranks[0];
     for (int i = 0; i < w->nclients; i++)
-        if (w->clients[i].rank >= 0) tell(w, w->clients[i].fd, BYE, zero->standings, sizeof *zero->standings * (size_t)zero->nstandings, NULL, 0);
+        if (w->clients[i].rank >= 0) tpi_watch_tell(w, w->clients[i].fd, TPI_BYE, zero->standings, sizeof *zero->standings * (size_t)zero->nstandings, NULL, 0);
 }
 
 static void stop_thread(watch *w) {
@@ -588,10 +441,10 @@ void tp_dist_tell_failure(const char *reason) {
     if (w->left) return;
     w->left = true;
     if (job->rank != 0) {
-        tell(w, w->server.fd, FAILED, reason, strlen(reason), NULL, 0);
+        tpi_watch_tell(w, w->server.fd, TPI_FAILED, reason, strlen(reason), NULL, 0);
         return;
     }
     char text[TPI_REASON_BYTES];
     snprintf(text, sizeof text, "rank 0 (%s) failed: %s", w->list->ranks[0].who, reason);
-    tell_all(w, DEAD, text, 0);
+    tpi_watch_tell_all(w, TPI_DEATH, text, 0);
 }

@@ -148,8 +148,84 @@ else:
     dist.send(torch.ones(1), 0)
 dist.barrier()
 """, tmp_path)
-    assert "recv of float32 [1], from 1" in texts[0] and "timed out after 0.3 seconds" in texts[0]
+    assert re.search(r"recv of float32 \[1\], from 1 of group 'default', timed out after 0.3 seconds. Not there:\n  rank 1 \(host \S+, pid \d+\)", texts[0]), texts[0]
     assert "Rank 1 failed to pass monitoredBarrier in 500 ms" in texts[0]
+
+
+LATE = """
+import os, signal, time, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group(BACKEND)
+r, n = dist.get_rank(), dist.get_world_size()
+for _ in range(2):
+    dist.all_reduce(torch.ones(3, 4))
+dist.distributed_c10d._set_pg_timeout(timedelta(seconds=3))
+told = os.path.join(os.path.dirname(os.path.abspath(__file__)), "told")
+if r in CULPRITS:
+    HOW
+try:
+    dist.all_reduce(torch.ones(SIZE, 4))
+except dist.DistBackendError as error:
+    print(f"rank {r}, pid {os.getpid()}, told: {error}".replace("\\n", " "), flush=True)
+    open(told, "w").close()
+"""
+
+
+def late(culprits, how="while not os.path.exists(told): time.sleep(0.02)", backend="gloo", size=5):
+    """Ranks of which some come when the others have given up; each prints what it was told."""
+    return LATE.replace("BACKEND", repr(backend)).replace("CULPRITS", repr(culprits)).replace("HOW", how).replace("SIZE", str(size))
+
+
+def check_late(text, size=5):
+    """Every line names exactly the culprits, and the same ones."""
+    pids = {int(r): int(pid) for r, pid in re.findall(r"rank (\d+), pid (\d+), told", text)}
+    named = set()
+    for said in re.findall(r"told: (.*)", text):
+        assert said.startswith(f"all_reduce(SUM) of float32 [{size}, 4], number 3 of group 'default', timed out after 3.0 seconds. Not there: "), said
+        named.add(tuple((int(r), int(pid)) for r, pid in re.findall(r"rank (\d+) \(host \S+, pid (\d+)\)", said)))
+    assert len(named) == 1, text
+    return named.pop(), pids
+
+
+@pytest.mark.parametrize("n, culprits", [(4, (1,)), (8, (6, 2)), (3, (0,))])
+def test_a_timeout_names_who_has_not_come(n, culprits, tmp_path):
+    texts = run_ranks(n, late(culprits), tmp_path)
+    named, pids = check_late("".join(texts))
+    assert sorted(r for r, _ in named) == sorted(culprits) and len(pids) == n and all(pids[r] == pid for r, pid in named), texts
+
+
+@pytest.mark.parametrize("culprit", [0, 2])
+def test_a_timeout_names_who_is_stopped(culprit, tmp_path):
+    ranks = Ranks(3, late((culprit,), "os.kill(os.getpid(), signal.SIGSTOP)"), tmp_path)
+    others = [r for r in range(3) if r != culprit]
+    try:
+        ranks.wait_for_text("told: ", ranks=others)
+        named, _ = check_late("".join(ranks.texts()[r] for r in others))
+        assert named == ((culprit, ranks.processes[culprit].pid),), ranks.texts()
+    finally:
+        ranks.processes[culprit].kill()
+        ranks.wait(20)
+
+
+def test_a_wait_with_a_time_of_its_own(tmp_path):
+    """The work goes on, and the error names who has not come so far."""
+    texts = run_ranks(3, BEGIN + """
+from datetime import timedelta
+if r == 1:
+    time.sleep(2)
+work = dist.all_reduce(torch.ones(2), async_op=True)
+if r != 1:
+    try:
+        work.wait(timedelta(seconds=0.5))
+    except RuntimeError as error:
+        print("told:", str(error).replace("\\n", " "))
+work.wait()
+dist.barrier()
+""", tmp_path)
+    for r in (0, 2):
+        said = re.search("told: (.*)", texts[r])[1]
+        assert said.startswith("all_reduce(SUM) of float32 [2], number 4 of group 'default', timed out after 0.5 seconds. Not there: "), said
+        assert re.findall(r"rank (\d+) \(host \S+, pid \d+\)", said) == ["1"], said
 
 
 def test_children_of_a_rank_do_not_hide_its_death(tmp_path):

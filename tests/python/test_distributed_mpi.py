@@ -8,6 +8,7 @@ import sys
 import pytest
 import taper
 from test_distributed import GROUPS, MESSAGES, MOVES, REDUCTIONS
+from test_distributed_faults import check_late, late
 
 LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpiexec.mpich"]}
 PLUGINS = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
@@ -71,3 +72,11 @@ def test_faults(mpi, tmp_path):
     assert told.returncode == 0 and re.search(r"rank 1 \(.*\) has waited \d s in all_reduce\(SUM\) of float32 \[2\], number 2 .*program.py:7 in <module>. Not there:\n  rank 0 \(", told.stderr), told.stderr
     told = mpirun(mpi, 3, begin + "if r == 1:\n    raise KeyError('weights')\ndist.all_reduce(torch.ones(2))\n", tmp_path)
     assert told.returncode != 0 and re.search(r"rank 1 \(.*\) failed: KeyError: 'weights'", told.stderr), told.stderr
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("size", [5, 50000])  # small ones are asked about in turn, large ones wait inside of MPI
+def test_a_timeout_names_who_has_not_come(mpi, size, tmp_path):
+    told = mpirun(mpi, 3, late((1,), backend="mpi", size=size), tmp_path)
+    named, pids = check_late(told.stdout, size)
+    assert named == ((1, pids[1]),) and len(pids) == 3, told.stdout + told.stderr
