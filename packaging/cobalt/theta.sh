@@ -8,7 +8,8 @@
 set -eu
 cd "${COBALT_WORKDIR:-.}"
 
-module load taper 2> /dev/null || true
+module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 export TAPER_CACHE=/tmp/taper-$COBALT_JOBID # in memory: nodes have no disk
 
 # aprun tells a process its number and nothing more.

@@ -10,7 +10,8 @@
 set -eu
 cd "${PBS_O_WORKDIR:-.}"
 
-module load frameworks taper 2> /dev/null || true
+module load frameworks taper || echo "WARNING: module load frameworks taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 
 export TAPER_CACHE=/tmp/taper-${PBS_JOBID%%.*}
 export ZE_FLAT_DEVICE_HIERARCHY=FLAT # a tile is a device

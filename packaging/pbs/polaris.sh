@@ -11,8 +11,9 @@
 set -eu
 cd "${PBS_O_WORKDIR:-.}"
 
-module use /soft/modulefiles 2> /dev/null || true
-module load cudatoolkit-standalone taper 2> /dev/null || true
+module use /soft/modulefiles || echo "WARNING: module use /soft/modulefiles failed" >&2
+module load cudatoolkit-standalone taper || echo "WARNING: module load cudatoolkit-standalone taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 
 # The nodes' own disks.
 export TAPER_CACHE=/local/scratch/taper-${PBS_JOBID%%.*}

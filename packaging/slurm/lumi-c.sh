@@ -11,7 +11,8 @@
 #SBATCH --output=%x-%j.out
 set -eu
 
-module load LUMI partition/C taper 2> /dev/null || true
+module load LUMI partition/C taper || echo "WARNING: module load LUMI partition/C taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID
 
 # Threads per rank come from the mask that srun gives it.

@@ -12,7 +12,8 @@
 set -eu
 
 # Two minutes before the end SIGUSR1 reaches every rank: taper.preempted() is true from then on.
-module load LUMI partition/G rocm taper 2> /dev/null || true
+module load LUMI partition/G rocm taper || echo "WARNING: module load LUMI partition/G rocm taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 
 # Nodes have no disk: what is compiled at run time goes to memory, a folder per job.
 export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID

@@ -12,7 +12,8 @@
 #SBATCH --output=%x-%j.out
 set -eu
 
-module load StdEnv/2023 cuda nccl python taper 2> /dev/null || true
+module load StdEnv/2023 cuda nccl python taper || echo "WARNING: module load StdEnv/2023 cuda nccl python taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 export TAPER_CACHE=$SLURM_TMPDIR/taper
 
 # An archive of many small files is read from the parallel file system once, and unpacked on each node.

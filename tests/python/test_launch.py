@@ -54,6 +54,27 @@ def test_variables_and_arguments(script, command):
     assert len({one["MASTER_PORT"] for one in seen}) == 1 and int(seen[0]["MASTER_PORT"]) > 0
 
 
+SPEAK = """
+    import os, sys
+    for stream, name in ((sys.stdout, "out"), (sys.stderr, "err")):
+        print(f"{name} {os.environ['RANK']}\\n", end="", file=stream, flush=True)
+"""
+
+
+# As torchrun 2.15: what is asked for as --tee is shown, marked, whatever --redirects says of it.
+@pytest.mark.parametrize("options, out, err, logs", [
+    ("-t 3 -r 1:3", ["[default0]:out 0", "[default1]:out 1"], ["[default0]:err 0", "[default1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
+    ("-t 3 -r 3 --local-ranks-filter 1", ["[default1]:out 1"], ["[default1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
+    ("-r 1 -t 2 --role w", [], ["[w0]:err 0", "[w1]:err 1"], ["0/stderr", "0/stdout", "1/stderr", "1/stdout"]),
+    ("-t 0:1,1:2", ["[default0]:out 0", "out 1"], ["[default1]:err 1", "err 0"], ["0/stdout", "1/stderr"]),
+    ("-r 0:1,1:2", ["out 1"], ["err 0"], ["0/stdout", "1/stderr"])])
+def test_tee_and_redirects(options, out, err, logs, script, tmp_path):
+    status, said, told = launch("--nproc", 2, *options.split(), "--log-dir", tmp_path / "logs", script(SPEAK))
+    assert status == 0 and sorted(said.splitlines()) == out and sorted(told.splitlines()) == err
+    found = {str(path.relative_to(path.parents[1])).removesuffix(".log"): path.read_text() for path in (tmp_path / "logs").glob("*/attempt_0/*/*.log") if path.stat().st_size}
+    assert sorted(found) == logs and all(text == f"{name[-3:]} {name[0]}\n" for name, text in found.items())
+
+
 def test_the_old_launcher_passes_the_local_rank(script):
     path = script(SHOW)
     assert [one["argv"] for one in ranks(launch("--nproc_per_node=2", path, "a", command="run -m torch.distributed.launch")[1])] == [

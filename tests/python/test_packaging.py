@@ -1,6 +1,8 @@
 """Job scripts under packaging/: each runs here, with stand-ins for srun, mpiexec and aprun that start ranks with the variables that the real ones set."""
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +75,24 @@ def ranks(lines, count):
     """Every rank has met every other; the GPUs they see."""
     assert [line.rpartition(" gpu ")[0] for line in lines] == [f"rank {i} sum {count}" for i in range(count)]
     return [line.rpartition(" ")[2] for line in lines]
+
+
+@pytest.mark.parametrize("script", [script for script in SCRIPTS if "module load" in script.read_text()], ids=lambda path: path.stem)
+def test_a_missing_module_is_told(script, machine, tmp_path):
+    """By name and aloud; without the program nothing is started."""
+    (tmp_path / "modules").write_text("module() { echo \"Lmod: the module $2 is unknown\" >&2; return 1; }\n")
+    variables = dict(BASH_ENV=str(tmp_path / "modules"), SCRIPT="train.py", SLURM_NTASKS="1", SLURM_NTASKS_PER_NODE="1", SLURM_CPUS_PER_TASK="1")
+
+    def tried():
+        done = subprocess.run(["bash", str(script), "train.py"], env={**machine, **variables}, cwd=tmp_path, capture_output=True, text=True, timeout=100)
+        assert re.search(r"^WARNING: module load .*taper failed", done.stderr, re.M) and "is unknown" in done.stderr, done.stderr
+        return done
+    (tmp_path / "bin" / "taper").write_text("#!/bin/sh\nexit 0\n")  # the ranks have their own tests
+    assert tried().returncode == 0
+    (tmp_path / "bin" / "taper").unlink()
+    if shutil.which("taper", path=machine["PATH"]) is None:
+        done = tried()
+        assert done.returncode == 127 and "taper is not in PATH" in done.stderr
 
 
 def test_narval(machine, tmp_path):

@@ -126,12 +126,13 @@ def streams_of(process, asked, console, folder):
     """The two streams of a process, by what was asked for its local rank."""
     made = []
     for bit, name in enumerate(STREAMS):
-        redirect, tee = asked.redirects[process.local_rank] >> bit & 1, asked.tee[process.local_rank] >> bit & 1
+        tee = asked.tee[process.local_rank] >> bit & 1
+        redirect = asked.redirects[process.local_rank] >> bit & 1 and not tee  # what is asked for twice is shown
         keep = asked.log_dir is not None and not any(asked.redirects) and not any(asked.tee)  # --log-dir alone keeps everything
         log = os.path.join(folder, f"{name}.log") if redirect or tee or keep else None
         show = process.local_rank in asked.shown and not redirect
         template = asked.log_line_prefix_template or "[${role_name}${local_rank}]:"
-        prefix = "" if not tee or redirect else _fill(template, process, asked)
+        prefix = _fill(template, process, asked) if tee else ""
         pipe = (tee or keep or asked.live) and not redirect
         made.append(Stream(console, name, process.rank, log, show, prefix, pipe))
     return made
