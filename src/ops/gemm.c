@@ -7,6 +7,7 @@
 enum {
     WORTH_THREADS = 1 << 20,      /* multiply-adds below which one thread does all, 23 us: its lines would have to move to and fro between two caches */
     WORTH_WAKING = 1 << 22,       /* below which nobody is woken for it */
+    WORTH_LOOKING = 1 << 16,      /* below which nobody looks for zeros */
     TASK = 1 << 17,               /* that a task should have, */
     TASKS = 32,                   /* which are enough for balance */
     PACKED = 1 << 22              /* floats of b that are packed at a time */
@@ -114,7 +115,7 @@ void tpi_gemm_multiply(const tpi_product *p) {
     }
     if (work < WORTH_THREADS) {
         tpi_gemm g = one_of(p, 0);
-        tpi_gemm_alone(&g);
+        if (work < WORTH_LOOKING || !TPI_ISA_PICK(tpi_gemm_skipping)(&g)) tpi_gemm_alone(&g);
         return;
     }
     for (int64_t i = 0; i < p->batches; i++) multiply_pieces(p, i);

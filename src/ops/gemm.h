@@ -30,6 +30,8 @@ typedef struct tpi_gemm {
 TPI_ISA_DECLARE(void, tpi_gemm_pack, (const tpi_gemm *g, int64_t first, int64_t columns, float *packed));
 /* Rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most TPI_GEMM_ROWS. */
 TPI_ISA_DECLARE(void, tpi_gemm_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns));
+/* All of c, skipping what is zero in a. False if a has few zeros, b is not finite or the shape does not suit: c is then to be made otherwise. */
+TPI_ISA_DECLARE(bool, tpi_gemm_skipping, (const tpi_gemm *g));
 
 /* Is it the faster one on this processor, for this product? */
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k);
