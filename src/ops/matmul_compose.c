@@ -145,8 +145,9 @@ tp_tensor *tpi_compose_linear_weight_grad(tp_tensor *grad, tp_tensor *input, int
     int64_t in = last_size(input, 1), out = weight_ndim == 2 ? last_size(grad, 1) : 1, rows = 1;
     for (int d = 0; d + 1 < input->ndim; d++) rows *= input->shape[d];
     tpi_bag bag = {0};
-    tp_tensor *g = tpi_put(&bag, tpo_reshape(grad, TP_INTS(rows, out)));
-    tp_tensor *x = conjugated(&bag, tpi_put(&bag, tpo_reshape(input, TP_INTS(rows, in))));
+    bool matrices = grad->ndim == 2 && input->ndim == 2 && weight_ndim == 2;
+    tp_tensor *g = matrices ? grad : tpi_put(&bag, tpo_reshape(grad, TP_INTS(rows, out)));
+    tp_tensor *x = conjugated(&bag, matrices ? input : tpi_put(&bag, tpo_reshape(input, TP_INTS(rows, in))));
     tp_tensor *product = tpi_put(&bag, tpo_mm(tpi_put(&bag, tpo_transpose(g, 0, 1)), x));
     return tpi_empty_bag(&bag, weight_ndim == 2 ? tpi_retain(product) : tpo_squeeze_dim(product, 0));
 }

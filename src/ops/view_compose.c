@@ -61,8 +61,9 @@ tp_tensor *tpi_compose_sum_to(tp_tensor *self, tp_ints size) {
             return tpi_fail(TP_ERR_RUNTIME, "argument 'size': shape %s cannot be summed to %s", tpi_shape_text(tpi_shape(self)), tpi_shape_text(size));
     }
     if (n == 0) return tpi_retain(self);
-    tp_tensor *sum = tpo_sum(self, (tp_ints){dims, n}, true, TP_NO_DTYPE);
-    return lead ? tpi_after(sum, tpo_reshape(sum, size)) : sum;
+    bool ready = n == lead; /* dims of size one that stay are kept */
+    tp_tensor *sum = tpo_sum(self, (tp_ints){dims, n}, !ready, TP_NO_DTYPE);
+    return lead && !ready ? tpi_after(sum, tpo_reshape(sum, size)) : sum;
 }
 
 tp_tensor *tpi_compose_T(tp_tensor *self) {
