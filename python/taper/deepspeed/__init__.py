@@ -34,7 +34,7 @@ def add_config_arguments(parser):
 
 def __getattr__(name):
     from importlib import import_module
-    if name in ("zero", "runtime", "ops", "accelerator", "checkpointing"):
+    if name in ("zero", "runtime", "ops", "accelerator", "checkpointing", "utils"):
         return import_module("taper.deepspeed." + name)
     if name == "comm":
         return import_module("taper.deepspeed.comm")

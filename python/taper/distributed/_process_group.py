@@ -5,7 +5,7 @@ from enum import IntEnum
 
 import taper as torch
 from taper import _C
-from taper.distributed._store import FileStore, HashStore, PrefixStore, Store, TCPStore, _Wrapped, _seconds  # noqa: F401
+from taper.distributed._store import FileStore, HashStore, PrefixStore, QueueEmptyError, Store, TCPStore, _Wrapped, _seconds  # noqa: F401
 from taper.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
 from taper.distributed.rendezvous import env_place, find_store, register_rendezvous_handler, rendezvous  # noqa: F401
 

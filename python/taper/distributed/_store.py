@@ -10,6 +10,10 @@ def _seconds(timeout, default=None):
     return timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
 
 
+class QueueEmptyError(_C._DistStoreError):
+    """A queue has nothing in it."""
+
+
 class Store:
     """The base of all stores. `_s` is the library's."""
 
@@ -51,6 +55,33 @@ class Store:
     def multi_set(self, keys, values):
         for key, value in zip(keys, values):
             self.set(key, value)
+
+    # A queue's values are under numbers; how many came and went are counts beside them. Each number is taken once, whoever asks.
+    def queue_push(self, key, value):
+        """Puts a value at the end of a queue."""
+        self.set(f"{key}/queue/{self.add(f'{key}/came', 1)}", value)
+
+    def queue_len(self, key):
+        return max(self.add(f"{key}/came", 0) - self.add(f"{key}/went", 0), 0)
+
+    def queue_pop(self, key, block=True):
+        """The first value of a queue; waits for one, or fails if not to block."""
+        if not block and not self.queue_len(key):
+            raise QueueEmptyError("queue is empty")
+        place = f"{key}/queue/{self.add(f'{key}/went', 1)}"
+        try:
+            value = self.get(place)
+        except BaseException:
+            self.add(f"{key}/went", -1)
+            raise
+        self.delete_key(place)
+        return value
+
+    def barrier(self, key, world_size, timeout=None):
+        """Waits until so many have called it with this key."""
+        if self.add(f"{key}/came", 1) % world_size == 0:
+            self.set(f"{key}/all", "1")
+        self.wait([f"{key}/all"], timeout)
 
     def has_extended_api(self):
         return True

@@ -123,6 +123,11 @@ class DistributedDataParallel(Module, Joinable):
 
     # ---- Calls ----
     def forward(self, *inputs, **kwargs):
+        inputs, kwargs = self._pre_forward(*inputs, **kwargs)
+        return self._post_forward(self.module(*inputs, **kwargs))
+
+    def _pre_forward(self, *inputs, **kwargs):
+        """Before the module's forward: buffers, ranks without inputs, and the inputs' device."""
         from taper import is_grad_enabled
         recording = is_grad_enabled() and self.require_backward_grad_sync
         if recording:
@@ -134,9 +139,12 @@ class DistributedDataParallel(Module, Joinable):
             self._someone_reduces(recording)
         if self.device_ids:
             inputs, kwargs = to_device((inputs, kwargs), self._inputs_go_to)
-        output = self.module(*inputs, **kwargs)
         self.require_forward_param_sync = recording
-        if recording:
+        return inputs, kwargs
+
+    def _post_forward(self, output):
+        """After it: the next backward is to be reduced."""
+        if self.require_forward_param_sync:
             self.reducer.prepare(output)
         return output
 
@@ -156,6 +164,26 @@ class DistributedDataParallel(Module, Joinable):
         if self.reducer.hook is not None:
             raise RuntimeError("register_comm_hook can only be called once.")
         self.reducer.hook = (state, hook)
+
+    def _get_ddp_logging_data(self):
+        """What this one was made of, by PyTorch's names."""
+        import os
+        params = self.reducer.params
+        debug = {name.lower(): os.environ.get(name, "N/A") for name in ("CUDA_VISIBLE_DEVICES", "GLOO_DEVICE_TRANSPORT", "GLOO_SOCKET_IFNAME", "MASTER_ADDR", "MASTER_PORT",
+                                                                      "TORCH_DISTRIBUTED_DEBUG", "NCCL_SOCKET_IFNAME", "NCCL_BLOCKING_WAIT", "NCCL_DEBUG", "NCCL_NTHREADS")}
+        return {**debug, "backend_name": dist.get_backend(self.process_group), "rank": dist.get_rank(self.process_group), "world_size": self.reducer.world,
+                "module_name": type(self.module).__name__, "device_ids": ", ".join(map(str, self.device_ids or ())),
+                "output_device": self.output_device if isinstance(self.output_device, int) else -1, "broadcast_buffers": int(self.broadcast_buffers),
+                "bucket_cap_bytes": self.bucket_bytes_cap, "bucket_sizes": ", ".join(str(b.flat.numel() * b.flat.element_size()) for b in self.reducer.buckets),
+                "find_unused_parameters": int(self.find_unused_parameters), "gradient_as_bucket_view": int(self.gradient_as_bucket_view),
+                "static_graph": int(self.static_graph), "dtypes": ", ".join(dict.fromkeys(str(p.dtype).rpartition(".")[2] for p in params)), "is_multi_device_module": 0,
+                "has_sync_bn": int(any(type(child).__name__ == "SyncBatchNorm" for child in self.module.modules())), "num_parameter_tensors": len(params),
+                "total_parameter_size_bytes": sum(p.numel() * p.element_size() for p in params),
+                "comm_hook": getattr(self.reducer.hook[1], "__name__", "") if self.reducer.hook else ""}
+
+    def _set_ddp_runtime_logging_sample_rate(self, sample_rate):
+        if sample_rate < 1:
+            raise ValueError("DDP runtime logging sample rate should be equal or greater than 1")
 
     def _set_static_graph(self):
         self.static_graph = self.reducer.static_graph = True

@@ -2,12 +2,14 @@
 from enum import Enum, auto
 from functools import partial
 
+from taper.autograd.graph import save_on_cpu
 from taper.distributed._wrapper import Wrapper
 from taper.utils.checkpoint import checkpoint
 
-__all__ = ["CheckpointImpl", "CheckpointWrapper", "apply_activation_checkpointing", "checkpoint_wrapper"]
+__all__ = ["ActivationWrapper", "CheckpointImpl", "CheckpointWrapper", "OffloadWrapper", "apply_activation_checkpointing", "checkpoint_wrapper", "offload_wrapper"]
 
-_INNER = "_checkpoint_wrapped_module"
+_INNER = _CHECKPOINT_WRAPPED_MODULE = "_checkpoint_wrapped_module"
+_CHECKPOINT_PREFIX = _INNER + "."
 
 
 class CheckpointImpl(Enum):
@@ -15,16 +17,14 @@ class CheckpointImpl(Enum):
     NO_REENTRANT = auto()
 
 
-class CheckpointWrapper(Wrapper):
-    """The module, under a name that state dicts do not show."""
+class ActivationWrapper(Wrapper):
+    """A module under a name that state dicts do not show."""
 
     _inner = _INNER
 
-    def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
+    def __init__(self, mod):
         super().__init__()
         self._checkpoint_wrapped_module = mod
-        self.checkpoint_fn = partial(checkpoint_fn or checkpoint, **({} if checkpoint_fn else {"use_reentrant": checkpoint_impl == CheckpointImpl.REENTRANT}),
-                                     **checkpoint_fn_kwargs)
         self._register_state_dict_hook(self._without_wrapper)
         self.register_load_state_dict_pre_hook(self._with_wrapper)
 
@@ -38,12 +38,34 @@ class CheckpointWrapper(Wrapper):
         for name in [name for name in state_dict if name.startswith(prefix) and not name.startswith(f"{prefix}{_INNER}.")]:
             state_dict[f"{prefix}{_INNER}.{name[len(prefix):]}"] = state_dict.pop(name)
 
-    def forward(self, *args, **kwargs):
-        return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)
-
     def named_parameters(self, *args, **kwargs):
         for name, p in super().named_parameters(*args, **kwargs):
             yield name.replace(_INNER + ".", ""), p
+
+
+class CheckpointWrapper(ActivationWrapper):
+    """The module, computed again in the backward."""
+
+    def __init__(self, mod, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):
+        super().__init__(mod)
+        how = {} if checkpoint_fn else {"use_reentrant": checkpoint_impl == CheckpointImpl.REENTRANT}
+        self.checkpoint_impl, self.checkpoint_fn = checkpoint_impl, partial(checkpoint_fn or checkpoint, **how, **checkpoint_fn_kwargs)
+
+    def forward(self, *args, **kwargs):
+        return self.checkpoint_fn(self._checkpoint_wrapped_module, *args, **kwargs)
+
+
+class OffloadWrapper(ActivationWrapper):
+    """The module, its activations kept on the CPU until the backward."""
+
+    def forward(self, *args, **kwargs):
+        with save_on_cpu(pin_memory=True):
+            return self._checkpoint_wrapped_module(*args, **kwargs)
+
+
+def offload_wrapper(module):
+    """The module, its activations on the CPU."""
+    return OffloadWrapper(module)
 
 
 def checkpoint_wrapper(module, checkpoint_impl=CheckpointImpl.NO_REENTRANT, checkpoint_fn=None, **checkpoint_fn_kwargs):

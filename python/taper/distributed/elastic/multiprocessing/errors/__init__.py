@@ -5,7 +5,7 @@ import os
 import time
 import traceback
 
-__all__ = ["ChildFailedError", "record"]
+__all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 
 class ChildFailedError(Exception):
@@ -14,6 +14,36 @@ class ChildFailedError(Exception):
     def __init__(self, name, failures):
         self.name, self.failures = name, failures
         super().__init__(f"{name} FAILED: {failures}")
+
+
+class ProcessFailure:
+    """How a process failed: its place, exit status, and what it left in its error file."""
+
+    def __init__(self, local_rank, pid, exitcode, error_file="<N/A>", message=""):
+        self.local_rank, self.pid, self.exitcode, self.error_file, self.message, self.timestamp = local_rank, pid, exitcode, error_file, message, int(time.time())
+
+    def signal_name(self):
+        import signal
+        return signal.Signals(-self.exitcode).name if self.exitcode < 0 else "<N/A>"
+
+    def __repr__(self):
+        return f"ProcessFailure(local_rank={self.local_rank}, pid={self.pid}, exitcode={self.exitcode}, message={self.message!r})"
+
+
+class ErrorHandler:
+    """Leaves exceptions where the launcher finds them."""
+
+    def initialize(self):
+        """Has crashes of the interpreter print their stack."""
+        import faulthandler
+        faulthandler.enable(all_threads=True)
+
+    def record_exception(self, e):
+        write(e)
+
+
+def get_error_handler():
+    return ErrorHandler()
 
 
 def write(error):
@@ -40,6 +70,6 @@ def record(fn, error_handler=None):
         except SystemExit:
             raise
         except BaseException as error:
-            write(error)
+            (error_handler or get_error_handler()).record_exception(error)
             raise
     return wrapper
