@@ -7,7 +7,7 @@ set(isa_sources ${TAPER_GENERATED_ISA})
 # Partial redundancy elimination turns chains of choices (clamp) into branches that gcc 12 does not vectorise; threading jumps joins two of
 # them into one choice among three, which takes four times the instructions.
 set_source_files_properties(${TAPER_GENERATED_ISA} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-fno-tree-pre;-fno-thread-jumps>")
-foreach(room base tensor device device/cpu device/gpu device/cuda device/opencl ops ops/gpu autograd amp graph nn optim io data dist)
+foreach(room base tensor device device/cpu device/gpu device/cuda device/opencl device/meta ops ops/gpu autograd amp graph nn optim io data dist)
     file(GLOB room_sources CONFIGURE_DEPENDS src/${room}/*.c)
     set(room_isa_sources ${room_sources})
     list(FILTER room_sources EXCLUDE REGEX "\\.isa\\.c$")

@@ -83,7 +83,8 @@ TP_API bool tp_can_cast(tp_dtype from, tp_dtype to); /* PyTorch's rule: never to
 TP_API tp_dtype tp_default_dtype(void); /* of floating results: float32 unless set */
 TP_API bool tp_set_default_dtype(tp_dtype dtype);
 
-typedef enum tp_device_type { TP_DEVICE_NONE = 0, TP_CPU, TP_CUDA, TP_XPU, TP_HIP, TP_TEST_DEVICE, TP_DEVICE_TYPES } tp_device_type;
+/* TP_META is no machine: tensors there have shape, dtype and strides and no elements, and operators work out those of their results. */
+typedef enum tp_device_type { TP_DEVICE_NONE = 0, TP_CPU, TP_CUDA, TP_XPU, TP_HIP, TP_TEST_DEVICE, TP_META, TP_DEVICE_TYPES } tp_device_type;
 typedef struct tp_device {
     int16_t type;  /* tp_device_type; 0 is "unset": the default device */
     int16_t index;

@@ -17,7 +17,7 @@ static const char *const words[TP_DTYPE_COUNT] = {[TP_BOOL] = "Bool",
 static const struct {
     const char *name;
     tp_device_type type;
-} homes[] = {{"torch.", TP_CPU}, {"torch.cuda.", TP_CUDA}, {"torch.xpu.", TP_XPU}};
+} homes[] = {{"torch.", TP_CPU}, {"torch.cuda.", TP_CUDA}, {"torch.xpu.", TP_XPU}, {"torch.meta.", TP_META}};
 
 const char *tpy_dtype_word(tp_dtype dtype) { return dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT ? words[dtype] : "Undefined"; }
 
@@ -204,7 +204,7 @@ static int fit_type_name(const char *text, target *to) {
             size_t word = strlen(words[d]);
             if (strncmp(text + start, words[d], word) || strcmp(text + start + word, "Tensor")) continue;
             to->dtype = (tp_dtype)d;
-            to->device = (tp_device){(int16_t)homes[i].type, (int16_t)(homes[i].type == TP_CPU ? 0 : tp_gpu_current(homes[i].type))};
+            to->device = (tp_device){(int16_t)homes[i].type, (int16_t)(homes[i].type == TP_CPU || homes[i].type == TP_META ? 0 : tp_gpu_current(homes[i].type))};
             return 1;
         }
     }

@@ -39,6 +39,7 @@ static PyObject *to_capsule(PyObject *module, PyObject *args) {
     if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(o)->tp_name);
     if (tp_requires_grad(tpy_unwrap(o)))
         return PyErr_Format(PyExc_BufferError, "Can't export tensors that require gradient, use tensor.detach()");
+    if (tp_device_of(tpy_unwrap(o)).type == TP_META) return PyErr_Format(PyExc_BufferError, "Cannot pack tensors on meta");
     DLManagedTensor *m = tp_to_dlpack(tpy_unwrap(o));
     if (!m) return tpy_raise();
     PyObject *capsule = NULL;

@@ -147,6 +147,7 @@ PROPERTY(is_leaf, PyBool_FromLong(tp_is_leaf(t)))
 PROPERTY(requires_grad, PyBool_FromLong(tp_requires_grad(t)))
 PROPERTY(version, PyLong_FromLongLong(tp_tensor_version(t)))
 PROPERTY(is_cuda, PyBool_FromLong(tp_device_of(t).type == TP_CUDA || tp_device_of(t).type == TP_HIP))
+PROPERTY(is_meta, PyBool_FromLong(tp_device_of(t).type == TP_META))
 PROPERTY(is_cpu, PyBool_FromLong(tp_device_of(t).type == TP_CPU))
 PROPERTY(is_xpu, PyBool_FromLong(tp_device_of(t).type == TP_XPU))
 PROPERTY(false, Py_NewRef(Py_False))
@@ -172,7 +173,7 @@ PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a 
     {"ndim", get_ndim, NULL, NULL, NULL}, {"itemsize", get_itemsize, NULL, NULL, NULL}, {"nbytes", get_nbytes, NULL, NULL, NULL}, {"is_leaf", get_is_leaf, NULL, NULL, NULL},
     {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL}, {"_version", get_version, NULL, NULL, NULL}, {"is_cuda", get_is_cuda, NULL, NULL, NULL},
     {"is_cpu", get_is_cpu, NULL, NULL, NULL}, {"is_xpu", get_is_xpu, NULL, NULL, NULL}, {"is_sparse", get_false, NULL, NULL, NULL}, {"is_sparse_csr", get_false, NULL, NULL, NULL},
-    {"is_quantized", get_false, NULL, NULL, NULL}, {"is_meta", get_false, NULL, NULL, NULL}, {"is_mkldnn", get_false, NULL, NULL, NULL}, {"is_mps", get_false, NULL, NULL, NULL},
+    {"is_quantized", get_false, NULL, NULL, NULL}, {"is_meta", get_is_meta, NULL, NULL, NULL}, {"is_mkldnn", get_false, NULL, NULL, NULL}, {"is_mps", get_false, NULL, NULL, NULL},
     {"is_nested", get_false, NULL, NULL, NULL}, {"T", by_name, NULL, NULL, "T"}, {"real", by_name, set_by_name, NULL, "real"}, {"imag", by_name, set_by_name, NULL, "imag"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
     {"mH", by_name, NULL, NULL, "mH"}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
 
@@ -220,7 +221,7 @@ static PyObject *tensor_is_contiguous(PyObject *o, PyObject *args, PyObject *kwa
 static PyObject *tensor_get_device(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_device d = tp_device_of(tpy_unwrap(o));
-    return PyLong_FromLong(d.type == TP_CPU ? -1 : d.index);
+    return PyLong_FromLong(d.type == TP_CPU || d.type == TP_META ? -1 : d.index);
 }
 static PyObject *tensor_array_namespace(PyObject *o, PyObject *args, PyObject *kwargs) {
     (void)o;

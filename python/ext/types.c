@@ -90,15 +90,15 @@ static int add_dtypes(PyObject *module) {
 }
 
 /* ---- device ---- */
-/* Behind those of the library: devices that programs name and compare with; nothing can be made there. */
-enum { DEVICE_NAMES = TP_DEVICE_TYPES + 2 };
+/* Behind those of the library: a device that programs name and compare with; nothing can be made there. */
+enum { DEVICE_NAMES = TP_DEVICE_TYPES + 1 };
 static const char *const device_names[DEVICE_NAMES] = {"none", "cpu", "cuda", "xpu", "hip", "test", "meta", "mps"};
 
 PyObject *tpy_device_object(tp_device device) {
     tpy_device *o = PyObject_New(tpy_device, tpy_device_type);
     if (!o) return NULL;
     o->device = device;
-    o->indexed = device.type != TP_CPU;
+    o->indexed = device.type != TP_CPU && device.type != TP_META;
     return (PyObject *)o;
 }
 
@@ -144,6 +144,7 @@ static int device_from(PyObject *o, tp_device *out, bool *indexed) {
 int tpy_fit_device(PyObject *o, tp_device *out) {
     bool indexed;
     int fits = device_from(o, out, &indexed);
+    if (fits > 0 && out->type == TP_META) out->index = 0; /* there is one */
     if (fits > 0 && !indexed && (out->type == TP_CUDA || out->type == TP_XPU)) out->index = (int16_t)tp_gpu_current((tp_device_type)out->type);
     return fits;
 }

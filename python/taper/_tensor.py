@@ -21,7 +21,7 @@ def _method(function):
 @_method
 def __format__(self, spec):
     """A tensor without dimensions formats as the number it holds."""
-    if self.dim() == 0 and type(self) is Tensor:
+    if self.dim() == 0 and type(self) is Tensor and not self.is_meta:
         return self.item().__format__(spec)
     return object.__format__(self, spec)
 
@@ -208,6 +208,8 @@ def _share(self):
 @_method
 def share_memory_(self):
     """Moves the tensor to memory that other processes can look at too: child processes, and those it is sent to. A device's memory stays as it is."""
+    if self.is_meta:
+        raise RuntimeError("_share_fd_: only available on CPU")
     if not self.is_shared():
         self._share()
     return self
@@ -216,7 +218,7 @@ def share_memory_(self):
 @_method
 def is_shared(self):
     """Is it in memory that other processes can look at? A device's counts as such, as in PyTorch."""
-    return not self.is_cpu or self.untyped_storage().is_shared()
+    return self.untyped_storage().is_shared() if self.is_cpu else not self.is_meta
 
 
 @_method

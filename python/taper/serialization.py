@@ -187,6 +187,8 @@ def default_restore_location(storage, location):
     if location == "cpu":
         return storage
     kind = location.partition(":")[0]
+    if kind == "meta":
+        return UntypedStorage(storage.nbytes(), device="meta")
     if kind in ("cuda", "xpu"):
         return storage.untyped().to(device=_C.device(kind, _validate_device(location, kind)))
     raise RuntimeError(f"don't know how to restore data location of {type(storage).__name__} (tagged with {location})")

@@ -159,6 +159,7 @@ bool tp_generator_set_offset(tp_generator *g, int64_t offset) {
 }
 
 bool tpi_philox_take(tp_generator *g, tp_device device, uint64_t words, tpi_philox *out) {
+    if (device.type == TP_META) return *out = (tpi_philox){0, 0}, true; /* no element takes one */
     if (!g && !(g = tp_default_generator_of(device))) return false;
     if (g->device.type != device.type)
         return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found '%s'", tp_device_type_name((tp_device_type)device.type),

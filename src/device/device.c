@@ -1,11 +1,12 @@
 /* The registry of devices: the CPU is always there, GPUs are looked for when one is first asked for, others register their table. */
 #include "device/cpu/cpu.h"
 #include "device/gpu/gpu.h"
+#include "device/meta/meta.h"
 #include <stdio.h>
 #include <taper/device.h>
 #include <taper/gpu.h>
 
-const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops};
+const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES] = {[TP_CPU] = &tpi_cpu_ops, [TP_META] = &tpi_meta_ops};
 
 /* The table of a kind of device, or NULL (no error) if there is none here. */
 static const tpi_device_ops *find(int type) {
@@ -19,11 +20,18 @@ const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     if (ops && (type == TP_CPU || !ops->count || device.index < ops->count())) return ops;
     char name[32];
     tp_device_text(device, name, sizeof name);
-    static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test"};
+    static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test", "meta"};
     const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
     if (ops) return tpi_fail(TP_ERR_VALUE, "%s error: invalid device ordinal: device '%s' is not available here, expected an index from 0 to %d", word, name, ops->count() - 1);
     const char *why = tp_gpu_missing((tp_device_type)type);
     return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s' is not available here%s%s", word, name, why ? ": " : "", why ? why : "");
+}
+
+bool tpi_refuse_device(tp_device expected, tp_device got, const char *where) {
+    char a[32], b[32];
+    tp_device_text(expected, a, sizeof a), tp_device_text(got, b, sizeof b);
+    if (expected.type == TP_META || got.type == TP_META) return tpi_refuse(TP_ERR_RUNTIME, "Tensor on device %s is not on the expected device %s!%s", b, a, where);
+    return tpi_refuse(TP_ERR_RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!%s", a, b, where);
 }
 
 bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
@@ -38,7 +46,7 @@ bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
 
 const char *tp_device_text(tp_device device, char *text, size_t room) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
-    if (type == TP_CPU) snprintf(text, room, "cpu");
+    if (type == TP_CPU || type == TP_META) snprintf(text, room, "%s", tp_device_type_name((tp_device_type)type)); /* of which there is one */
     else snprintf(text, room, "%s:%d", tp_device_type_name((tp_device_type)type), device.index);
     return text;
 }

@@ -107,6 +107,8 @@ typedef struct tpi_device_ops {
 
 extern const tpi_device_ops *tpi_devices[TP_DEVICE_TYPES];
 const tpi_device_ops *tpi_device_ops_of(tp_device device); /* NULL and an error that names the device if it is not there */
+/* False, and an error for a tensor that is on another device than the call; where: what follows the message, or "". */
+bool tpi_refuse_device(tp_device expected, tp_device got, const char *where);
 bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops);
 
 /* ---- What generated operators call: promotion, checks, broadcasting, allocation, then the device's kernel -------------- */

@@ -108,11 +108,7 @@ static bool settle_device(map_call *c, const tp_operand *in, const tp_tensor *ou
         if (!t || (decides && same_device(tpi_device(decides), tpi_device(t)))) continue;
         bool guest = t->ndim == 0 && tpi_device(t).type == TP_CPU;
         if (!decides || (decides != out && decides->ndim == 0 && tpi_device(decides).type == TP_CPU)) decides = t;
-        else if (!guest) {
-            char a[32], b[32];
-            tp_device_text(tpi_device(decides), a, sizeof a), tp_device_text(tpi_device(t), b, sizeof b);
-            return tpi_refuse(TP_ERR_RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, %s and %s!", a, b);
-        }
+        else if (!guest) return tpi_refuse_device(tpi_device(decides), tpi_device(t), "");
     }
     c->device = decides ? tpi_device(decides) : (tp_device){TP_CPU, 0};
     return true;

@@ -133,7 +133,7 @@ static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, double
 static tp_tensor *one_gradient(tp_tensor *self, int64_t dim, tp_scalar spacing, tp_tensor *places, int64_t edge_order) {
     tpi_bag bag = {0};
     if (!places || places->ndim == 0) {
-        double h = places ? tp_item(places) : spacing.kind == TP_SCALAR_NONE ? 1 : tp_scalar_to_double(spacing);
+        double h = places && tpi_device(places).type != TP_META ? tp_item(places) : spacing.kind == TP_SCALAR_NONE ? 1 : tp_scalar_to_double(spacing);
         return tpi_empty_bag(&bag, by_distance(&bag, self, dim, h, edge_order));
     }
     tp_tensor *lined = points_along(&bag, self, places, (int)dim), *steps = lined ? tpi_put(&bag, difference(lined, dim)) : NULL;
@@ -183,6 +183,7 @@ static bool check_weights(const char *name, tp_tensor *w, int64_t observations, 
         return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected one for each of %lld observations, got shape %s", name, (long long)observations, tpi_shape_text(tpi_shape(w)));
     if (whole != tp_dtype_is_integral((tp_dtype)w->dtype) || (!whole && !tp_dtype_is_floating((tp_dtype)w->dtype)))
         return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected %s dtype, got %s", name, whole ? "an integral" : "a floating", tp_dtype_name((tp_dtype)w->dtype));
+    if (tpi_device(w).type == TP_META) return true;
     tp_tensor *here = tpi_on_host(w);
     bool ok = here;
     for (int64_t i = 0; ok && i < observations; i++)

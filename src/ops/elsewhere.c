@@ -2,6 +2,7 @@
 #include "ops/elsewhere.h"
 #include "base/random.h"
 #include "device/gpu/driver.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <taper/device.h>
 
@@ -11,10 +12,30 @@ int64_t tp_host_detours(void) { return atomic_load_explicit(&detours, memory_ord
 static const tp_device host = {TP_CPU, 0};
 static bool same(tp_device a, tp_device b) { return a.type == b.type && a.index == b.index; }
 
+/* A meta tensor's stand-in, for a native that finds the shapes of its results by computing them: matrices have ones on their diagonals, so that they can be
+ * inverted and factored, and whole numbers are ones, which counts and places can be. Not for large ones: whoever asks for a shape expects neither to wait nor to
+ * pay in memory. */
+static bool make_up(tp_tensor *copy) {
+    if (tpi_dtype_category[copy->dtype] & TPI_CAT_INT) return tpi_fill_data(copy, tp_int(1));
+    if (!tpi_fill_data(copy, tp_int(0)) || copy->ndim < 2 || !copy->numel) return tp_ok();
+    int n = copy->ndim;
+    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], rows = copy->shape[n - 2], cols = copy->shape[n - 1];
+    memcpy(shape, copy->shape, sizeof *shape * (size_t)n), memcpy(strides, copy->strides, sizeof *strides * (size_t)n);
+    shape[n - 2] = rows < cols ? rows : cols, strides[n - 2] += strides[n - 1];
+    tp_tensor *diagonal = tpi_alias(copy, n - 1, shape, strides, 0);
+    bool ok = diagonal && tpi_fill_data(diagonal, tp_int(1));
+    tp_release(diagonal);
+    return ok;
+}
+
 /* Its elements in the same layout at another place; NULL and an error. */
 static tp_tensor *like(tp_tensor *t, tp_device to) {
+    enum { MOST = 1 << 18 };
+    bool made_up = tpi_device(t).type == TP_META && to.type == TP_CPU;
+    if (made_up && t->numel > MOST)
+        return tpi_fail(TP_ERR_MISSING, "the shapes of its results are found by computing, which is done for meta tensors of up to %d elements, got %lld", MOST, (long long)t->numel);
     tp_tensor *copy = tpi_is_dense(t) ? tpi_empty_strided(tpi_shape(t), tpi_strides(t), (tp_dtype)t->dtype, to) : tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, to);
-    if (!copy || tpi_copy_data(copy, t)) return copy;
+    if (!copy || (made_up ? make_up(copy) : tpi_copy_data(copy, t))) return copy;
     tp_release(copy);
     return NULL;
 }
@@ -83,14 +104,15 @@ static void settle(tpi_elsewhere *e, const tp_tensor *t, bool *found) {
 /* Tensors of no dimensions may come from the host, as may what says where to look in a tensor. */
 static bool may_come(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
     if (!tpi_on_cpu(t)) return false;
+    if (e->device.type == TP_META && argument > 0 && !strcmp(e->name, "embedding_rows")) return true;
     return t->ndim == 0 || (argument > 0 && (!strcmp(e->name, "index") || !strcmp(e->name, "index_put")));
 }
 
 static bool belongs(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
     if (!t || same(tpi_device(t), e->device) || may_come(e, t, argument)) return true;
-    char a[32], b[32];
-    tp_device_text(e->device, a, sizeof a), tp_device_text(tpi_device(t), b, sizeof b);
-    return tpi_refuse(TP_ERR_RUNTIME, "Expected all tensors to be on the same device, but found at least two devices, %s and %s! (%s)", a, b, e->name);
+    char where[96];
+    snprintf(where, sizeof where, " (%s)", e->name);
+    return tpi_refuse_device(e->device, tpi_device(t), where);
 }
 
 bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args) {
@@ -132,7 +154,38 @@ static bool refused(void) {
     return wish && !strcmp(wish, "error");
 }
 
+static bool has_mask(const tpi_elsewhere *e) { /* among the places that index and index_put are given */
+    const tp_tensors *list = e->letters[1] == 'l' ? e->args[1] : NULL;
+    for (int64_t i = 0; list && i < list->n; i++)
+        if (list->v[i] && (list->v[i]->dtype == TP_BOOL || list->v[i]->dtype == TP_UINT8)) return true;
+    return false;
+}
+
+/* Operators that would give the stand-ins' number of elements for the tensors'. */
+static bool counts_values(const tpi_elsewhere *e) {
+    static const char *const names[] = {"nonzero", "masked_select", "unique", "unique_dim", "unique_consecutive", "bincount", "repeat_interleave.Tensor", "one_hot"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(e->name, names[i])) return true;
+    return !strcmp(e->name, "index") && has_mask(e);
+}
+
+/* Kernels that need an element of a meta tensor, for the shape of a result, have failed for that. */
+static bool lacks_values(const tpi_elsewhere *e) {
+    return e->device.type == TP_META && !tp_ok() && (strstr(tp_error(), "Cannot copy out of meta tensor") || strstr(tp_error(), "cannot be called on meta tensors") || strstr(tp_error(), "with Meta tensors"));
+}
+
+bool tpi_elsewhere_settled(tpi_elsewhere *e) {
+    if (!lacks_values(e) && !(e->device.type == TP_META && tp_ok() && has_mask(e))) return false;
+    tp_error_clear();
+    tpi_elsewhere_end(e);
+    return true;
+}
+
 bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
+    bool lacks = lacks_values(e);
+    if (lacks) tp_error_clear();
+    if (tp_ok() && (lacks || (e->device.type == TP_META && counts_values(e))))
+        tpi_fail(TP_ERR_MISSING, "aten::%s: attempted to run this operator with Meta tensors, but the shape of its result depends on values, and they have none", e->name);
     if (!tp_ok()) return tpi_elsewhere_end(e), false;
     atomic_fetch_add_explicit(&detours, 1, memory_order_relaxed);
     if (refused()) {

@@ -40,6 +40,8 @@ static inline bool tpi_list_on_cpu(tp_tensors list) {
 static inline bool tpi_means_cpu(tp_device d) { return d.type ? d.type == TP_CPU : tpi_device_default.type <= TP_CPU; }
 
 bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args);
+/* After kernels that write in place did not serve: was it for values of meta tensors alone? Then nothing is left to do, as there is nothing to write. */
+bool tpi_elsewhere_settled(tpi_elsewhere *e);
 bool tpi_elsewhere_to_host(tpi_elsewhere *e);
 /* The end of a call: what the native gave goes to the device, what it wrote into goes back, copies are released. */
 tp_tensor *tpi_elsewhere_back(tpi_elsewhere *e, tp_tensor *result);

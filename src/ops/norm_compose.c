@@ -71,6 +71,7 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
 
 /* The running statistics of one image after another, as the batch norm of (1, N * C, ...) sees them: repeated, then averaged back. */
 static bool average_back(tp_tensor *running, tp_tensor *repeated, int64_t images, int64_t channels) {
+    if (tpi_device(running).type == TP_META) return tpi_touch(running), true;
     tp_tensor *all = tpi_on_host(repeated), *means = all ? tpi_empty(TP_INTS(channels), (tp_dtype)running->dtype, (tp_device){TP_CPU, 0}) : NULL;
     for (int64_t c = 0; means && c < channels; c++) {
         double sum = 0;

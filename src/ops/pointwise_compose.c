@@ -76,9 +76,10 @@ bool tpi_native_pow_ten(int64_t n, double *out) {
 /* One element of a bool tensor that says whether all of another are true. */
 static bool all_true(tp_tensor *t, bool *out) {
     tp_tensor *all = t ? tpo_all(t, tp_no_ints(), false) : NULL;
-    if (all) *out = tp_item_scalar(all).as.i != 0;
+    tp_scalar answer = all ? tp_item_scalar(all) : tp_no_scalar();
     tpi_release(all);
-    return all != NULL;
+    *out = answer.as.i != 0;
+    return answer.kind != TP_SCALAR_NONE;
 }
 
 bool tpi_compose_allclose(tp_tensor *self, tp_tensor *other, double rtol, double atol, bool equal_nan, bool *out) {

@@ -287,12 +287,14 @@ static void put_suffixes(printer *p, const tp_tensor *given) {
             break;
         }
     tp_device device = tpi_device(given);
+    bool meta = device.type == TP_META; /* all there is to tell */
     if (device.type != TP_CPU) {
-        snprintf(buffer, sizeof buffer, "device='%s:%d'", devices[device.type], device.index);
+        if (meta) snprintf(buffer, sizeof buffer, "device='meta'");
+        else snprintf(buffer, sizeof buffer, "device='%s:%d'", devices[device.type], device.index);
         put_suffix(p, buffer, &last_line);
     }
-    if (p->t->numel == 0 ? p->t->ndim != 1 : p->o.edge_items == 0) size_suffix(p, &last_line);
-    if (!dtype_is_plain(p->t)) {
+    if (meta || (p->t->numel == 0 ? p->t->ndim != 1 : p->o.edge_items == 0)) size_suffix(p, &last_line);
+    if (meta ? p->t->dtype != tp_default_dtype() : !dtype_is_plain(p->t)) {
         snprintf(buffer, sizeof buffer, "dtype=torch.%s", tp_dtype_name((tp_dtype)p->t->dtype));
         put_suffix(p, buffer, &last_line);
     }
@@ -316,7 +318,9 @@ static char *text_of(const tp_tensor *t, const char *name, const char *contents,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
     tp_tensor *here = NULL;
-    if (tpi_device(t).type != TP_CPU) {
+    if (tpi_device(t).type == TP_META) {
+        contents = "...";
+    } else if (tpi_device(t).type != TP_CPU) {
         here = tpi_empty(tpi_shape(t), (tp_dtype)t->dtype, (tp_device){TP_CPU, 0});
         if (!here || !tpi_copy_data(here, t)) {
             tp_release(here);

@@ -150,7 +150,7 @@ void tp_storage_release(tp_storage *s) {
     if (s) tpi_storage_release(s);
 }
 
-void *tp_storage_data(const tp_storage *s) { return given(s) ? s->data : NULL; }
+void *tp_storage_data(const tp_storage *s) { return given(s) && s->device.type != TP_META ? s->data : NULL; }
 int64_t tp_storage_size(const tp_storage *s) { return given(s) ? (int64_t)s->bytes : -1; }
 tp_device tp_storage_device(const tp_storage *s) { return given(s) ? s->device : (tp_device){0, 0}; }
 int64_t tp_storage_references(const tp_storage *s) { return given(s) ? atomic_load_explicit(&s->refs, memory_order_acquire) : -1; }

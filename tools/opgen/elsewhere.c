@@ -59,6 +59,7 @@ void write_elsewhere(text *t, const op *o) {
         put(t, "    if (e.kernels) {\n        %sby_kernels = %s(%s);\n", list ? "tp_tensors " : inplace || many ? "bool " : "tp_tensor *", o->gpu, args.s);
         put(t, "        if (by_kernels%s) return tpi_elsewhere_end(&e), by_kernels;\n    }\n", list ? ".v" : "");
     }
+    if (o->gpu && inplace) put(t, "    if (tpi_elsewhere_settled(&e)) return true;\n");
     put(t, "    if (!tpi_elsewhere_to_host(&e)) return %s;\n", failure);
     const char *call = format("%s(%s)", o->function, args.s);
     if (list) put(t, "    return tpi_elsewhere_back_list(&e, %s);\n}\n\n", call);

@@ -155,7 +155,8 @@ typedef struct tpi_gpu_driver {
     bool (*event_sync)(int index, tpi_gpu_event *event);
     bool (*event_elapsed)(int index, tpi_gpu_event *from, tpi_gpu_event *to, double *milliseconds);
 
-    /* Programs. compile: source to what load takes (tpi_malloc'd); arch is a caps.arch, so that it works without that device at hand. */
+    /* Programs. compile: source to what load takes (tpi_malloc'd); arch is a caps.arch, so that it works without that device at hand.
+     * NULL: nothing is launched, and load takes nothing (the meta device). */
     void *(*compile)(const char *source, const char *name, const char *arch, size_t *bytes);
     const char *(*compiler)(void); /* its name and version, part of a cached program's key; NULL: there is none here */
     bool (*load)(int index, const void *binary, size_t bytes, tpi_gpu_module **module);

@@ -2,12 +2,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "device/gpu/driver.h"
+#include "device/meta/meta.h"
 
 static _Atomic(const tpi_gpu_driver *) opened[TP_DEVICE_TYPES];
 
 static const tpi_gpu_driver *look(tp_device_type type) {
     if (type == TP_CUDA && tpi_cuda_driver.count() > 0) return &tpi_cuda_driver;
     if (type == TP_CUDA && tpi_hip_driver.count() > 0) return &tpi_hip_driver;
+    if (type == TP_META) return &tpi_meta_driver;
     return type == TP_XPU && tpi_opencl_driver.count() > 0 ? &tpi_opencl_driver : NULL;
 }
 

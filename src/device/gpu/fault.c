@@ -16,6 +16,7 @@ enum { ROOM = 64 }; /* bytes of a word, so that devices do not share lines */
 static _Atomic(char *) words[2][TPI_MAX_GPUS];
 static atomic_bool armed[2][TPI_MAX_GPUS]; /* kernels may have written; of drivers without `mapped` */
 TPI_THREAD_LOCAL const char *tpi_gpu_operator;
+static word none;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static char *new_word(const tpi_gpu_driver *driver, int index) {
@@ -27,6 +28,7 @@ static char *new_word(const tpi_gpu_driver *driver, int index) {
 }
 
 void *tpi_gpu_fault_word(tp_device device) {
+    if (device.type == TP_META) return &none; /* no kernel runs there */
     int row = device.type == TP_XPU;
     char *found = atomic_load_explicit(&words[row][device.index], memory_order_acquire);
     if (!found) {

@@ -130,6 +130,7 @@ static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_s
     tpi_text source = {NULL, 0, 0};
     tpi_gpu_module *module = NULL;
     size_t bytes = 0;
+    if (!driver->compile) return driver->load(device.index, NULL, 0, &module) ? module : NULL; /* it launches nothing */
     if (tpi_gpu_compose(&source, &(tpi_gpu_target){caps->f64, caps->warp}, make, context)) {
         tpi_gpu_hash of_source = tpi_gpu_hash_of(source.s, source.n);
         module = ready_module(device, driver, caps, of_source);

@@ -29,13 +29,16 @@ static bool describe(tpi_gpu_attention *a, const tp_tensor *q, const tp_tensor *
     return read_strides(q, a->q_stride) && read_strides(k, a->k_stride) && read_strides(v, a->v_stride);
 }
 
-/* A fresh tensor of t's batch dims, lying as `like` lies where that is dense: what was made of (length, heads) turned round goes back the same way. */
+/* A fresh tensor of like's batch dims, with unit stride along the columns: what was made of (length, heads) turned round goes back the same way, as on the CPU. */
+static bool turned_round(const tp_tensor *t) { return t->ndim == 4 && t->strides[1] < t->strides[2]; }
 static tp_tensor *room(const tp_tensor *like, int64_t rows, int64_t columns) {
-    if (like->shape[like->ndim - 2] == rows && like->shape[like->ndim - 1] == columns) return tpi_empty_like(like, (tp_dtype)like->dtype);
-    int64_t shape[TP_MAX_DIMS];
-    memcpy(shape, like->shape, sizeof(int64_t) * like->ndim);
-    shape[like->ndim - 2] = rows, shape[like->ndim - 1] = columns;
-    return tpi_empty(tp_ints_view(shape, like->ndim), (tp_dtype)like->dtype, tpi_device(like));
+    int n = like->ndim;
+    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
+    memcpy(shape, like->shape, sizeof(int64_t) * n);
+    shape[n - 2] = rows, shape[n - 1] = columns;
+    tpi_contiguous_strides(tp_ints_view(shape, n), strides);
+    if (turned_round(like)) strides[1] = columns, strides[2] = shape[1] * columns;
+    return tpi_empty_strided(tp_ints_view(shape, n), tp_ints_view(strides, n), (tp_dtype)like->dtype, tpi_device(like));
 }
 
 static tpi_gpu_served ask(tp_device device, const tpi_gpu_attention *a) {
@@ -154,6 +157,11 @@ static bool forward_by_products(tp_tensor *query, tp_tensor *key, tp_tensor *val
         shape[query->ndim - 1] = value->shape[value->ndim - 1];
         out[0] = tpo_reshape(o, tp_ints_view(shape, query->ndim)), out[1] = tpo_reshape(lse, tp_ints_view(shape, query->ndim - 1));
         ok = out[0] && out[1];
+        if (ok && turned_round(query)) {
+            tp_tensor *turned = room(query, h.queries, shape[query->ndim - 1]);
+            ok = turned && tpi_copy_data(turned, out[0]);
+            out[0] = tpi_after(out[0], turned);
+        }
         if (!ok) tpi_release(out[0]), tpi_release(out[1]);
     }
     tpi_release(o), tpi_release(lse);

@@ -21,7 +21,7 @@ tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
         if (last.kind != TP_SCALAR_INT || last.as.i < 0) return tpi_empty_bag(&bag, NULL);
         num_classes = last.as.i + 1;
     }
-    tp_tensor *column = tpi_put(&bag, tpo_unsqueeze(self, -1)), *classes = column ? tpi_put(&bag, tpo_arange(tp_int(num_classes), TP_INT64, tpi_device(self))) : NULL;
+    tp_tensor *numbers = tpi_put(&bag, tpi_contiguous_data(self)), *column = numbers ? tpi_put(&bag, tpo_unsqueeze(numbers, -1)) : NULL, *classes = column ? tpi_put(&bag, tpo_arange(tp_int(num_classes), TP_INT64, tpi_device(self))) : NULL;
     tp_tensor *hot = classes ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes))) : NULL;
     return tpi_empty_bag(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL);
 }

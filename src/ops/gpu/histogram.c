@@ -54,7 +54,8 @@ static bool limits_of(tp_tensor *x, int64_t n, tpi_bag *bag, const double **low,
     tp_tensor *columns = tpi_put(bag, tpo_reshape(x, TP_INTS(-1, n))), *end[2] = {NULL, NULL};
     for (int i = 0; i < 2 && columns; i++) {
         tp_tensor *found = tpi_put(bag, (i ? tpo_amax : tpo_amin)(columns, TP_INTS(0), false)), *wide = found ? tpi_put(bag, tpi_as_dtype_data(found, TP_FLOAT64)) : NULL;
-        end[i] = wide ? tpi_put(bag, tpi_on_host(wide)) : NULL;
+        if (wide && tpi_device(wide).type == TP_META) end[i] = tpi_put(bag, tpo_full(tpi_shape(wide), tp_int(i), TP_FLOAT64, (tp_device){TP_CPU, 0}));
+        else end[i] = wide ? tpi_put(bag, tpi_on_host(wide)) : NULL;
     }
     if (!end[1]) return false;
     *low = doubles_of(end[0]), *high = doubles_of(end[1]);

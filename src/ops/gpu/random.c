@@ -20,7 +20,7 @@ typedef struct distribution {
 } distribution;
 
 bool tpi_gpu_draw_words(tp_generator *g, tp_device device, uint64_t words, tpi_gpu_draw *out) {
-    if (g && tp_generator_device(g).type == TP_CPU) /* declining would draw from it on the host */
+    if (g && tp_generator_device(g).type == TP_CPU && device.type != TP_META) /* declining would draw from it on the host */
         return tpi_refuse(TP_ERR_RUNTIME, "Expected a '%s' device type for generator but found 'cpu'", tp_device_type_name((tp_device_type)device.type));
     out->moved = g ? NULL : tpi_gpu_graph_numbers(device); /* of the default generator alone, as with PyTorch's unless one is registered */
     return tpi_philox_take(g, device, words, &out->stream);
