@@ -81,9 +81,10 @@ TP_API bool tp_dist_available(const char *backend); /* can it be opened here? */
 TP_API int tp_dist_nccl_version(void);    /* of the NCCL (or RCCL) that GPUs' tensors go by: 22703 is 2.27.3; 0: there is none here */
 TP_API const char *tp_dist_engine(void);  /* what carries the host's data: "tcp", "gloo", "openmpi", "mpich"; NULL before tp_dist_init */
 
-/* A group of some ranks, in that order. Every rank of the job makes the call, in the same order as its other such calls; a rank that is not in it
- * gets a group in which its rank is -1. */
+/* A group of some ranks, in that order. Every rank of the job makes the call, as a collective of the group of all: lists that differ are an error that names
+ * two ranks. A rank that is not in it gets a group in which its rank is -1. */
 TP_API tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name);
+TP_API tp_group *tp_group_new_local(tp_ints ranks, double timeout, const char *name); /* the ranks in it alone make the call, and nothing is compared */
 TP_API void tp_group_free(tp_group *group);      /* NULL is fine */
 TP_API int tp_group_rank(const tp_group *group); /* this process's place in it; NULL is the group of all */
 TP_API int tp_group_size(const tp_group *group);

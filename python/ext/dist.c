@@ -502,13 +502,14 @@ static PyObject *dist_group(PyObject *unused, PyObject *args) {
     PyObject *ranks;
     double timeout;
     const char *name;
-    if (!PyArg_ParseTuple(args, "Odz", &ranks, &timeout, &name)) return NULL;
+    int local;
+    if (!PyArg_ParseTuple(args, "Odzp", &ranks, &timeout, &name, &local)) return NULL;
     Py_ssize_t n = PySequence_Size(ranks);
     int64_t *list = n < 0 ? NULL : PyMem_Malloc(sizeof *list * (size_t)(n ? n : 1));
     tp_ints given;
     tp_group *g = NULL;
     bool ok = list && rows_in(ranks, list, n, &given);
-    if (ok) TPY_UNLOCKED(g = tp_group_new(given, timeout, name));
+    if (ok) TPY_UNLOCKED(g = (local ? tp_group_new_local : tp_group_new)(given, timeout, name));
     PyMem_Free(list);
     return ok ? wrap_group(g) : NULL;
 }

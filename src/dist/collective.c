@@ -14,7 +14,7 @@
 enum { SMALL = 32 << 10, SEGMENT = 8 << 20, LONG_BROADCAST = 256 << 10 }; /* bytes */
 
 const char *const tpi_work_names[] = {"all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier",
-                                      "send", "recv"};
+                                      "new_group", "send", "recv"};
 
 static char *data_of(const tpi_piece *p) { return p->flat->data; }
 static int64_t bytes_of(const tpi_piece *p) { return p->flat->numel * (int64_t)tpi_itemsize(p->flat); }
@@ -267,9 +267,20 @@ bool tpi_checks_wanted(void) {
 
 bool tpi_collective_run(tp_work *w) {
     static bool (*const run[])(tp_work *) = {run_all_reduce, run_reduce, run_broadcast, run_all_gather, run_gather, run_scatter, run_reduce_scatter,
-                                             run_all_to_all, run_barrier};
+                                             run_all_to_all, run_barrier, run_barrier};
     if ((tpi_checks_wanted() || w->kind == TPI_BARRIER) && !tpi_agree(w)) return false;
     return run[w->kind](w);
+}
+
+/* "[2, 3]"; of lists whose tensors differ in size: "in parts of 1, 2, 3 elements". */
+static void shape_about(const tp_work *w, const tp_tensor *t, char *text, size_t room) {
+    const tpi_piece *list = w->kind == TPI_ALL_GATHER ? w->out : w->kind == TPI_REDUCE_SCATTER ? w->in : NULL;
+    int n = w->kind == TPI_ALL_GATHER ? w->nout : w->nin;
+    bool uneven = false;
+    for (int i = 1; list && i < n; i++) uneven = uneven || list[i].t->numel != list[0].t->numel;
+    int at = snprintf(text, room, "%s", uneven ? "in parts of " : tpi_shape_text(tpi_shape(t)));
+    for (int i = 0; uneven && i < n && at + 24 < (int)room; i++) at += snprintf(text + at, room - (size_t)at, "%s%lld", i ? ", " : "", (long long)list[i].t->numel);
+    if (uneven) snprintf(text + at, room - (size_t)at, " elements");
 }
 
 void tpi_work_about(const tp_work *w, char text[TPI_ABOUT_BYTES]) {
@@ -281,12 +292,15 @@ void tpi_work_about(const tp_work *w, char text[TPI_ABOUT_BYTES]) {
     bool reduces = w->kind == TPI_ALL_REDUCE || w->kind == TPI_REDUCE || w->kind == TPI_REDUCE_SCATTER;
     bool rooted = w->kind == TPI_REDUCE || w->kind == TPI_BROADCAST || w->kind == TPI_GATHER || w->kind == TPI_SCATTER;
     const tp_tensor *t = w->kind == TPI_SCATTER || w->kind == TPI_REDUCE_SCATTER || w->kind == TPI_RECV ? (w->nout ? w->out[0].t : NULL) : w->nin ? w->in[0].t : NULL;
-    char root[24] = "", op[16] = "";
+    char root[24] = "", op[16] = "", shape[112] = "";
     const char *where = w->gpu ? w->device.type == TP_CUDA ? " on cuda" : " on xpu" : ""; /* by NCCL; what goes by the host may lie anywhere */
     if (rooted) snprintf(root, sizeof root, ", root %d", w->root);
     if (w->kind == TPI_SEND) snprintf(root, sizeof root, ", to %d", w->root);
     if (w->kind == TPI_RECV && w->root >= 0) snprintf(root, sizeof root, ", from %d", w->root);
     if (reduces) snprintf(op, sizeof op, "(%s)", ops[w->op]);
     if (!t) snprintf(text, TPI_ABOUT_BYTES, "%s%s", tpi_work_names[w->kind], op);
-    else snprintf(text, TPI_ABOUT_BYTES, "%s%s of %s %s%s%s", tpi_work_names[w->kind], op, tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)), where, root);
+    else {
+        shape_about(w, t, shape, sizeof shape);
+        snprintf(text, TPI_ABOUT_BYTES, "%s%s of %s %s%s%s", tpi_work_names[w->kind], op, tp_dtype_name((tp_dtype)t->dtype), shape, where, root);
+    }
 }

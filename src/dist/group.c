@@ -156,7 +156,7 @@ tp_group *tpi_group_open(tpi_job *job, int n, const int *ranks, double timeout, 
     return g;
 }
 
-tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name) {
+static tp_group *group_new(tp_ints ranks, double timeout, const char *name, bool agree) {
     tpi_job *job = tpi_job_now;
     if (!job) return tpi_fail(TP_ERR_RUNTIME, "there is no process group: call tp_dist_init first");
     int *list = tpi_malloc(sizeof *list * (size_t)(ranks.n ? ranks.n : 1));
@@ -169,10 +169,14 @@ tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name) {
         tpi_mfree(list);
         return tpi_fail(TP_ERR_VALUE, "argument 'ranks': %lld %s; the job has ranks 0 to %d", (long long)ranks.v[i], twice ? "comes twice" : "is not a rank", job->size - 1);
     }
-    tp_group *g = tpi_group_open(job, (int)ranks.n, list, timeout, name);
+    bool ok = !agree || job->size == 1 || !tpi_checks_wanted() || tpi_agree_on_group((int)ranks.n, list);
+    tp_group *g = ok ? tpi_group_open(job, (int)ranks.n, list, timeout, name) : NULL;
     tpi_mfree(list);
     return g;
 }
+
+tp_group *tp_group_new(tp_ints ranks, double timeout, const char *name) { return group_new(ranks, timeout, name, true); }
+tp_group *tp_group_new_local(tp_ints ranks, double timeout, const char *name) { return group_new(ranks, timeout, name, false); }
 
 void tpi_group_end_thread(tp_group *g) {
     pthread_mutex_lock(&g->lock);

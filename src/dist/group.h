@@ -14,7 +14,8 @@
 enum { TPI_PLACE_BYTES = 192, TPI_REASON_BYTES = 1900, TPI_ABOUT_BYTES = 192, TPI_NAME_BYTES = 64, TPI_MOST_GROUPS = 4096, TPI_AGREED = 64 };
 
 typedef enum tpi_work_kind {
-    TPI_ALL_REDUCE, TPI_REDUCE, TPI_BROADCAST, TPI_ALL_GATHER, TPI_GATHER, TPI_SCATTER, TPI_REDUCE_SCATTER, TPI_ALL_TO_ALL, TPI_BARRIER, TPI_SEND, TPI_RECV
+    TPI_ALL_REDUCE, TPI_REDUCE, TPI_BROADCAST, TPI_ALL_GATHER, TPI_GATHER, TPI_SCATTER, TPI_REDUCE_SCATTER, TPI_ALL_TO_ALL, TPI_BARRIER, TPI_NEW_GROUP, TPI_SEND,
+    TPI_RECV
 } tpi_work_kind;
 extern const char *const tpi_work_names[];
 
@@ -90,7 +91,7 @@ struct tp_work {
     bool gpu;          /* by NCCL, on: */
     tp_device device;
     struct tpi_comm *comm;
-    uint64_t print;    /* its fingerprint */
+    uint64_t print;    /* its fingerprint, where it is told from the beginning: on GPUs, and of a new group */
     char about[TPI_ABOUT_BYTES];
     struct tpi_gpu_event *before, *event; /* the caller's stream when it was asked for; its end. NULL until recorded */
     bool checked, launched, captured; /* ranks agree; it is in the stream; which is being recorded. With the lock */
@@ -132,6 +133,7 @@ void tpi_work_close(tp_work *work, char *error, tp_code code); /* the same with 
 bool tpi_work_timed_out(tp_work *work, double seconds); /* false, with an error that names who has not come */
 
 /* work.c */
+bool tpi_agree_on_group(int n, const int *ranks); /* do all ranks make a group of that list now? False with an error */
 bool tpi_work_by_host(tp_work *work); /* makes its pieces' flat ones on the CPU */
 bool tpi_work_bring_back(tp_work *work); /* what came into memory of our own goes to the caller's tensors */
 static inline bool tpi_work_in_place(const tp_work *work) { return work->kind == TPI_ALL_REDUCE || work->kind == TPI_BROADCAST || work->kind == TPI_REDUCE; }

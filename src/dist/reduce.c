@@ -133,5 +133,7 @@ bool tpi_check_reduce(tp_dtype dtype, tp_reduce_op op) {
     if (op >= TP_REDUCE_BAND && !whole) return tpi_refuse(TP_ERR_RUNTIME, "argument 'op': cannot use ReduceOp.%s with %s", names[op], tp_dtype_name(dtype));
     if ((op == TP_REDUCE_MIN || op == TP_REDUCE_MAX) && tp_dtype_is_complex(dtype))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'op': all_reduce does not support ReduceOp.%s on complex tensors", names[op]);
+    if (op == TP_REDUCE_AVG && whole)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'op': ReduceOp.AVG: result type float32 can't be cast to the desired output type %s", tp_dtype_name(dtype));
     return true;
 }

@@ -111,10 +111,13 @@ uint64_t tpi_fingerprint(const tp_work *w) {
         for (int i = 0; i < w->nout; i++) h = mix(mix(h, w->out[i].t->dtype), (uint64_t)w->out[i].t->numel);
         return h;
     case TPI_ALL_TO_ALL: return w->nin ? mix(h, w->in[0].t->dtype) : h;
-    case TPI_REDUCE_SCATTER:
+    case TPI_REDUCE_SCATTER: /* ranks may get parts of other sizes, but all divide alike */
+        for (int i = 0; i < w->nin; i++) h = mix(mix(h, w->in[i].t->dtype), (uint64_t)w->in[i].t->numel);
+        return h;
     case TPI_RECV:
     case TPI_SCATTER: return mix_tensor(h, w->out[0].t);
     case TPI_BARRIER: return h;
+    case TPI_NEW_GROUP: return mix(h, w->print);
     default: return mix_tensor(h, w->in[0].t);
     }
 }

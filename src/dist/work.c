@@ -122,6 +122,11 @@ static bool check_like(tp_tensors list, const tp_tensor *t, int only, const char
     return true;
 }
 
+static bool check_op(const tp_group *g, const tp_tensor *t, tp_reduce_op op) {
+    bool nccl = g->job->by_nccl && tpi_device(t).type != TP_CPU; /* its averages of whole numbers are whole */
+    return tpi_check_reduce((tp_dtype)t->dtype, nccl && op == TP_REDUCE_AVG ? TP_REDUCE_SUM : op);
+}
+
 static bool check_written(tp_tensors list) {
     for (int64_t i = 0; i < list.n; i++)
         if (tpi_overlaps_itself(list.v[i])) return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensor': several of its elements share memory (it is expanded); clone it first");
@@ -141,14 +146,14 @@ static tp_work *submit(tp_work *w) {
 
 /* ---- The calls ---- */
 tp_work *tp_dist_all_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op) {
-    if (!(g = group_of(g)) || (t && !tpi_check_reduce((tp_dtype)t->dtype, op))) return NULL;
+    if (!(g = group_of(g)) || (t && !check_op(g, t, op))) return NULL;
     tp_work *w = new_work(g, TPI_ALL_REDUCE, one(&t), none);
     if (w) w->op = op;
     return submit(w);
 }
 
 tp_work *tp_dist_reduce(tp_group *g, tp_tensor *t, tp_reduce_op op, int root) {
-    if (!(g = group_of(g)) || !check_root(g, root, "dst") || (t && !tpi_check_reduce((tp_dtype)t->dtype, op))) return NULL;
+    if (!(g = group_of(g)) || !check_root(g, root, "dst") || (t && !check_op(g, t, op))) return NULL;
     tp_work *w = new_work(g, TPI_REDUCE, one(&t), none);
     if (w) w->op = op, w->root = root;
     return submit(w);
@@ -186,7 +191,7 @@ tp_work *tp_dist_scatter(tp_group *g, tp_tensor *out, tp_tensors in, int root) {
 
 tp_work *tp_dist_reduce_scatter(tp_group *g, tp_tensor *out, tp_tensors in, tp_reduce_op op) {
     if (!(g = group_of(g)) || !check_list(g, in, "input_list")) return NULL;
-    if (out && (!tpi_check_reduce((tp_dtype)out->dtype, op) || !check_like(in, out, g->rank, "input_list"))) return NULL;
+    if (out && (!check_op(g, out, op) || !check_like(in, out, g->rank, "input_list"))) return NULL;
     tp_work *w = new_work(g, TPI_REDUCE_SCATTER, in, one(&out));
     if (w) w->op = op;
     return submit(w);
@@ -202,6 +207,20 @@ tp_work *tp_dist_all_to_all(tp_group *g, tp_tensors out, tp_tensors in) {
         return tpi_fail(TP_ERR_VALUE, "argument 'output_tensor_list': this rank sends itself %lld elements and expects %lld", (long long)in.v[g->rank]->numel,
                         (long long)out.v[g->rank]->numel);
     return submit(new_work(g, TPI_ALL_TO_ALL, in, out));
+}
+
+bool tpi_agree_on_group(int n, const int *ranks) {
+    tp_group *g = group_of(NULL);
+    tp_work *w = g ? new_work(g, TPI_NEW_GROUP, none, none) : NULL;
+    if (!w) return false;
+    size_t at = (size_t)snprintf(w->about, sizeof w->about, "new_group of ranks [");
+    for (int i = 0; i < n; i++) {
+        w->print = w->print * 1000003 + (uint64_t)ranks[i] + 1;
+        if (at + 24 < sizeof w->about) at += (size_t)snprintf(w->about + at, sizeof w->about - at, "%s%d", i ? ", " : "", ranks[i]);
+        else if (i == n - 1) at += (size_t)snprintf(w->about + at, sizeof w->about - at, ", ..., %d", ranks[i]);
+    }
+    snprintf(w->about + at, sizeof w->about - at, "]");
+    return tp_dist_wait(submit(w));
 }
 
 tp_work *tp_dist_barrier(tp_group *g) { return (g = group_of(g)) ? submit(new_work(g, TPI_BARRIER, none, none)) : NULL; }

@@ -264,3 +264,52 @@ for wrong in ("cpu:gloo,cpu:gloo", "cpu:gloo,foo"):
     else:
         assert False, wrong
 """, tmp_path)
+
+
+def test_lists_of_uneven_sizes(tmp_path):
+    run_ranks(3, """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+r, n = dist.get_rank(), dist.get_world_size()
+parts = [torch.zeros(i + 1, 2) for i in range(n)]
+dist.all_gather(parts, torch.full((r + 1, 2), float(r)))
+assert all(torch.equal(part, torch.full((i + 1, 2), float(i))) for i, part in enumerate(parts))
+for op, wanted in ((dist.ReduceOp.SUM, 3 + 3 * r), (dist.ReduceOp.AVG, 1 + r), (dist.ReduceOp.MAX, 2 + r)):
+    out = torch.zeros(r)
+    dist.reduce_scatter(out, [torch.full((i,), float(r + i)) for i in range(n)], op=op)  # rank 0's part is empty
+    assert torch.equal(out, torch.full((r,), float(wanted))), (op, out)
+""", tmp_path)
+
+
+def test_averages_of_whole_numbers_are_refused(tmp_path):
+    run_ranks(2, """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+for call in (lambda t: dist.all_reduce(t, op=dist.ReduceOp.AVG), lambda t: dist.reduce(t, 0, op=dist.ReduceOp.AVG),
+             lambda t: dist.reduce_scatter(t, [t, t], op=dist.ReduceOp.AVG)):
+    for dtype, name in ((torch.int64, "int64"), (torch.uint8, "uint8"), (torch.bool, "bool")):
+        t = torch.ones(3).to(dtype)
+        try:
+            call(t)
+        except RuntimeError as error:
+            assert f"can't be cast to the desired output type {name}" in str(error), error
+        else:
+            raise AssertionError(f"{dtype} was averaged")
+t = torch.ones(2)
+dist.all_reduce(t, op=dist.ReduceOp.AVG)  # nobody is in the middle of anything
+assert t.tolist() == [1, 1]
+""", tmp_path)
+
+
+def test_reduce_ops_are_printed_and_compared_as_in_pytorch():
+    import copy
+    import pickle
+    op = taper.distributed.ReduceOp
+    assert [str(one) for one in (op.SUM, op.AVG, op.PREMUL_SUM)] == ["RedOpType.SUM", "RedOpType.AVG", "RedOpType.PREMUL_SUM"]
+    assert repr(op.MAX) == "<RedOpType.MAX: 4>" and f"{op.MIN} {op.BOR}" == "RedOpType.MIN RedOpType.BOR" and "%s" % op.BXOR == "RedOpType.BXOR"
+    assert op.SUM == 0 and op.SUM == op(op.SUM) and op.SUM != op.AVG and op.SUM != "SUM" and {op.SUM: 1}[op.SUM] == 1 and int(op.MAX) == op.MAX.value == 4 and op.MAX.name == "MAX"
+    assert isinstance(op.SUM, op) and not isinstance(op.SUM, int) and bool(op.SUM) and op.RedOpType.SUM is op.SUM
+    assert pickle.loads(pickle.dumps(op.MAX)) is op.MAX and copy.deepcopy(op.MIN) is op.MIN
+    for wrong in (lambda: op.SUM < op.AVG, lambda: op.SUM + 1, lambda: op("SUM")):
+        with pytest.raises(TypeError):
+            wrong()

@@ -94,6 +94,12 @@ def test_a_rank_that_leaves_early(culprit, tmp_path):
     ("dist.all_reduce(torch.ones(3, dtype=torch.float64 if r == 2 else torch.float32))", ("all_reduce(SUM) of float32 [3]", "rank 2", "all_reduce(SUM) of float64 [3]")),
     ("dist.all_reduce(torch.ones(3), op=dist.ReduceOp.MAX if r == 1 else dist.ReduceOp.SUM)", ("all_reduce(SUM) of float32 [3]", "rank 1", "all_reduce(MAX) of float32 [3]")),
     ("dist.broadcast(torch.ones(3), 0) if r == 1 else dist.barrier()", ("barrier", "rank 1", "broadcast of float32 [3], root 0")),
+    ("dist.new_group([0, 1] if r == 2 else [0, 2])", ("new_group of ranks [0, 2]", "rank 2", "new_group of ranks [0, 1]")),
+    ("dist.barrier() if r == 1 else dist.new_group([0, 2])", ("new_group of ranks [0, 2]", "rank 1", "barrier")),
+    ("dist.reduce_scatter(torch.zeros(r + 1), [torch.ones(i + 1 + (r == 1 and i == 0)) for i in range(n)])",
+     ("reduce_scatter(SUM) of float32 in parts of 1, 2, 3 elements", "rank 1", "reduce_scatter(SUM) of float32 in parts of 2, 2, 3 elements")),
+    ("dist.all_gather([torch.ones(i + 1 + (r == 2 and i == 0)) for i in range(n)], torch.ones(r + 1))",
+     ("all_gather of float32 in parts of 1, 2, 3 elements", "rank 2", "all_gather of float32 in parts of 2, 2, 3 elements")),
     ("dist.broadcast(torch.ones(3), r)", ("broadcast of float32 [3], root 0", "rank 1", "broadcast of float32 [3], root 1"))])
 def test_ranks_that_disagree(call, wanted, tmp_path):
     first, culprit, other = wanted

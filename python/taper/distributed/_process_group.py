@@ -1,7 +1,7 @@
 """Process groups: backends, who is in a group and who meets where, over the library's (include/taper/dist.h). The collectives are in distributed_c10d.py."""
 import os
 import sys
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 import taper as torch
 from taper import _C
@@ -12,18 +12,37 @@ from taper.distributed.rendezvous import env_place, find_store, register_rendezv
 DistError, DistBackendError, DistNetworkError, DistStoreError = _C._DistError, _C._DistBackendError, _C._DistNetworkError, _C._DistStoreError
 
 
-class RedOpType(IntEnum):
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM, UNUSED = range(10)
+class RedOpType(Enum):
+    """ReduceOp's members: equal to their numbers, and without an order."""
+
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
+
+    def __index__(self):
+        return self.value
+
+    __int__ = __hash__ = __index__
+
+    def __eq__(self, other):
+        return self is other or isinstance(other, int) and self.value == other
 
 
-class ReduceOp:
+class _HasMembers(type):
+    """isinstance(ReduceOp.SUM, ReduceOp) holds."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, (RedOpType, _PremulSum))
+
+
+class ReduceOp(metaclass=_HasMembers):
     """How a reduction combines what the ranks have: ReduceOp.SUM and so on."""
 
     RedOpType = RedOpType
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = list(RedOpType)[:8]
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
 
     def __new__(cls, op=RedOpType.SUM):
-        return RedOpType(op)
+        if not isinstance(op, RedOpType):
+            raise TypeError(f"ReduceOp(): expected one of its members, got {op!r}")
+        return op
 
 
 class _PremulSum(int):
@@ -516,9 +535,10 @@ def new_group(ranks=None, timeout=None, backend=None, pg_options=None, use_local
     if use_local_synchronization and world.rank() not in ranks:
         return None
     _count += 1
+    handle = _C._dist_group(ranks, _timeout_for(world._backend, timeout) if timeout is not None else 0.0, group_desc, use_local_synchronization)
     if world.rank() not in ranks:
+        handle.free()
         return GroupMember.NON_GROUP_MEMBER
-    handle = _C._dist_group(ranks, _timeout_for(world._backend, timeout) if timeout is not None else 0.0, group_desc)
     made = ProcessGroup(handle, ranks, name, group_desc)
     _groups.append(made)
     return made
@@ -560,9 +580,8 @@ def split_group(parent_pg=None, split_ranks=None, timeout=None, pg_options=None,
     parent = _group(parent_pg)
     mine = None
     for ranks in split_ranks or ():
-        made = new_group([get_global_rank(parent, rank) for rank in ranks], timeout, group_desc=group_desc)
-        if made is not GroupMember.NON_GROUP_MEMBER:
-            mine = made
+        made = new_group([get_global_rank(parent, rank) for rank in ranks], timeout, group_desc=group_desc, use_local_synchronization=True)
+        mine = mine or made
     return mine
 
 
@@ -589,4 +608,4 @@ def set_debug_level_from_env():
 
 
 __all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(os)) and name not in (
-    "IntEnum", "RedOpType", "env_place", "find_store")]
+    "Enum", "IntEnum", "RedOpType", "env_place", "find_store")]

@@ -150,7 +150,7 @@ _background = {}
 def _own_group(group):
     """A group of the same ranks that only background writes use: their messages never mix with the training's."""
     if group not in _background:
-        _background[group] = dist.new_group(dist.get_process_group_ranks(group or dist.group.WORLD), backend="gloo")
+        _background[group] = dist.new_group(dist.get_process_group_ranks(group or dist.group.WORLD), backend="gloo", use_local_synchronization=True)
     return _background[group]
 
 
