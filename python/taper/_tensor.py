@@ -167,6 +167,21 @@ def smm(self, mat):
     return mm(self, mat)
 
 
+@_method
+def float_power_(self, exponent):
+    """In place; the tensor must have the dtype of the result, float64 or complex128."""
+    made = self.float_power(exponent)
+    if made.dtype != self.dtype:
+        raise RuntimeError(f"the base given to float_power_ has dtype {str(self.dtype)[6:]} but the operation's result requires dtype {str(made.dtype)[6:]}")
+    return self.copy_(made)
+
+
+@_method
+def polygamma_(self, n):
+    """In place."""
+    return self.copy_(self.polygamma(n))
+
+
 # ---- Memory ----
 @_method
 def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):

@@ -273,8 +273,9 @@ def _tensor_list(tensors):
 
 
 def broadcast_tensors(*tensors):
-    """Expanded to one shape together."""
-    return _op["broadcast_tensors"](_tensor_list(tensors))
+    """Expanded to one shape together; those that have it already are themselves."""
+    tensors = _tensor_list(tensors)
+    return tuple(old if isinstance(old, Tensor) and old.shape == new.shape else new for old, new in zip(tensors, _op["broadcast_tensors"](tensors)))
 
 
 def meshgrid(*tensors, indexing=None):
@@ -355,6 +356,9 @@ class _HistogramDD(tuple):
     """torch.return_types.histogramdd."""
     hist = property(lambda self: self[0])
     bin_edges = property(lambda self: self[1])
+
+    def __repr__(self):
+        return f"torch.return_types.histogramdd(\nhist={self[0]!r},\nbin_edges={self[1]!r})"
 
 
 def histogramdd(input, bins, *, range=None, weight=None, density=False, out=None):

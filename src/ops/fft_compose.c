@@ -43,7 +43,7 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
         int64_t given = s.v ? s.v[i] : -1;
         r->dim[i] = d;
         r->size[i] = given != -1 ? given : half ? 2 * (self->shape[d] - 1) : self->shape[d];
-        if (r->size[i] < 1) return tpi_refuse(TP_ERR_VALUE, "argument '%s': invalid number of data points (%lld) along dim %d", s.v ? "s" : "self", (long long)r->size[i], d);
+        if (r->size[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Invalid number of data points (%lld) along dim %d", s.v ? "s" : "self", (long long)r->size[i], d);
         total *= r->size[i];
     }
     return read_norm(norm, forward, total, &r->scale);
@@ -51,7 +51,7 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
 
 /* One dim: n and dim as lists. */
 static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward, bool halved) {
-    if (n != TP_NONE && n < 1) return tpi_refuse(TP_ERR_VALUE, "argument 'n': invalid number of data points (%lld)", (long long)n);
+    if (n != TP_NONE && n < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'n': Invalid number of data points (%lld) specified", (long long)n);
     return read_request(r, self, n == TP_NONE ? tp_no_ints() : TP_INTS(n), TP_INTS(dim), norm, forward, halved);
 }
 

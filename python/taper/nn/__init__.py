@@ -12,10 +12,10 @@ def __getattr__(name):
     if name in modules._files:
         value = globals()[name] = getattr(modules, name)
         return value
-    if name in ("DataParallel", "attention", "parallel"):
+    if name in ("DataParallel", "attention", "grad", "parallel"):
         from importlib import import_module
-        if name == "attention":
-            return import_module("taper.nn.attention")
+        if name in ("attention", "grad"):
+            return import_module("taper.nn." + name)
         parallel = import_module("taper.nn.parallel")
         return parallel if name == "parallel" else parallel.DataParallel
     raise AttributeError(f"module 'torch.nn' has no attribute '{name}'")

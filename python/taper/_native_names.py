@@ -1,0 +1,155 @@
+"""Functions that torch has beside those of nn.functional, with signatures of their own: weights first, every setting by position, reductions as
+numbers (0 none, 1 mean, 2 sum). And what works on sizes that may be symbols elsewhere: here they are plain numbers."""
+import math
+
+import taper
+from taper.nn import functional as F
+
+_REDUCTIONS = "none", "mean", "sum"
+
+
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    return F.embedding(indices, weight, padding_idx if padding_idx >= 0 else None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+    """(the bags, the bag of each index, the sizes of bags, where maxima stood); what backward keeps elsewhere is empty or zero here."""
+    bags = F.embedding_bag(indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse,
+                           per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
+    return bags, indices.new_empty(0), taper.zeros_like(offsets), taper.zeros_like(offsets)
+
+
+def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+    return F.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=0, zero_infinity=False):
+    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, _REDUCTIONS[reduction], zero_infinity)
+
+
+def kl_div(input, target, reduction=0, log_target=False):
+    return F.kl_div(input, target, reduction=_REDUCTIONS[reduction], log_target=log_target)
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=0):
+    return F.binary_cross_entropy_with_logits(input, target, weight, reduction=_REDUCTIONS[reduction], pos_weight=pos_weight)
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0):
+    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def hinge_embedding_loss(input, target, margin=1.0, reduction=0):
+    return F.hinge_embedding_loss(input, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0):
+    return F.margin_ranking_loss(input1, input2, target, margin, reduction=_REDUCTIONS[reduction])
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction=0):
+    return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=_REDUCTIONS[reduction])
+
+
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=_REDUCTIONS[reduction])
+
+
+def adaptive_max_pool1d(input, output_size):
+    return F.adaptive_max_pool1d(input, output_size, return_indices=True)
+
+
+def native_dropout(input, p, train):
+    """(what is left, scaled; which elements those are)."""
+    if not train:
+        return input.clone(), taper.ones_like(input, dtype=taper.bool)
+    kept = taper.empty_like(input).bernoulli_(1 - p)
+    return input * kept * (0.0 if p == 1 else 1 / (1 - p)), kept.bool()
+
+
+def detach(input):
+    return input.detach()
+
+
+def detach_(input):
+    return input.detach_()
+
+
+def resize_as_(input, the_template, *, memory_format=None):
+    return input.resize_as_(the_template)
+
+
+def empty_permuted(size, physical_layout, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """An uninitialised tensor whose dims lie in memory in the order physical_layout names, the slowest first."""
+    made = taper.empty([size[d] for d in physical_layout], dtype=dtype, device=device, pin_memory=pin_memory)
+    return made.permute([physical_layout.index(d) for d in range(len(size))]).requires_grad_(requires_grad)
+
+
+def to_dlpack(input):
+    return input.__dlpack__()
+
+
+# ---- Control flow ----
+def cond(pred, true_fn, false_fn, operands=()):
+    """One of two functions, by a truth that may stand in a tensor."""
+    return (true_fn if bool(pred) else false_fn)(*operands)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    """body_fn again and again, as long as cond_fn of what it gave is true."""
+    while bool(cond_fn(*carried_inputs)):
+        carried_inputs = body_fn(*carried_inputs)
+    return tuple(carried_inputs)
+
+
+# ---- Numbers that stand for sizes ----
+class SymInt:
+    """A size that is not known yet. Taper's sizes are plain ints, so there are none."""
+
+
+class SymFloat:
+    """As SymInt, a float."""
+
+
+class SymBool:
+    """As SymInt, a truth."""
+
+
+def sym_int(a):
+    return math.floor(a) if a >= 0 else math.ceil(a)
+
+
+def sym_float(a):
+    return float(a)
+
+
+def sym_not(a):
+    return not a
+
+
+def _alike(a, b, found):
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+
+def sym_max(a, b):
+    return _alike(a, b, max(a, b))
+
+
+def sym_min(a, b):
+    return _alike(a, b, min(a, b))
+
+
+def sym_ite(b, t, f):
+    return t if b else f
+
+
+def sym_sum(args):
+    return sum(args)
+
+
+def sym_sqrt(a):
+    return math.sqrt(a)
