@@ -202,10 +202,35 @@ static PyObject *gradients(PyObject *module, PyObject *args) {
 }
 
 /* ---- A tensor's history ---- */
-static PyObject *get_grad(PyObject *o, void *unused) { (void)unused; return tpy_tensor_or_none(tp_grad(tpy_unwrap(o))); }
+/* The library's gradients are dense. A sparse one (taper.sparse) stands among the object's attributes, under this name, and the library has none then. */
+static PyObject *sparse_grad_name;
+bool tpy_forget_sparse_grad(PyObject *o) {
+    PyObject *dict = ((tpy_tensor *)o)->dict;
+    int has = dict ? PyDict_Contains(dict, sparse_grad_name) : 0;
+    return has == 0 || (has > 0 && PyDict_DelItem(dict, sparse_grad_name) == 0);
+}
+static PyObject *get_grad(PyObject *o, void *unused) {
+    (void)unused;
+    tp_tensor *grad = tp_grad(tpy_unwrap(o));
+    PyObject *dict = grad ? NULL : ((tpy_tensor *)o)->dict, *sparse = dict ? PyDict_GetItemWithError(dict, sparse_grad_name) : NULL;
+    if (sparse) return Py_NewRef(sparse);
+    return PyErr_Occurred() ? NULL : tpy_tensor_or_none(grad);
+}
+static bool is_sparse_grad(PyObject *value) {
+    return Py_TYPE(value) != tpy_tensor_type && PyObject_HasAttr((PyObject *)Py_TYPE(value), sparse_grad_name);
+}
+static int set_sparse_grad(PyObject *o, PyObject *value) {
+    if (!tp_set_grad(tpy_unwrap(o), NULL)) return tpy_raise(), -1;
+    PyObject *dict = PyObject_GenericGetDict(o, NULL);
+    int done = dict ? PyDict_SetItem(dict, sparse_grad_name, value) : -1;
+    Py_XDECREF(dict);
+    return done;
+}
 static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
     tp_tensor *t = tpy_unwrap(o);
+    if (!tpy_forget_sparse_grad(o)) return -1;
+    if (value && value != Py_None && is_sparse_grad(value)) return set_sparse_grad(o, value);
     if (!value || value == Py_None) return tp_set_grad(t, NULL) ? 0 : (tpy_raise(), -1);
     if (!tpy_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "assigned grad expected to be a Tensor or None but got grad of type %s", Py_TYPE(value)->tp_name), -1;
     if (value == o) return PyErr_SetString(PyExc_RuntimeError, "can't assign Variable as its own grad"), -1;
@@ -277,6 +302,7 @@ static bool add_to_tensor(PyObject *descriptor, const char *name) {
 }
 
 int tpy_init_autograd(PyObject *module) {
+    if (!(sparse_grad_name = PyUnicode_InternFromString("_sparse_grad"))) return -1;
     for (PyGetSetDef *p = properties; p->name; p++)
         if (!add_to_tensor(PyDescr_NewGetSet(tpy_tensor_type, p), p->name)) return -1;
     for (PyMethodDef *m = tpy_autograd_methods; m->ml_name; m++)

@@ -251,10 +251,10 @@ static PyObject *forget_grads(PyObject *module, PyObject *groups) {
         bool ok = true;
         for (Py_ssize_t k = 0; ok && k < PySequence_Fast_GET_SIZE(list); k++) {
             PyObject *p = PySequence_Fast_GET_ITEM(list, k);
-            ok = !tpy_is_tensor(p) || tp_zero_grad(tpy_unwrap(p));
+            ok = !tpy_is_tensor(p) || (tpy_forget_sparse_grad(p) && tp_zero_grad(tpy_unwrap(p)));
         }
         Py_DECREF(list);
-        if (!ok) return tpy_raise();
+        if (!ok) return PyErr_Occurred() ? NULL : tpy_raise();
     }
     Py_RETURN_NONE;
 }

@@ -158,6 +158,7 @@ int tpy_init_legacy(PyObject *module);   /* legacy.c: torch.Tensor(2, 3), x.new(
 int tpy_init_storage(PyObject *module);  /* storage.c: UntypedStorage, set_, resize_ */
 int tpy_init_files(PyObject *module);    /* files.c: checkpoints */
 int tpy_init_dlpack(PyObject *module);   /* dlpack.c: capsules */
+bool tpy_forget_sparse_grad(PyObject *tensor); /* autograd.c: drops a gradient that taper.sparse has put beside the tensor */
 int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */

@@ -251,9 +251,13 @@ def test_adagrad_has_state_from_the_start():
     assert state["step"].item() == 0 and state["sum"].tolist() == [0.5, 0.5]
 
 
-def test_sparse_adam_says_so():
-    with pytest.raises(NotImplementedError, match="torch.optim.SparseAdam"):
-        torch.optim.SparseAdam([leaf(2)])
+def test_sparse_adam_wants_sparse_gradients():
+    p = leaf(2)
+    p.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="SparseAdam does not support dense gradients, please consider Adam instead"):
+        torch.optim.SparseAdam([p]).step()
+    with pytest.raises(ValueError, match="Invalid learning rate: 0"):
+        torch.optim.SparseAdam([p], lr=0)
 
 
 # ---- Steps ----

@@ -111,3 +111,48 @@ def test_in_modules_and_files(matrix, layout):
         assert read.layout is getattr(torch, layout) and dense(read) == dense(matrix) and read.is_coalesced()
     module.double()
     assert module.graph.dtype == torch.float64 and module.graph.layout is getattr(torch, layout)
+
+
+# ---- Sparse gradients ----
+def test_sparse_adam_moves_only_the_rows_that_were_looked_up():
+    torch.manual_seed(0)
+    layer = torch.nn.Embedding(10, 3, sparse=True)
+    optimiser, losses, before = torch.optim.SparseAdam(list(layer.parameters()), lr=.1), [], layer.weight.detach().clone()
+    for _ in range(3):
+        optimiser.zero_grad()
+        assert layer.weight.grad is None
+        loss = layer(torch.tensor([1, 4, 1])).pow(2).sum()
+        loss.backward()
+        assert layer.weight.grad.is_sparse and layer.weight.grad._indices().tolist() == [[1, 4, 1]]
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses == pytest.approx([4.341617584228516, 3.341583251953125, 2.521927833557129], abs=1e-5)
+    assert layer.weight[1].tolist() == pytest.approx([-0.1402, 0.5507, 0.3948], abs=1e-4)
+    assert torch.equal(layer.weight[[0, 2, 3, 5, 6, 7, 8, 9]], before[[0, 2, 3, 5, 6, 7, 8, 9]])
+
+
+@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, .1), lambda p: torch.optim.SGD(p, .1, momentum=.9), lambda p: torch.optim.Adagrad(p, .1)])
+def test_other_optimisers_see_the_same_gradient(make):
+    torch.manual_seed(1)
+    sparse = torch.nn.Embedding(6, 2, sparse=True, padding_idx=3)
+    dense = torch.nn.Embedding.from_pretrained(sparse.weight.detach().clone(), freeze=False, padding_idx=3)
+    for layer in (sparse, dense):
+        optimiser = make(layer.parameters())
+        for _ in range(3):
+            optimiser.zero_grad()
+            for _ in range(2):  # gradients of two backwards add up
+                layer(torch.tensor([0, 2, 3, 2])).sin().sum().backward()
+            optimiser.step()
+    assert torch.allclose(sparse.weight, dense.weight, atol=1e-6) and sparse.weight.grad.is_sparse and torch.allclose(sparse.weight.grad.to_dense(), dense.weight.grad)
+
+
+def test_refusals_and_bags():
+    bag = torch.nn.EmbeddingBag(6, 2, mode="sum", sparse=True, padding_idx=4)
+    bag(torch.tensor([1, 2, 4, 4]), torch.tensor([0, 2])).sum().backward()
+    assert dense(bag.weight.grad) == [[0, 0], [1, 1], [1, 1], [0, 0], [0, 0], [0, 0]]
+    with pytest.raises(RuntimeError, match="Adam does not support sparse gradients, please consider SparseAdam instead"):
+        torch.optim.Adam(bag.parameters()).step()
+    bag.zero_grad()
+    assert bag.weight.grad is None
+    bag.weight.grad = torch.ones(6, 2)
+    assert not bag.weight.grad.is_sparse

@@ -2,7 +2,7 @@
 import taper
 from taper import _C
 from taper._C import Tensor
-from taper.optim.optimizer import Optimizer
+from taper.optim.optimizer import Optimizer, _sparse_gradients
 
 
 class TableOptimizer(Optimizer):
@@ -47,7 +47,11 @@ class TableOptimizer(Optimizer):
                 loss = closure()
         if self.defaults.get("differentiable") and taper.is_grad_enabled():
             self._refuse_history()
-        _C._optimiser_step(self._kind, self.param_groups, self.state)
+        if _sparse_gradients:
+            from taper.sparse._rows import step
+            step(self, lambda: _C._optimiser_step(self._kind, self.param_groups, self.state))
+        else:
+            _C._optimiser_step(self._kind, self.param_groups, self.state)
         return loss
 
     def _refuse_history(self):

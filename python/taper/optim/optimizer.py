@@ -14,6 +14,7 @@ from taper.utils.hooks import RemovableHandle
 
 StateDict = dict
 ParamsT = params_t = Iterable
+_sparse_gradients = []  # holds True once a sparse gradient has been made: steps look for them from then on
 _global_optimizer_pre_hooks = OrderedDict()
 _global_optimizer_post_hooks = OrderedDict()
 _HOOK_DICTS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks",

@@ -69,6 +69,7 @@ def _refusing(kind, text):
 
 class Sparse(Tensor):
     """See the file's head. Made by torch.sparse_coo_tensor and its kin, Tensor.to_sparse and operators."""
+    _sparse_grad = True  # as a gradient it stands beside its tensor, where p.grad finds it (python/ext/autograd.c)
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

@@ -65,6 +65,9 @@ class Embedding(_Table):
                     norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
     def forward(self, input):
+        if self.sparse:
+            from taper.sparse import _rows
+            return _rows.embedding(input, self.weight, *_row_settings(self)[:-1])
         return F.embedding(input, self.weight, *_row_settings(self))
 
     def extra_repr(self):
@@ -91,6 +94,9 @@ class EmbeddingBag(_Table):
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         *settings, last, padding_idx = _bag_settings(self)
+        if self.sparse:
+            from taper.sparse import _rows
+            return _rows.embedding_bag(input, self.weight, offsets, *settings[:-1], per_sample_weights, last, padding_idx)
         return F.embedding_bag(input, self.weight, offsets, *settings, per_sample_weights, last, padding_idx)
 
     def extra_repr(self):
