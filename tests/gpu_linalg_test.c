@@ -1,5 +1,5 @@
 /* Linear algebra on GPUs must come out as on the CPU: by CUDA's library where there is a device; elsewhere all but the library is tested, PoCL's driver gets
- * a solver in place of one, which is LAPACK on the host. Small matrices must not go there. */
+ * a solver in place of one, which is LAPACK on the host. Small matrices must not go there, nor by way of the host, and neither must sequences of labels. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -56,14 +56,30 @@ static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values
         scratch_for(&need);
         *info = tpi_lapack_gesdd(s->dtype, 'S', m, n, a, values, b, c, &need);
     }
+    if (s->what == TPI_SOLVER_QR) {
+        tpi_lapack_geqrf(s->dtype, m, n, NULL, NULL, &need);
+        scratch_for(&need);
+        tpi_lapack_geqrf(s->dtype, m, n, a, b, &need);
+    }
+    if (s->what == TPI_SOLVER_QR_PRODUCT) {
+        tpi_lapack_orgqr(s->dtype, m, n, (int)s->columns, NULL, NULL, &need);
+        scratch_for(&need);
+        tpi_lapack_orgqr(s->dtype, m, n, (int)s->columns, a, b, &need);
+    }
     free(need.memory), free(narrow);
+}
+
+static size_t elements_of_b(const tpi_gpu_solver *s) {
+    if (s->what == TPI_SOLVER_SVD) return (size_t)(s->m * s->n);
+    if (s->what == TPI_SOLVER_QR) return (size_t)(s->m < s->n ? s->m : s->n);
+    return (size_t)(s->what == TPI_SOLVER_QR_PRODUCT ? s->columns : s->n * s->columns);
 }
 
 static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     (void)index;
     assert_true(driver.stream_sync(0, stream));
     size_t size = tpi_dtype_bytes[s->dtype], real = s->dtype == TP_FLOAT64 || s->dtype == TP_COMPLEX128 ? 8 : 4, least = (size_t)(s->m < s->n ? s->m : s->n);
-    size_t a_step = (size_t)(s->m * s->n) * size, b_step = s->what == TPI_SOLVER_SVD ? a_step : (size_t)(s->n * s->columns) * size, c_step = (size_t)(s->n * s->n) * size;
+    size_t a_step = (size_t)(s->m * s->n) * size, b_step = elements_of_b(s) * size, c_step = (size_t)(s->n * s->n) * size;
     size_t batch = (size_t)s->batch, v_step = least * real;
     char *a = fetch(s->a, batch * a_step), *b = fetch(s->b, s->b ? batch * b_step : 0), *c = fetch(s->c, s->c ? batch * c_step : 0);
     char *values = fetch(s->values, s->values ? batch * v_step : 0);
@@ -84,6 +100,7 @@ static tpi_gpu_served by_cuda(int index, tpi_gpu_stream *stream, const tpi_gpu_s
 static int take_place(void **s) {
     (void)s;
     setenv("TAPER_XPU_DEVICES", "all", 0);
+    tp_manual_seed(6);
     if (tpi_cuda_driver.count() > 0) {
         gpu.type = TP_CUDA, driver = tpi_cuda_driver, driver.solver = by_cuda;
     } else if (tpi_opencl_driver.count() > 0) {
@@ -99,7 +116,7 @@ static tp_tensor *there(tp_tensor *t) { return tp_to(t, .device = gpu); }
 static void same(tp_tensor *a, tp_tensor *b, double tolerance) {
     if (!a || !b) fail_msg("%s", tp_error() ? tp_error() : "no result");
     assert_int_equal(tp_device_of(b).type, gpu.type);
-    assert_true(tp_allclose(a, tp_to(b, .device = cpu), .rtol = tolerance, .atol = tolerance));
+    if (!tp_allclose(a, tp_to(b, .device = cpu), .rtol = tolerance, .atol = tolerance)) fail_msg("%g away", tp_item(tp_max(tp_abs(tp_sub(a, tp_to(b, .device = cpu))))));
 }
 
 static void large_matrices(tp_dtype dtype, tp_ints shape) {
@@ -121,7 +138,76 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         tp_linalg_lu_factor_result here = tp_linalg_lu_factor(well), far = tp_linalg_lu_factor(there(well));
         same(here.LU, far.LU, 10 * tolerance);
         assert_true(tp_equal(here.pivots, tp_to(far.pivots, .device = cpu)));
+        before = served;
+        tp_linalg_qr_result q = tp_linalg_qr(x), r = tp_linalg_qr(there(x));
+        same(q.Q, r.Q, 10 * tolerance), same(q.R, r.R, 10 * tolerance);
+        same(tp_linalg_lstsq(well, b, .driver = "gels").solution, tp_linalg_lstsq(there(well), there(b)).solution, tolerance);
+        same(tp_linalg_slogdet(well).logabsdet, tp_linalg_slogdet(there(well)).logabsdet, tolerance);
+        same(tp_linalg_svdvals(x), tp_linalg_svdvals(there(x)), tolerance);
+        same(tp_linalg_pinv(well), tp_linalg_pinv(there(well)), tolerance);
+        assert_int_equal(served - before, 7); /* QR: two steps each time */
     }
+}
+
+/* By kernels of a block per matrix: nothing goes to the library or by way of the host. */
+static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, double tolerance) {
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(batch, m, n), .dtype = dtype), *b = tp_randn(TP_INTS(batch, m, 2), .dtype = dtype), *eye = tp_eye(n, .dtype = dtype);
+        tp_tensor *square = tp_add(tp_matmul(tp_adjoint(x), x), eye), *far = there(x), *far_square = there(square);
+        int before = served;
+        int64_t detours = tp_host_detours();
+        for (int mode = 0; mode < 3; mode++) {
+            const char *name = (const char *[]){"reduced", "complete", "r"}[mode];
+            tp_linalg_qr_result q = tp_linalg_qr(x, .mode = name), r = tp_linalg_qr(far, .mode = name);
+            same(q.R, r.R, tolerance), same(q.Q, r.Q, tolerance);
+        }
+        same(tp_linalg_pinv(x), tp_linalg_pinv(far), tolerance), same(tp_linalg_svdvals(x), tp_linalg_svdvals(far), tolerance), same(tp_linalg_matrix_rank(x), tp_linalg_matrix_rank(far), 0);
+        same(tp_linalg_pinv(tp_adjoint(x)), tp_linalg_pinv(tp_adjoint(far)), tolerance), same(tp_linalg_pinv(square, .hermitian = true), tp_linalg_pinv(far_square, .hermitian = true), tolerance);
+        tp_linalg_lstsq_result fit = tp_linalg_lstsq(x, b, .driver = "gels"), far_fit = tp_linalg_lstsq(far, there(b));
+        same(fit.solution, far_fit.solution, tolerance), same(fit.residuals, far_fit.residuals, tolerance);
+        same(tp_linalg_det(tp_mul(square, 0.5)), tp_linalg_det(tp_mul(far_square, 0.5)), tolerance), same(tp_linalg_slogdet(square).logabsdet, tp_linalg_slogdet(far_square).logabsdet, tolerance);
+        same(tp_linalg_slogdet(square).sign, tp_linalg_slogdet(far_square).sign, tolerance);
+        same(tp_linalg_cholesky(square), tp_linalg_cholesky(far_square), tolerance), same(tp_linalg_cholesky(square, .upper = true), tp_linalg_cholesky(far_square, .upper = true), tolerance);
+        same(tp_linalg_inv(square), tp_linalg_inv(far_square), tolerance), same(tp_linalg_solve(square, x, .left = false), tp_linalg_solve(far_square, far, .left = false), tolerance);
+        tp_tensor *small = tp_mul(tp_mul(square, tp_reshape(tp_to(tp_arange(tp_int(batch)), .dtype = dtype), TP_INTS(-1, 1, 1))), -0.1);
+        same(tp_linalg_matrix_exp(small), tp_linalg_matrix_exp(there(small)), tolerance);
+        assert_int_equal(tp_host_detours(), detours), assert_int_equal(served, before);
+    }
+}
+
+static void small_ones_stay_on_the_device(void **s) {
+    (void)s;
+    if (!driver.solver) skip();
+    small_matrices(TP_FLOAT32, 3, 7, 4, 2e-4), small_matrices(TP_FLOAT64, 66, 65, 64, 1e-8), small_matrices(TP_COMPLEX64, 4, 5, 5, 5e-3), small_matrices(TP_COMPLEX128, 2, 40, 31, 1e-8);
+    tpi_gpu_sharing_there = true; /* a block's threads together, as on a GPU */
+    small_matrices(TP_FLOAT64, 2, 40, 33, 1e-8), small_matrices(TP_COMPLEX64, 3, 9, 6, 5e-3);
+    tpi_gpu_sharing_there = false;
+}
+
+/* Lengths, repeated labels, labels that cannot be reached, and the same bits again. */
+static void sequences_of_labels(void **s) {
+    (void)s;
+    if (!driver.solver) skip();
+    for (int together = 0; together < 2; together++) TP_SCOPE {
+        tpi_gpu_sharing_there = together;
+        tp_tensor *x = tp_log_softmax(tp_randn(TP_INTS(12, 4, 6), .dtype = TP_FLOAT64), 2), *labels = tp_from_data((const int64_t[]){1, 1, 2, 0, 5, 4, 3, 3, 3, 2, 2, 2, 1, 2, 3, 4}, TP_INT64, TP_INTS(4, 4));
+        const int64_t steps[] = {12, 9, 4, 0}, lengths[] = {3, 4, 4, 0};
+        int64_t detours = tp_host_detours();
+        for (int zero = 0; zero < 2; zero++) {
+            tp_tensor *here = tp_detach(x), *far = there(x), *again = there(x);
+            tp_set_requires_grad(here, true), tp_set_requires_grad(far, true), tp_set_requires_grad(again, true);
+            tp_tensor *a = tp_ctc_loss_IntList(here, labels, tp_ints_view(steps, 4), tp_ints_view(lengths, 4), .blank = 5, .reduction = "none", .zero_infinity = zero);
+            tp_tensor *b = tp_ctc_loss_IntList(far, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4), .blank = 5, .reduction = "none", .zero_infinity = zero);
+            tp_tensor *c = tp_ctc_loss_IntList(again, there(labels), tp_ints_view(steps, 4), tp_ints_view(lengths, 4), .blank = 5, .reduction = "none", .zero_infinity = zero);
+            same(a, b, 1e-12);
+            assert_true(tp_backward(tp_sum(a)) && tp_backward(tp_sum(b)) && tp_backward(tp_sum(c)));
+            if (zero) same(tp_grad(here), tp_grad(far), 1e-12);
+            else same(tp_narrow(tp_grad(here), 1, 0, 2), tp_narrow(tp_grad(far), 1, 0, 2), 1e-12); /* the third loss is infinite */
+            assert_true(tp_equal(tp_nan_to_num(tp_grad(far)), tp_nan_to_num(tp_grad(again))));
+        }
+        assert_int_equal(tp_host_detours(), detours);
+    }
+    tpi_gpu_sharing_there = false;
 }
 
 static void what_comes_out_is_right(void **s) {
@@ -153,6 +239,7 @@ static void what_is_wrong_the_cpu_says(void **s) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_comes_out_is_right), cmocka_unit_test(what_is_wrong_the_cpu_says)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_comes_out_is_right), cmocka_unit_test(what_is_wrong_the_cpu_says), cmocka_unit_test(small_ones_stay_on_the_device),
+                                       cmocka_unit_test(sequences_of_labels)};
     return cmocka_run_group_tests(tests, take_place, NULL);
 }

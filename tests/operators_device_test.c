@@ -27,6 +27,14 @@ static bool open_to_choice(const char *op) {
     return false;
 }
 
+/* Expanded matrices are singular: whether a factorisation meets a zero there or what rounding left in its place is open, and so is all that follows. */
+static bool decided_by_rounding(const char *op, variant how) {
+    static const char *const names[] = {"linalg_lu_factor_ex", "linalg_lu_factor", "linalg_lu", "_lu_with_info", "linalg_tensorinv", "linalg_tensorsolve", "linalg_lstsq"};
+    for (size_t i = 0; how == EXPANDED && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(op, names[i])) return true;
+    return false;
+}
+
 /* Operators whose samples say where the result goes, or which make something small on the CPU for others. */
 static bool goes_elsewhere(const char *op) { return !strcmp(op, "to.device") || !strcmp(op, "base_grid"); }
 
@@ -44,6 +52,9 @@ static bool both_cancel(const tp_tensor *got, const tp_tensor *want, variant how
     return how == EXPANDED && vanishes(got, 4 * FLT_EPSILON) && vanishes(want, 4 * FLT_EPSILON);
 }
 
+/* GPUs solve least squares by another driver than the CPU unless one is asked for, as with PyTorch: it gives residuals and no ranks. */
+static bool of_another_driver(const char *op, int result) { return result > 0 && device.type != TP_TEST_DEVICE && !strcmp(op, "linalg_lstsq"); }
+
 /* Twice the tolerance of a narrow dtype against a wide one: both sides rounded. */
 static void compare(const tp_operator *op, const results *got, const results *want, tp_dtype dtype, variant how, bool values) {
     if (got->n != want->n) return report("%d results, %d on the CPU", got->n, want->n);
@@ -53,7 +64,7 @@ static void compare(const tp_operator *op, const results *got, const results *wa
             report("result %d is %s", i, got->tensors[i] ? "there, but not on the CPU" : "missing");
             continue;
         }
-        if (!got->tensors[i]) continue;
+        if (!got->tensors[i] || of_another_driver(op->name, i)) continue;
         if (!on_device(got->tensors[i]) && !goes_elsewhere(op->name)) report("result %d is on another device", i);
         if (!same_kind(got->tensors[i], want->tensors[i])) report("result %d: %s", i, difference());
         else if (values && !near(got->tensors[i], want->tensors[i], 2 * wider(dtype, tp_dtype_of(want->tensors[i]))) && !both_cancel(got->tensors[i], want->tensors[i], how)) report("result %d: %s", i, difference());
@@ -66,7 +77,7 @@ static void check_forward(const operator_sample *sample, const tp_operator *op, 
     results want, got;
     at(sample, dtype, variant_names[how]);
     if (!make_arguments(sample, dtype, how, NULL, &here)) return;
-    if (how != PLAIN && (!here.varied || depends_on_strides(op->name))) return drop_arguments(&here);
+    if (how != PLAIN && (!here.varied || depends_on_strides(op->name) || decided_by_rounding(op->name, how))) return drop_arguments(&here);
     if (!place_arguments(&here, device, &there)) {
         report_error("placing the arguments");
     } else {

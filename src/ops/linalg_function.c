@@ -118,7 +118,7 @@ tp_tensor *tpi_native_pinv(tp_tensor *self, double atol, double rtol, bool hermi
 
 /* Scaling and squaring with the diagonal Pade approximant of degree 13 (Higham 2005): exp(A) = r(A / 2^s)^(2^s), where the norm of
  * A / 2^s is at most 5.37, and r = (V - U)^-1 (V + U) with U odd and V even in A. */
-static const double PADE[14] = {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+const double tpi_pade[14] = {64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
                                 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1};
 enum { BUFFERS = 6 };
 
@@ -180,14 +180,14 @@ static void exponential_one(const tpi_matrices *x, int64_t index, tpi_scratch *s
     multiply_squares(&q, a, a, a2);
     multiply_squares(&q, a2, a2, a4);
     multiply_squares(&q, a2, a4, a6);
-    combine(&q, w, a6, PADE[13], a4, PADE[11], a2, PADE[9], 0);
+    combine(&q, w, a6, tpi_pade[13], a4, tpi_pade[11], a2, tpi_pade[9], 0);
     multiply_squares(&q, a6, w, v);
-    combine(&q, w, a6, PADE[7], a4, PADE[5], a2, PADE[3], PADE[1]);
+    combine(&q, w, a6, tpi_pade[7], a4, tpi_pade[5], a2, tpi_pade[3], tpi_pade[1]);
     for (int64_t i = 0; i < q.values; i++) set(&q, w, i, get(&q, w, i) + get(&q, v, i));
     multiply_squares(&q, a, w, u);
-    combine(&q, w, a6, PADE[12], a4, PADE[10], a2, PADE[8], 0);
+    combine(&q, w, a6, tpi_pade[12], a4, tpi_pade[10], a2, tpi_pade[8], 0);
     multiply_squares(&q, a6, w, v);
-    combine(&q, w, a6, PADE[6], a4, PADE[4], a2, PADE[2], PADE[0]);
+    combine(&q, w, a6, tpi_pade[6], a4, tpi_pade[4], a2, tpi_pade[2], tpi_pade[0]);
     for (int64_t i = 0; i < q.values; i++) {
         double even = get(&q, w, i) + get(&q, v, i), odd = get(&q, u, i);
         set(&q, a, i, even + odd);

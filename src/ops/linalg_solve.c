@@ -62,8 +62,7 @@ static void solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     if (!x->info[i]) tpi_lapack_getrs(x->dtype, x->left ? 'N' : 'T', x->n, x->k, tpi_at(x->a, i), pivots, tpi_at(x->b, i));
 }
 
-/* B is a batch of vectors when it is 1D, or has A's shape without the last dim. */
-static bool is_vector(const tp_tensor *A, const tp_tensor *B) {
+bool tpi_are_vectors(const tp_tensor *A, const tp_tensor *B) {
     if (B->ndim == 1) return true;
     if (B->ndim != A->ndim - 1) return false;
     for (int d = 0; d < B->ndim; d++)
@@ -112,7 +111,7 @@ static tp_tensor *solve_systems(tp_tensor *A, tp_tensor *B, bool left, tp_tensor
 
 bool tpi_native_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out) {
     if (!tpi_check_square(A, "A")) return false;
-    bool vector = is_vector(A, B);
+    bool vector = tpi_are_vectors(A, B);
     if (vector && !left) return tpi_refuse(TP_ERR_RUNTIME, "argument 'left': vectors on the right side need left=True");
     tp_tensor *b = vector ? with_last_dim(B) : tpi_retain(B), *info = NULL;
     tp_tensor *x = b && check_system(A, b, left) ? solve_systems(A, b, left, &info) : NULL;

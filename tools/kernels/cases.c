@@ -240,13 +240,42 @@ static void run_picks(tp_dtype dtype) {
     }
 }
 
+/* Matrices, windows, and sequences of labels. */
+static void run_matrices(tp_dtype dtype) {
+    for (int batch = 1; batch <= 65; batch += 64) TP_SCOPE { /* one for the library, and many for kernels of ours */
+        tp_tensor *a = tp_zeros(TP_INTS(batch, 16, 16), .dtype = dtype), *tall = tp_zeros(TP_INTS(batch, 96, 80), .dtype = dtype), *square = tp_zeros(TP_INTS(batch, 80, 80), .dtype = dtype);
+        for (int large = 0; large < 2; large++) {
+            tp_tensor *x = large ? square : a;
+            pass(tp_linalg_det(x)), pass(tp_linalg_slogdet(x).sign), pass(tp_linalg_inv(x)), pass(tp_linalg_cholesky(x)), pass(tp_linalg_qr(x).Q), pass(tp_linalg_pinv(x));
+            pass(tp_linalg_matrix_exp(x)), pass(tp_linalg_svdvals(x)), pass(tp_linalg_matrix_rank(x)), pass(tp_linalg_lstsq(x, x).solution);
+        }
+        pass(tp_linalg_qr(tall).Q), pass(tp_linalg_pinv(tall)), pass(tp_linalg_lstsq(tall, tall).solution);
+    }
+    tp_error_clear();
+}
+
+static void run_sequences(tp_dtype dtype) {
+    TP_SCOPE {
+        const int64_t steps[] = {20, 20}, lengths[3] = {5, 20, 40};
+        for (int i = 0; i < 3; i++) {
+            tp_tensor *x = tp_zeros(TP_INTS(20, 2, 30), .dtype = dtype), *labels = tp_ones(TP_INTS(2, lengths[i]), .dtype = TP_INT64);
+            tp_set_requires_grad(x, true);
+            go_back(tp_ctc_loss_IntList(x, labels, tp_ints_view(steps, 2), TP_INTS(lengths[i], lengths[i])));
+        }
+        pass(tp_hann_window(16, .dtype = dtype)), pass(tp_hamming_window(16, .dtype = dtype)), pass(tp_kaiser_window(16, .dtype = dtype)), pass(tp_bartlett_window(16, .dtype = dtype));
+        pass(tp_fft_fftfreq(16, .dtype = dtype));
+    }
+    tp_error_clear();
+}
+
 void run_cases(void) {
     if (!tp_set_default_device(cuda)) return;
     run_tables();
     run_copies();
     for (int served = 1; served >= 0; served--) {
         serve_libraries(served);
-        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]), run_images(floats[d]), run_picks(floats[d]);
+        for (int d = 0; d < 3; d++) run_networks(floats[d]), run_natives(floats[d]), run_images(floats[d]), run_picks(floats[d]), run_sequences(floats[d]);
+        run_matrices(TP_FLOAT32), run_matrices(TP_FLOAT64), run_matrices(TP_COMPLEX64);
     }
     tp_error_clear();
 }

@@ -25,6 +25,11 @@ static struct {
                      const void *values, int u_type, const void *u, int64_t ldu, int v_type, const void *vh, int64_t ldv, int compute, size_t *device, size_t *host);
     int (*svd)(void *handle, void *params, signed char u_job, signed char v_job, int64_t m, int64_t n, int type, void *a, int64_t lda, int value_type, void *values, int u_type,
                void *u, int64_t ldu, int v_type, void *vh, int64_t ldv, int compute, void *space, size_t bytes, void *host, size_t host_bytes, int *info);
+    int (*qr_space)(void *handle, void *params, int64_t m, int64_t n, int type, const void *a, int64_t lda, int tau_type, const void *tau, int compute, size_t *device, size_t *host);
+    int (*qr)(void *handle, void *params, int64_t m, int64_t n, int type, void *a, int64_t lda, int tau_type, void *tau, int compute, void *space, size_t bytes, void *host,
+              size_t host_bytes, int *info);
+    int (*product_space[4])(void *handle, int m, int n, int k, const void *a, int lda, const void *tau, int *elements); /* by type: see product_of */
+    int (*product[4])(void *handle, int m, int n, int k, void *a, int lda, const void *tau, void *space, int elements, int *info);
     void *params;
     void *handle[TPI_MAX_GPUS];
 } solver;
@@ -35,13 +40,26 @@ static bool open_library(void) {
     const tpi_symbol symbols[] = {{"cusolverDnCreate", &solver.create}, {"cusolverDnCreateParams", &solver.params_new}, {"cusolverDnSetStream", &solver.set_stream},
                                   {"cusolverDnXpotrf_bufferSize", &solver.cholesky_space}, {"cusolverDnXpotrf", &solver.cholesky}, {"cusolverDnXgetrf_bufferSize", &solver.lu_space},
                                   {"cusolverDnXgetrf", &solver.lu}, {"cusolverDnXgetrs", &solver.lu_solve}, {"cusolverDnXsyevd_bufferSize", &solver.eigen_space},
-                                  {"cusolverDnXsyevd", &solver.eigen}, {"cusolverDnXgesvd_bufferSize", &solver.svd_space}, {"cusolverDnXgesvd", &solver.svd}};
+                                  {"cusolverDnXsyevd", &solver.eigen}, {"cusolverDnXgesvd_bufferSize", &solver.svd_space}, {"cusolverDnXgesvd", &solver.svd},
+                                  {"cusolverDnXgeqrf_bufferSize", &solver.qr_space}, {"cusolverDnXgeqrf", &solver.qr}, {"cusolverDnSorgqr_bufferSize", &solver.product_space[0]},
+                                  {"cusolverDnDorgqr_bufferSize", &solver.product_space[1]}, {"cusolverDnCungqr_bufferSize", &solver.product_space[2]},
+                                  {"cusolverDnZungqr_bufferSize", &solver.product_space[3]}, {"cusolverDnSorgqr", &solver.product[0]}, {"cusolverDnDorgqr", &solver.product[1]},
+                                  {"cusolverDnCungqr", &solver.product[2]}, {"cusolverDnZungqr", &solver.product[3]}};
     void *library = tpi_cuda_library(names);
     return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols)) && solver.params_new(&solver.params) == 0;
 }
 
 static int library_type(tp_dtype dtype) {
     return dtype == TP_FLOAT32 ? R_32F : dtype == TP_FLOAT64 ? R_64F : dtype == TP_COMPLEX64 ? C_32F : dtype == TP_COMPLEX128 ? C_64F : -1;
+}
+
+/* Products of reflectors have a function for each type. */
+static int product_of(tp_dtype dtype) { return dtype == TP_FLOAT32 ? 0 : dtype == TP_FLOAT64 ? 1 : dtype == TP_COMPLEX64 ? 2 : 3; }
+
+static int product_space(void *h, const tpi_gpu_solver *s, size_t *device) {
+    int elements = 0, status = solver.product_space[product_of(s->dtype)](h, (int)s->m, (int)s->n, (int)s->columns, s->a, (int)s->m, s->b, &elements);
+    *device = (size_t)elements * tpi_dtype_bytes[s->dtype];
+    return status;
 }
 
 static int space_for(void *h, const tpi_gpu_solver *s, size_t *device, size_t *host) {
@@ -53,6 +71,8 @@ static int space_for(void *h, const tpi_gpu_solver *s, size_t *device, size_t *h
     case TPI_SOLVER_EIGH: return solver.eigen_space(h, solver.params, s->vectors, s->upper, s->n, type, s->a, s->n, real, s->values, type, device, host);
     case TPI_SOLVER_SVD:
         return solver.svd_space(h, solver.params, 'S', 'S', s->m, s->n, type, s->a, s->m, real, s->values, type, s->b, s->m, type, s->c, s->n, type, device, host);
+    case TPI_SOLVER_QR: return solver.qr_space(h, solver.params, s->m, s->n, type, s->a, s->m, type, s->b, type, device, host);
+    case TPI_SOLVER_QR_PRODUCT: return product_space(h, s, device);
     default: return 0;
     }
 }
@@ -71,6 +91,9 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
     case TPI_SOLVER_LU_SOLVE:
         return solver.lu_solve(h, solver.params, 0, s->n, s->columns, type, a, s->n, pivots, type, (char *)s->b + (size_t)(i * s->n * s->columns) * size, s->n, info);
     case TPI_SOLVER_EIGH: return solver.eigen(h, solver.params, s->vectors, s->upper, s->n, type, a, s->n, real, values, type, space, bytes, host, host_bytes, info);
+    case TPI_SOLVER_QR: return solver.qr(h, solver.params, s->m, s->n, type, a, s->m, type, (char *)s->b + (size_t)(i * least) * size, type, space, bytes, host, host_bytes, info);
+    case TPI_SOLVER_QR_PRODUCT:
+        return solver.product[product_of(s->dtype)](h, (int)s->m, (int)s->n, (int)s->columns, a, (int)s->m, (char *)s->b + (size_t)(i * s->columns) * size, space, (int)(bytes / size), info);
     default:
         return solver.svd(h, solver.params, 'S', 'S', s->m, s->n, type, a, s->m, real, values, type, (char *)s->b + (size_t)(i * s->m * s->n) * size, s->m, type,
                           (char *)s->c + (size_t)(i * s->n * s->n) * size, s->n, type, space, bytes, host, host_bytes, info);
@@ -95,7 +118,7 @@ static tpi_gpu_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_
 }
 
 tpi_gpu_served tpi_cusolver_solve(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
-    if (library_type(s->dtype) < 0 || s->batch < 1 || s->m < 1 || s->n < 1) return TPI_GPU_NOT_SERVED;
+    if (library_type(s->dtype) < 0 || s->batch < 1 || s->m < 1 || s->n < 1 || (s->what == TPI_SOLVER_QR_PRODUCT && (s->m > INT32_MAX || s->n > INT32_MAX))) return TPI_GPU_NOT_SERVED;
     if (!tpi_cuda_use(index)) return TPI_GPU_FAILED;
     pthread_mutex_lock(&lock);
     tpi_gpu_served served = solve_locked(index, stream, s);

@@ -52,10 +52,5 @@ bool tpi_gpu_axes_launch(tpi_gpu_axes_call *c, bool takes_x, bool takes_outs, in
 
 /* Elements that 16 bytes hold, where runs along `along` start on multiples of 16 bytes (whole_runs: and end there); else 1. */
 int tpi_gpu_vector(const tp_tensor *x, const tpi_axes *along, const tpi_axes *other, bool whole_runs);
-/* Threads of a block at most, and whether they work together: a device that computes on the host runs them one after the other, and its compiler takes
- * seconds for a barrier. tpi_gpu_sharing_there, which tests set, makes it share all the same. */
-int tpi_gpu_block_size(const tpi_gpu_caps *caps);
-bool tpi_gpu_sharing(const tpi_gpu_caps *caps);
-extern bool tpi_gpu_sharing_there;
 int tpi_gpu_exponent(int64_t n); /* of the first power of two that is no less */
 #endif

@@ -103,13 +103,14 @@ typedef struct tpi_gpu_fft {
 
 /* Matrices in column order, one behind the other; results in place. */
 typedef struct tpi_gpu_solver {
-    enum { TPI_SOLVER_CHOLESKY, TPI_SOLVER_LU, TPI_SOLVER_LU_SOLVE, TPI_SOLVER_EIGH, TPI_SOLVER_SVD } what;
+    enum { TPI_SOLVER_CHOLESKY, TPI_SOLVER_LU, TPI_SOLVER_LU_SOLVE, TPI_SOLVER_EIGH, TPI_SOLVER_SVD, TPI_SOLVER_QR, TPI_SOLVER_QR_PRODUCT } what;
     tp_dtype dtype;           /* float32, float64, complex64, complex128 */
     bool upper;               /* CHOLESKY, EIGH: the triangle that is read, and CHOLESKY written */
     bool vectors;             /* EIGH: a becomes the eigenvectors */
-    int64_t m, n, batch;      /* SVD: m >= n; all but LU and SVD: m = n */
+    int64_t m, n, batch;      /* SVD, QR_PRODUCT: m >= n; QR and LU: any; all others: m = n */
     void *a;
-    void *b;                  /* LU_SOLVE: n by columns, becomes the solution; SVD: U, m by n */
+    void *b;                  /* LU_SOLVE: n by columns, becomes the solution; SVD: U, m by n; QR: the reflectors' factors, the smaller of m and n, and read by
+                                 QR_PRODUCT, `columns` per matrix: a, reflectors in its first columns, becomes the first n columns of their product */
     int64_t columns;
     void *c;                  /* SVD: V adjoint, n by n */
     void *values;             /* EIGH, SVD: n real numbers per matrix */
@@ -238,4 +239,10 @@ tpi_gpu_function *tpi_gpu_kernel(tp_device device, const void *what, uint64_t fo
 bool tpi_gpu_launch(tp_device device, tpi_gpu_function *function, int64_t blocks, int threads, size_t shared, int nargs, const tpi_gpu_arg *args);
 bool tpi_gpu_launch3(tp_device device, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs,
                      const tpi_gpu_arg *args);
+
+/* Threads of a block at most, and whether they work together: a device that computes on the host runs them one after the other, and its compiler takes
+ * seconds for a barrier. tpi_gpu_sharing_there, which tests set, makes it share all the same. */
+int tpi_gpu_block_size(const tpi_gpu_caps *caps);
+bool tpi_gpu_sharing(const tpi_gpu_caps *caps);
+extern bool tpi_gpu_sharing_there;
 #endif

@@ -269,12 +269,13 @@ tp_tensor *tpi_gpu_nonzero(tp_tensor *self) {
 
 /* ---- Triangles ------------------------------------------------------------------------------------------------------------------------ */
 static tp_tensor *triangle(tp_tensor *self, int64_t diagonal, bool lower) {
-    if (self->ndim < 2 || !self->numel || tp_dtype_is_complex((tp_dtype)self->dtype) || !tpi_gpu_has_dtype(self)) return NULL;
-    int64_t height = self->shape[self->ndim - 2], width = self->shape[self->ndim - 1];
+    if (self->ndim < 2 || !self->numel || !tpi_gpu_has_dtype(self)) return NULL;
+    int parts = tp_dtype_is_complex((tp_dtype)self->dtype) ? 2 : 1;
+    int64_t height = self->shape[self->ndim - 2], width = self->shape[self->ndim - 1] * parts, n = self->numel * parts;
     tp_tensor *x = tpi_contiguous_data(self), *out = x ? tpi_empty(tpi_shape(self), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
-    tpi_gpu_function *kernel = out ? kernel_of(tpi_device(self), &triangle_site, 1, (tp_dtype)self->dtype, TP_INT64, lower) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(x ? x->data : NULL), TPI_GPU_VAL(self->numel), TPI_GPU_VAL(height), TPI_GPU_VAL(width), TPI_GPU_VAL(diagonal)};
-    bool ok = tpi_gpu_launch_each(tpi_device(self), kernel, self->numel, 6, args);
+    tpi_gpu_function *kernel = out ? kernel_of(tpi_device(self), &triangle_site, parts, tpi_dtype_to_real((tp_dtype)self->dtype), TP_INT64, lower) : NULL;
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out ? out->data : NULL), TPI_GPU_PTR(x ? x->data : NULL), TPI_GPU_VAL(n), TPI_GPU_VAL(height), TPI_GPU_VAL(width), TPI_GPU_VAL(diagonal)};
+    bool ok = tpi_gpu_launch_each(tpi_device(self), kernel, n, 6, args);
     tpi_release(x);
     return ok ? out : tpi_after(out, NULL);
 }

@@ -7,7 +7,7 @@
  *   reduce     x[number] joined with the elements of that number, in their order: numbers are sorted, and the first of each joins them. REDUCE says how;
  *              ALONE: x's own value does not count; WHOLE: whole numbers
  *   compact    the elements where a mask is, one behind the other; COORDINATES: where they stand
- *   triangle   zeros above (LOWER) or below a diagonal
+ *   triangle   zeros above (LOWER) or below a diagonal; an element is DIMS numbers
  *
  * Element e of the index tensor, which is contiguous, has coordinates; its place in x is theirs by x's strides, but along one dim the number's. */
 #include "fault.h"
@@ -136,7 +136,7 @@ KERNEL(entry)(PTR(out), PTR(in), PTR(mask), PTR(counted), const layout_t l, cons
 #ifdef KERNEL_triangle
 KERNEL(entry)(PTR(out), PTR(in), const int64_t n, const int64_t height, const int64_t width, const int64_t diagonal) {
     EACH {
-        const int64_t row = e / width, column = e - row * width, off = column - row % height;
+        const int64_t row = e / width, column = e - row * width, off = column / DIMS - row % height;
         const int stays = LOWER ? off <= diagonal : off >= diagonal;
         T_X zero = SET_X(0);
         AT(T_X, out)[e] = stays ? AT(const T_X, in)[e] : zero;

@@ -1,0 +1,96 @@
+/* Numbers of matrices, real or complex, and teams: the threads of a block, which work on one matrix. Before this text: A the type, float or double, of a
+ * number or of its parts (COMPLEX: it has two); TEAM, how many threads a block has, and LANES, how many of them take a column together (powers of two). A
+ * team of one has no barriers: some compilers take seconds over each. Matrices lie in column order, one behind the other. */
+#ifndef MATRIX_H
+#define MATRIX_H
+#if defined(__OPENCL_VERSION__)
+#define SHARED_OF __local
+#else
+#define SHARED_OF
+#endif
+
+#if COMPLEX
+typedef struct num {
+    A re, im;
+} num;
+INLINE num number(A re, A im) {
+    num x;
+    x.re = re, x.im = im;
+    return x;
+}
+#define RE(x) ((x).re)
+#define IM(x) ((x).im)
+INLINE num plus(num a, num b) { return number(a.re + b.re, a.im + b.im); }
+INLINE num minus(num a, num b) { return number(a.re - b.re, a.im - b.im); }
+INLINE num times(num a, num b) { return number(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re); }
+INLINE num scaled(num a, A by) { return number(a.re * by, a.im * by); }
+INLINE num mirrored(num a) { return number(a.re, -a.im); } /* its conjugate */
+INLINE num over(num a, num b) { /* by the larger part first, so that squares do not overflow */
+    if (FABS(b.re) >= FABS(b.im)) {
+        const A r = b.im / b.re, d = b.re + b.im * r;
+        return number((a.re + a.im * r) / d, (a.im - a.re * r) / d);
+    }
+    const A r = b.re / b.im, d = b.re * r + b.im;
+    return number((a.re * r + a.im) / d, (a.im * r - a.re) / d);
+}
+#else
+typedef A num;
+#define number(re, im) (re)
+#define RE(x) (x)
+#define IM(x) ((A)0)
+#define plus(a, b) ((a) + (b))
+#define minus(a, b) ((a) - (b))
+#define times(a, b) ((a) * (b))
+#define scaled(a, by) ((a) * (by))
+#define mirrored(a) (a)
+#define over(a, b) ((a) / (b))
+#endif
+#define NOTHING number((A)0, (A)0)
+#define ONE number((A)1, (A)0)
+#define SIZE(x) (FABS(RE(x)) + FABS(IM(x))) /* as LAPACK compares them */
+
+#if TEAM > 1
+#define SYNC() BARRIER()
+#else
+#define SYNC() (void)0
+#endif
+#define LANE (THREAD % LANES)
+#define COLUMNS (TEAM / LANES) /* that a team takes at once */
+
+INLINE A team_sum(A x, SHARED_OF A *room) {
+    room[THREAD] = x;
+    for (int h = TEAM / 2; h > 0; h /= 2) {
+        SYNC();
+        if (THREAD < h) room[THREAD] += room[THREAD + h];
+    }
+    SYNC();
+    x = room[0];
+    SYNC();
+    return x;
+}
+
+INLINE A team_most(A x, SHARED_OF A *room) {
+    room[THREAD] = x;
+    for (int h = TEAM / 2; h > 0; h /= 2) {
+        SYNC();
+        if (THREAD < h && room[THREAD + h] > room[THREAD]) room[THREAD] = room[THREAD + h];
+    }
+    SYNC();
+    x = room[0];
+    SYNC();
+    return x;
+}
+
+/* Each column's lanes together; every one of them gets the sum. */
+INLINE num lanes_sum(num x, SHARED_OF num *room) {
+    room[THREAD] = x;
+    for (int h = LANES / 2; h > 0; h /= 2) {
+        SYNC();
+        if (LANE < h) room[THREAD] = plus(room[THREAD], room[THREAD + h]);
+    }
+    SYNC();
+    x = room[THREAD - LANE];
+    SYNC();
+    return x;
+}
+#endif
