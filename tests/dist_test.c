@@ -1,6 +1,7 @@
 /* Process groups from C: stores, launchers' variables, reductions, and forked ranks that exchange tensors and train a network together. */
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include <taper/taper.h>
@@ -97,10 +99,9 @@ static int local_size(void) {
 
 static void launchers(void **state) {
     (void)state;
-    char host[64];
-    int port;
+    tpi_meeting m;
     check_place("", NULL, -1, -1, -1);
-    assert_false(tpi_meeting_point(host, sizeof host, &port));
+    assert_false(tpi_meeting_point(&m));
     check_place("RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "torchrun", 1, 4, 1);
     check_place("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0", "openmpi", 2, 3, 0);
     check_place("PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1", "mpich", 3, 8, 1);
@@ -115,10 +116,65 @@ static void launchers(void **state) {
     check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_STEP_ID=0", "mpich", 3, 5, -1); /* mpiexec within a step of one task */
     check_place("SLURM_PROCID=0 SLURM_NTASKS=4", NULL, -1, -1, -1); /* a batch script, not a step */
     check_place("SLURM_PROCID=6 SLURM_NTASKS=16 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=2 SLURM_STEP_ID=0 SLURM_JOB_ID=77 SLURM_STEP_NODELIST=nid[001003-001005,7],gpu1", "slurm", 6, 8, 2);
-    assert_true(tpi_meeting_point(host, sizeof host, &port) && strcmp(host, "nid001003") == 0 && port >= 16384 && port < 32768);
+    assert_true(tpi_meeting_point(&m) && strcmp(m.host, "nid001003") == 0 && m.n == TPI_MEETING_PORTS && *m.word);
+    for (int i = 0; i < m.n; i++) {
+        assert_true(m.ports[i] >= 16384 && m.ports[i] < 32768);
+        for (int k = 0; k < i; k++) assert_int_not_equal(m.ports[i], m.ports[k]);
+    }
     setenv("MASTER_ADDR", "10.0.0.1", 1), setenv("MASTER_PORT", "2345", 1);
-    assert_true(tpi_meeting_point(host, sizeof host, &port) && strcmp(host, "10.0.0.1") == 0 && port == 2345);
+    assert_true(tpi_meeting_point(&m) && strcmp(m.host, "10.0.0.1") == 0 && m.n == 1 && m.ports[0] == 2345 && !*m.word);
     check_place("", NULL, -1, -1, -1);
+}
+
+/* ---- Meeting at ports of which some are taken ---- */
+static void meeting(void **state) {
+    (void)state;
+    char word[64];
+    snprintf(word, sizeof word, "%d.%ld", (int)getpid(), (long)time(NULL));
+    setenv("SLURM_JOB_ID", word, 1), setenv("SLURM_STEP_ID", "0", 1), setenv("SLURM_STEP_NODELIST", "localhost", 1);
+    tpi_meeting m, other;
+    assert_true(tpi_meeting_point(&m));
+    other = m;
+    snprintf(other.word, sizeof other.word, "another");
+    tp_store *strangers[TPI_MEETING_PORTS] = {NULL};
+    int taken = TPI_MEETING_PORTS - 1; /* all but one, by stores of another job; a port that somebody else has serves as well */
+    for (int i = 0; i < taken; i++)
+        if (!(strangers[i] = tp_store_tcp("localhost", m.ports[i], true, 10))) tp_error_clear();
+    tp_store *zero = tpi_store_tcp_meet(&m, true, 10), *one = tpi_store_tcp_meet(&m, false, 10);
+    assert_true(zero && one && tp_store_port(zero) == tp_store_port(one) && tp_store_port(one) == m.ports[taken]);
+    assert_true(tp_store_set(zero, "there", "", 0) && tp_store_check(one, "there") == 1);
+    assert_null(tpi_store_tcp_meet(&other, false, 0.5)); /* whose store listens at none of them */
+    assert_non_null(strstr(tp_error(), "not the store of this job"));
+    tp_error_clear();
+    assert_null(tpi_store_tcp_meet(&m, true, 10)); /* now all are taken */
+    assert_non_null(strstr(tp_error(), "MASTER_PORT"));
+    tp_error_clear();
+    tp_store_release(one), tp_store_release(zero);
+    for (int i = 0; i < taken; i++) tp_store_release(strangers[i]);
+    check_place("", NULL, -1, -1, -1);
+}
+
+static void *end_later(void *store) {
+    usleep(500000);
+    tp_store_release(store);
+    return NULL;
+}
+
+static void a_port_that_is_taken(void **state) {
+    (void)state;
+    tp_store *holder = tp_store_tcp("localhost", 0, true, 10);
+    tpi_meeting m = {.host = "localhost", .ports = {tp_store_port(holder)}, .n = 1};
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "port %d of host ", m.ports[0]);
+    assert_null(tp_store_tcp("localhost", m.ports[0], true, 10)); /* at once */
+    assert_true(strstr(tp_error(), wanted) && strstr(tp_error(), "MASTER_PORT"));
+    tp_error_clear();
+    pthread_t ends;
+    assert_int_equal(pthread_create(&ends, NULL, end_later, holder), 0);
+    tp_store *zero = tpi_store_tcp_meet(&m, true, 10); /* waits for it */
+    assert_non_null(zero);
+    pthread_join(ends, NULL);
+    tp_store_release(zero);
 }
 
 /* ---- Reductions ---- */
@@ -242,6 +298,6 @@ static void ranks_train(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_exchange), cmocka_unit_test(ranks_train), cmocka_unit_test(launchers), cmocka_unit_test(reductions),
-                                       cmocka_unit_test(stores)};
+                                       cmocka_unit_test(stores), cmocka_unit_test(meeting), cmocka_unit_test(a_port_that_is_taken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,13 +99,11 @@ static tp_store *meet_by_mpi(const tpi_engine *engine, void *self, int rank, dou
 }
 
 static tp_store *meet(tpi_job *job, double timeout) {
-    char host[256];
-    int port;
+    tpi_meeting m;
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
     if (job->size == 1) return tp_store_hash();
     if (job->engine->place && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
-    bool said = tpi_meeting_point(host, sizeof host, &port);
-    if (said) return tp_store_tcp(host, port, job->rank == 0 && !(agent && strcmp(agent, "True") == 0), timeout);
+    if (tpi_meeting_point(&m)) return tpi_store_tcp_meet(&m, job->rank == 0 && !(agent && strcmp(agent, "True") == 0), timeout);
     const tpi_engine *launching = tpi_launching_engine();
     void *self = launching ? launching->open(&job->host) : NULL;
     if (!self)

@@ -77,11 +77,6 @@ static int prepared(int fd) {
     return remember(fd);
 }
 
-static int refuse_socket(const char *what, int port) {
-    tpi_fail(TP_ERR_IO, "cannot %s port %d: %s", what, port, strerror(errno));
-    return -1;
-}
-
 static int listen_on(int family, int port, int *bound) {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
@@ -101,10 +96,18 @@ static int listen_on(int family, int port, int *bound) {
     return remember(fd);
 }
 
+static _Thread_local bool in_use;
+
+bool tpi_net_in_use(void) { return in_use; }
+
 int tpi_net_listen(int port, int *bound) {
     int fd = listen_on(AF_INET6, port, bound);
     if (fd < 0 && errno != EADDRINUSE) fd = listen_on(AF_INET, port, bound);
-    return fd >= 0 ? fd : refuse_socket("listen on", port);
+    in_use = fd < 0 && errno == EADDRINUSE;
+    if (fd >= 0) return fd;
+    tpi_fail(TP_ERR_IO, "cannot listen on port %d of host %s: %s%s", port, tpi_net_host(), strerror(errno),
+             in_use ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another" : "");
+    return -1;
 }
 
 int tpi_net_accept(int listener) {
@@ -160,24 +163,47 @@ static int connect_any(const char *host, int port, double deadline, const char *
     return fd;
 }
 
-int tpi_net_connect(const char *host, int port, double deadline) {
+static bool anybody(int fd, const void *context) { return (void)fd, (void)context, true; }
+
+static int connect_in_turn(const char *host, const int *ports, int n, int *which, double deadline, bool (*known)(int fd, const void *context),
+                           const void *context, const char **why) {
+    bool strangers = false;
+    for (int i = 0; i < n; i++) {
+        int fd = connect_any(host, ports[i], deadline, why);
+        if (fd >= 0 && known(fd, context)) return *which = i, fd;
+        strangers = strangers || fd >= 0;
+        tpi_net_close(fd);
+        if (n > 1 && tpi_now() >= deadline) break;
+    }
+    if (strangers) *why = "what listens there is not the store of this job";
+    return -1;
+}
+
+int tpi_net_connect_known(const char *host, const int *ports, int n, int *which, double deadline, bool (*known)(int fd, const void *context), const void *context) {
     const char *why = "the time was up";
+    char more[48] = "";
     double begun = tpi_now(), told = begun, stall = tpi_stall_time();
+    if (n > 1) snprintf(more, sizeof more, " or one of %d others", n - 1);
     for (int pause = 2;; pause = pause < 200 ? pause * 2 : pause) {
-        int fd = connect_any(host, port, deadline, &why);
+        int fd = connect_in_turn(host, ports, n, which, deadline, known, context, &why);
         if (fd >= 0) return fd;
         if (tpi_now() + pause * 1e-3 >= deadline) break;
         if (tpi_now() - told >= stall) {
             char text[512];
-            snprintf(text, sizeof text, "host %s, pid %d has tried for %.0f s to connect to %s, port %d, where ranks meet: %s", tpi_net_host(), (int)getpid(),
-                     tpi_now() - begun, host, port, why);
+            snprintf(text, sizeof text, "host %s, pid %d has tried for %.0f s to connect to %s, port %d%s, where ranks meet: %s", tpi_net_host(), (int)getpid(),
+                     tpi_now() - begun, host, ports[0], more, why);
             tpi_report(text);
             told = tpi_now();
         }
         usleep((useconds_t)pause * 1000);
     }
-    tpi_fail(TP_ERR_IO, "cannot connect to %s, port %d: %s", host, port, why);
+    tpi_fail(TP_ERR_IO, "cannot connect to %s, port %d%s: %s", host, ports[0], more, why);
     return -1;
+}
+
+int tpi_net_connect(const char *host, int port, double deadline) {
+    int which;
+    return tpi_net_connect_known(host, &port, 1, &which, deadline, anybody, NULL);
 }
 
 /* ---- Whole messages ---- */

@@ -17,6 +17,9 @@ uint64_t tpi_secret(void);                        /* a number that strangers do 
 int tpi_net_listen(int port, int *bound);
 /* Tries again, also while nobody listens yet, until the deadline (of tpi_now). -1 and an error on failure. */
 int tpi_net_connect(const char *host, int port, double deadline);
+/* The same with several ports, in turn, until `known` says of a connection that it is the right one. *which: the place of its port. */
+int tpi_net_connect_known(const char *host, const int *ports, int n, int *which, double deadline, bool (*known)(int fd, const void *context), const void *context);
+bool tpi_net_in_use(void); /* did the last tpi_net_listen of this thread fail because the port is taken? */
 int tpi_net_accept(int listener); /* -1 without an error if nobody waits */
 void tpi_net_close(int fd);       /* -1 is fine */
 

@@ -100,29 +100,32 @@ static bool first_line(const char *path, char *text, size_t room) {
     return ok && *text;
 }
 
-/* The same on all ranks, another for another job; below the ports that Linux gives to outgoing connections (32768 and up), any of which may be taken for a moment. */
-static int port_of(const char *job) {
+/* The same on all ranks, others for another job; below the ports that Linux gives to outgoing connections (32768 and up), any of which may be taken for a
+ * moment. A step that is prime to the range leads to other ports each time. */
+static void ports_of(const char *job, tpi_meeting *m) {
     uint32_t h = 2166136261u;
-    for (; *job; job++) h = (h ^ (unsigned char)*job) * 16777619u;
-    return 16384 + (int)(h % 16384);
+    for (const char *at = job; *at; at++) h = (h ^ (unsigned char)*at) * 16777619u;
+    for (m->n = 0; m->n < TPI_MEETING_PORTS; m->n++) m->ports[m->n] = 16384 + (int)((h + (uint32_t)m->n * 4099u) % 16384);
+    snprintf(m->word, sizeof m->word, "%s", job);
 }
 
-bool tpi_meeting_point(char *host, size_t room, int *port) {
-    char job[256];
+bool tpi_meeting_point(tpi_meeting *m) {
+    char job[200];
     const char *address = getenv("MASTER_ADDR");
     int given = tpi_env_int("MASTER_PORT");
     const char *list = getenv("SLURM_STEP_NODELIST");
     if (!list) list = getenv("SLURM_NODELIST");
     snprintf(job, sizeof job, "%s.%s", getenv("SLURM_JOB_ID") ? getenv("SLURM_JOB_ID") : getenv("PBS_JOBID") ? getenv("PBS_JOBID") : "", getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : "");
-    *port = given > 0 ? given : port_of(job);
+    if (given > 0) *m = (tpi_meeting){.ports = {given}, .n = 1};
+    else ports_of(job, m);
     if (address && *address) {
         if (given <= 0 && strlen(job) < 2) return false;
-        snprintf(host, room, "%s", address);
+        snprintf(m->host, sizeof m->host, "%s", address);
         return true;
     }
     if (list && getenv("SLURM_STEP_ID")) {
-        first_host(list, host, room);
+        first_host(list, m->host, sizeof m->host);
         return true;
     }
-    return first_line(getenv("PBS_NODEFILE"), host, room);
+    return first_line(getenv("PBS_NODEFILE"), m->host, sizeof m->host);
 }

@@ -2,8 +2,9 @@
 #ifndef TPI_DIST_PLACE_H
 #define TPI_DIST_PLACE_H
 #include <taper/dist.h>
+#include "dist/store.h"
 
 int tpi_env_int(const char *name); /* a whole number that is not negative; -1: there is none */
-/* MASTER_ADDR and MASTER_PORT; or the first host of Slurm's or PBS's list, with a port made of the job's name. False (no error): nothing says. */
-bool tpi_meeting_point(char *host, size_t room, int *port);
+/* MASTER_ADDR and MASTER_PORT; or the first host of Slurm's or PBS's list, with ports made of the job's name. False (no error): nothing says. */
+bool tpi_meeting_point(tpi_meeting *meeting);
 #endif

@@ -22,6 +22,14 @@ struct tp_store { /* the first member of each kind's own struct */
 
 tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout); /* cleared but for these */
 tp_store *tpi_store_tcp_at(const char *address, double timeout); /* served at what tpi_net_address wrote */
+/* Where the ranks of a job meet: at the first of some ports that rank 0 finds free. The word is the job's; by it the others know that it is their store which
+ * listens there. A port that was given has no word, and rank 0 waits for a moment if it is taken. */
+enum { TPI_MEETING_PORTS = 8 };
+typedef struct tpi_meeting {
+    char host[256], word[200];
+    int ports[TPI_MEETING_PORTS], n;
+} tpi_meeting;
+tp_store *tpi_store_tcp_meet(const tpi_meeting *meeting, bool serve, double timeout);
 /* Text values, for the room itself. get waits until the deadline; "" and an error when it is past. */
 bool tpi_store_set_text(tp_store *store, const char *key, const char *text);
 bool tpi_store_get_text(tp_store *store, const char *key, char *text, size_t room, double deadline);

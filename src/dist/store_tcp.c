@@ -261,15 +261,62 @@ static tp_store *connected(tcp_store *t) {
     return &t->store;
 }
 
+/* Is it a store that listens at the other end, and has it the job's word? Whoever else does not answer like this. An empty word: any store will do. */
+static bool is_store(int fd, const void *word) {
+    request r = {.magic = MAGIC, .op = TPI_STORE_CHECK, .key_bytes = (uint32_t)strlen(word)};
+    answer a;
+    double deadline = tpi_now() + (r.key_bytes ? 3 : 10);
+    if (!tpi_net_send(fd, &r, sizeof r, deadline) || !tpi_net_send(fd, word, r.key_bytes, deadline) || !tpi_net_recv(fd, &a, sizeof a, deadline)) return false;
+    return a.bytes == 0 && (a.status == TPI_STORE_DONE || (a.status == TPI_STORE_ABSENT && !r.key_bytes));
+}
+
 tp_store *tp_store_tcp(const char *host, int port, bool serve_it, double timeout) {
     if (!host || port < 0 || port > 65535 || (!port && !serve_it))
         return tpi_fail(TP_ERR_VALUE, "argument '%s': expected %s, got %d", host ? "port" : "host", host ? "1 to 65535" : "a name", port);
     tcp_store *t = client_new(host, port, timeout);
     if (!t) return NULL;
     bool ok = !serve_it || (t->server = server_new(port, &t->store.port));
-    if (ok) t->fd = tpi_net_connect(serve_it ? "localhost" : host, t->store.port, tpi_now() + t->store.timeout);
+    double deadline = tpi_now() + t->store.timeout;
+    int which;
+    if (ok) t->fd = serve_it ? tpi_net_connect("localhost", t->store.port, deadline) : tpi_net_connect_known(host, &port, 1, &which, deadline, is_store, "");
     if (serve_it && strcmp(host, "localhost") != 0) snprintf(t->store.address, sizeof t->store.address, "%.63s", host); /* others reach it by that */
     return connected(t);
+}
+
+/* ---- Meeting ---- */
+enum { PORT_SECONDS = 5 }; /* that a port which was given may take to become free: of a job that is just ending */
+
+static server *first_free(const tpi_meeting *m, int *bound) {
+    double until = tpi_now() + (*m->word ? 0 : PORT_SECONDS);
+    for (;;) {
+        for (int i = 0; i < m->n; i++) {
+            if (i) tp_error_clear();
+            server *s = server_new(m->ports[i], bound);
+            if (s || !tpi_net_in_use()) return s;
+        }
+        if (tpi_now() >= until) break;
+        tp_error_clear();
+        usleep(200000);
+    }
+    if (m->n == 1) return NULL;
+    tp_error_clear();
+    return tpi_fail(TP_ERR_IO, "all of the %d ports at which rank 0 of job %s could be met on host %s, %d to %d among them, are taken by other programs; MASTER_PORT, the same on all "
+                    "ranks, names another", m->n, m->word, tpi_net_host(), m->ports[0], m->ports[m->n - 1]);
+}
+
+tp_store *tpi_store_tcp_meet(const tpi_meeting *m, bool serve_it, double timeout) {
+    tcp_store *t = client_new(m->host, m->ports[0], timeout);
+    if (!t) return NULL;
+    int which = 0;
+    bool ok = !serve_it || (t->server = first_free(m, &t->store.port));
+    double deadline = tpi_now() + t->store.timeout;
+    if (ok && serve_it) t->fd = tpi_net_connect("localhost", t->store.port, deadline);
+    else if (ok && (t->fd = tpi_net_connect_known(m->host, m->ports, m->n, &which, deadline, is_store, m->word)) >= 0) t->store.port = m->ports[which];
+    if (serve_it) snprintf(t->store.address, sizeof t->store.address, "%.63s", m->host);
+    tp_store *s = connected(t);
+    if (!s || !serve_it || !*m->word || tp_store_set(s, m->word, "", 0)) return s;
+    tp_store_release(s);
+    return NULL;
 }
 
 tp_store *tpi_store_tcp_at(const char *address, double timeout) {

@@ -180,8 +180,9 @@ static void look_at_gpus(watch *w) {
 /* ---- What comes in, at rank 0 ---- */
 static bool greet(watch *w, tpi_link *l, const hello *h, size_t n) {
     if (n != sizeof *h || h->number != w->number || h->rank < 1 || h->rank >= w->job->size) return false;
+    struct tpi_known *k = &w->list->ranks[h->rank];
+    if (k->presence != TPI_NOT_YET) return false; /* of another job that came to this one's store: its end is not our rank's */
     l->rank = (int)h->rank;
-    struct tpi_known *k = &w->list->ranks[l->rank];
     k->presence = TPI_HERE, k->heard = tpi_now();
     snprintf(k->who, sizeof k->who, "%.*s", (int)sizeof h->who - 1, h->who);
     if (w->failed_at > 0 || w->late) tpi_watch_tell(w, l->fd, w->late ? TPI_TIME_UP : TPI_DEATH, w->job->reason, strlen(w->job->reason), NULL, 0);

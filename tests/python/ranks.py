@@ -1,16 +1,11 @@
 """Runs a program as several ranks that meet on this machine, for tests of torch.distributed."""
 import os
-import socket
 import subprocess
 import sys
 import textwrap
 import time
 
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from taper._launch.options import free_port
 
 
 class Ranks:

@@ -1,10 +1,11 @@
 """Nothing hangs silently: stalls name who has not come, deaths reach every rank with their reason, and ranks that disagree are told which two."""
 import re
 import signal
+import socket
 import time
 
 import pytest
-from ranks import Ranks, run_ranks
+from ranks import Ranks, free_port, run_ranks
 
 BEGIN = """
 import os, signal, sys, time
@@ -293,3 +294,19 @@ def test_nobody_at_the_meeting_place(tmp_path):
     finally:
         ranks.processes[1].kill()
         ranks.wait(5)
+
+
+def test_a_meeting_port_that_is_taken(tmp_path):
+    """By somebody who answers nothing: rank 0 names the port, the others know that it is not their store."""
+    with socket.socket() as stranger:
+        stranger.bind(("", free_port()))
+        stranger.listen()
+        port = stranger.getsockname()[1]
+        ranks = Ranks(2, BEGIN, tmp_path, variables={"MASTER_PORT": str(port), "TAPER_STALL": "1"})
+        try:
+            assert ranks.processes[0].wait(40) == 1
+            assert re.search(rf"cannot listen on port {port} of host \S+: Address already in use .*MASTER_PORT", ranks.texts()[0]), ranks.texts()[0]
+            ranks.wait_for_text(f"to connect to 127.0.0.1, port {port}, where ranks meet: what listens there is not the store of this job", ranks=[1])
+        finally:
+            ranks.processes[1].kill()
+            ranks.wait(5)

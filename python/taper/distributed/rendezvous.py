@@ -1,5 +1,6 @@
 """torch.distributed.rendezvous: where the processes of a job meet, from an address like tcp://host:port or file:///path."""
 import os
+import time
 
 from taper import _C
 from taper.distributed._store import FileStore, PrefixStore, Store, TCPStore, _seconds
@@ -8,6 +9,7 @@ from taper.distributed.constants import default_pg_timeout
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 _handlers = {}
+_PORT_SECONDS = 5
 
 
 def register_rendezvous_handler(scheme, handler):
@@ -49,14 +51,25 @@ def env_place(rank=-1, world_size=-1):
     return rank, world_size
 
 
+def _meet(host, port, world_size, serves, timeout):
+    """The store there. A port that is taken may be one of a job that is just ending: rank 0 waits a few seconds for it."""
+    until = time.monotonic() + _PORT_SECONDS
+    while True:
+        try:
+            return TCPStore(host, port, world_size, serves, timeout, multi_tenant=True, wait_for_workers=False)
+        except _C._DistNetworkError as error:
+            if not serves or "already in use" not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
 def _env(rank, world_size, timeout):
     rank, world_size = env_place(rank, world_size)
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise _error("env://", f"environment variable {name} expected, but not set")
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world_size, rank == 0 and not agent, timeout, multi_tenant=True,
-                     wait_for_workers=False)
+    store = _meet(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world_size, rank == 0 and not agent, timeout)
     if agent:
         store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     return store, rank, world_size
@@ -67,7 +80,7 @@ def _tcp(address, query, rank, world_size, timeout):
     host, colon, port = address.strip("/").rpartition(":")
     if not colon or not port.isdigit():
         raise _error("tcp://", "port number missing")
-    return TCPStore(host.strip("[]"), int(port), world_size, rank == 0, timeout, wait_for_workers=False), rank, world_size
+    return _meet(host.strip("[]"), int(port), world_size, rank == 0, timeout), rank, world_size
 
 
 def _file(path, query, rank, world_size):
