@@ -279,3 +279,35 @@ for stage, bits in ((1, True), (3, True), (2, False)):
 
 def test_whole_weights_of_a_zero_checkpoint(tmp_path):
     run_ranks(2, ZERO, tmp_path, arguments=[str(tmp_path)])
+
+
+STATES = BEGIN + """
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_optimizer_state_dict, set_model_state_dict, set_optimizer_state_dict
+from torch.distributed.fsdp import fully_shard
+
+def net(seed):
+    torch.manual_seed(seed)
+    model = fully_shard(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2)))
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+
+model, optimizer = net(1)
+model(torch.ones(3, 4)).sum().backward()
+optimizer.step()
+whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+state, moments = get_model_state_dict(model, options=whole), get_optimizer_state_dict(model, optimizer, options=whole)
+assert list(state) == (["0.weight", "0.bias", "2.weight", "2.bias"] if r == 0 else []) and list(moments) == (["state", "param_groups"] if r == 0 else [])
+assert list(get_model_state_dict(model, submodules={model[0]})) == ["0.weight", "0.bias"]
+assert list(get_model_state_dict(model, submodules={model[2]}, options=StateDictOptions(keep_submodule_prefixes=False))) == ["weight", "bias"]
+fails(ValueError, "full_state_dict must be True", lambda: get_model_state_dict(model, options=StateDictOptions(broadcast_from_rank0=True)))
+other, second = net(2)
+given = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+set_model_state_dict(other, state, options=given)
+set_optimizer_state_dict(other, second, moments, options=given)
+assert all(torch.equal(a.full_tensor(), b.full_tensor()) for a, b in zip(model.parameters(), other.parameters()))
+a, b = (get_optimizer_state_dict(*both, options=StateDictOptions(full_state_dict=True)) for both in ((model, optimizer), (other, second)))
+assert all(torch.equal(a["state"][name]["exp_avg"], b["state"][name]["exp_avg"]) for name in a["state"]) and a["state"]["0.bias"]["exp_avg"].abs().sum() > 0
+"""
+
+
+def test_states_of_sharded_models(tmp_path):
+    run_ranks(2, STATES, tmp_path)

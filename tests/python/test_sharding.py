@@ -227,7 +227,8 @@ def test_weights_in_two_places_unused_ones_and_meshes_of_two_dimensions(tmp_path
 
 LAYERS = BEGIN + """
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleLoopedBFS
+from torch.distributed.pipelining.schedules import get_schedule_class
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, parallelize_module
 
@@ -279,6 +280,33 @@ for schedule in (ScheduleGPipe, Schedule1F1B):
         assert r != n - 1 or len(losses) == 6 and torch.allclose(out, ref(X), atol=1e-6)
 order = [what[0] for what, _ in Schedule1F1B(PipelineStage(full[r], r, n, "cpu"), 6)._order(6)]
 assert "".join(order) == {0: "fffbfbfbfbbb", 1: "ffbfbfbfbfbb", 2: "fbfbfbfbfbfb"}[r], order
+
+# Two stages on each rank.
+full = nn.Sequential(*[nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(2 * n - 1)], nn.Linear(6, 3))
+ref = copy.deepcopy(full)
+F.cross_entropy(ref(X), Y).backward()
+for schedule, parts in ((ScheduleInterleaved1F1B, 6), (ScheduleInterleaved1F1B, 4), (ScheduleInterleaved1F1B, 1), (ScheduleLoopedBFS, 4)):
+    stages = [PipelineStage(copy.deepcopy(full)[i], i, 2 * n, torch.device("cpu")) for i in (r, r + n)]
+    plan = schedule(stages, n_microbatches=parts, loss_fn=F.cross_entropy)
+    for step in range(2):
+        for stage in stages:
+            stage.submod.zero_grad()
+        losses = []
+        out = plan.step(X) if r == 0 else plan.step(target=Y, losses=losses) if r == n - 1 else plan.step()
+        for stage in stages:
+            assert all(torch.allclose(p.grad, q.grad, atol=1e-6) for p, q in zip(stage.submod.parameters(), ref[stage.stage_index].parameters()))
+        assert r != n - 1 or len(losses) == parts and torch.allclose(out, ref(X), atol=1e-6)
+    out = plan.eval(X) if r == 0 else plan.eval()
+    assert r != n - 1 or torch.allclose(out, ref(X), atol=1e-6)
+order = "".join(f"{what[0]}{stage}{part} " for what, stage, part in ScheduleInterleaved1F1B(stages, 3)._plan(3))
+assert order == {2: "f00 f01 f02 f10 b10 f11 b11 f12 b12 b00 b01 b02 ", 1: "f00 f01 f02 f10 f11 f12 b10 b11 b12 b00 b01 b02 "}.get(r, order), order
+assert get_schedule_class("interleaved1f1b") is ScheduleInterleaved1F1B
+try:
+    ScheduleInterleaved1F1B([PipelineStage(full[0], 0, 2 * n, "cpu"), PipelineStage(full[1], 1, 2 * n, "cpu")], 3)
+except ValueError as error:
+    assert "should have those numbered" in str(error)
+else:
+    raise AssertionError
 """
 
 

@@ -14,7 +14,8 @@ _WRAPPERS = ("_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_orig_mod.
 
 @dataclass
 class StateDictOptions:
-    """full_state_dict: whole tensors instead of parts; cpu_offload: on the CPU."""
+    """full_state_dict: whole tensors instead of parts; cpu_offload: on the CPU. Both: rank 0 has it all, the others nothing. broadcast_from_rank0: rank 0 gives
+    what is loaded."""
     full_state_dict: bool = False
     cpu_offload: bool = False
     ignore_frozen_params: bool = False
@@ -23,6 +24,18 @@ class StateDictOptions:
     broadcast_from_rank0: bool = False
     flatten_optimizer_state_dict: bool = False
     dsd_fqn_modifiers: str = "_fqn_modifiers"
+
+    @classmethod
+    def of(cls, given):
+        """The options that were given, or the defaults."""
+        options = given or cls()
+        if options.broadcast_from_rank0 and not options.full_state_dict:
+            raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
+        return options
+
+    def for_another(self):
+        """Is what was asked for another rank's alone?"""
+        return self.full_state_dict and self.cpu_offload and dist.is_initialized() and dist.get_rank() != 0
 
 
 def _wrapped_names(model):
@@ -64,11 +77,24 @@ def _as_asked(value, options):
 def get_model_state_dict(model, *, submodules=None, options=None):
     """The model's state with clean names."""
     from taper.nn import Module
-    options, prefixes = options or StateDictOptions(), _wrapped_names(model)
+    options, prefixes = StateDictOptions.of(options), _wrapped_names(model)
     _at_rest(model)
     frozen = {_clean(name, prefixes) for name, p in _raw_parameters(model) if not p.requires_grad} if options.ignore_frozen_params else ()
     found = {_clean(name, prefixes): value for name, value in Module.state_dict(model).items()}
-    return {name: _as_asked(value, options) for name, value in found.items() if name not in frozen}
+    if submodules:
+        found = _inside(model, submodules, found, prefixes, options.keep_submodule_prefixes)
+    asked = {name: _as_asked(value, options) for name, value in found.items() if name not in frozen}
+    return {} if options.for_another() else asked
+
+
+def _inside(model, submodules, state, prefixes, keep_prefixes):
+    """Of a state what belongs to some modules inside, under its names in the model or in them."""
+    found = {}
+    for name, child in model.named_modules():
+        if child in submodules:
+            prefix = _clean(name + ".", prefixes)
+            found.update({key if keep_prefixes else key[len(prefix):]: value for key, value in state.items() if key.startswith(prefix)})
+    return found
 
 
 def _at_rest(model):
@@ -80,7 +106,7 @@ def _at_rest(model):
 def set_model_state_dict(model, model_state_dict, *, options=None):
     """Loads a state with clean names, whole or in parts."""
     from taper.nn import Module
-    options, prefixes = options or StateDictOptions(), _wrapped_names(model)
+    options, prefixes = StateDictOptions.of(options), _wrapped_names(model)
     _at_rest(model)
     if options.broadcast_from_rank0:
         model_state_dict = _from_rank0(model_state_dict)
@@ -119,7 +145,7 @@ def _init_optim_state(optim):
 
 def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None):
     """{"state": {name: ...}, "param_groups": [...]}: as of an optimiser, with names in the place of numbers."""
-    options, names = options or StateDictOptions(), _named(model)
+    options, names = StateDictOptions.of(options), _named(model)
     _at_rest(model)
     state, groups = {}, []
     for optim in optimizers if isinstance(optimizers, (list, tuple)) else [optimizers]:
@@ -130,6 +156,8 @@ def get_optimizer_state_dict(model, optimizers, *, submodules=None, options=None
             number.update(zip(packed["params"], (names[p] for p in group["params"])))
             groups.append({**packed, "params": [names[p] for p in group["params"]]})
         state.update({number[key]: {name: _as_asked(value, options) for name, value in entry.items()} for key, entry in told["state"].items()})
+    if options.for_another():
+        return {}
     result = {"state": state, "param_groups": groups}
     return _flat(result) if options.flatten_optimizer_state_dict else result
 
@@ -171,7 +199,7 @@ def by_number(model, optim, told):
 
 def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=None):
     """Loads what get_optimizer_state_dict gave, also in a job of another shape."""
-    options = options or StateDictOptions()
+    options = StateDictOptions.of(options)
     _at_rest(model)
     if options.broadcast_from_rank0:
         optim_state_dict = _from_rank0(optim_state_dict)
@@ -182,7 +210,7 @@ def set_optimizer_state_dict(model, optimizers, optim_state_dict, *, options=Non
 
 def get_state_dict(model, optimizers, *, submodules=None, options=None):
     """Both."""
-    return get_model_state_dict(model, options=options), get_optimizer_state_dict(model, optimizers, options=options)
+    return get_model_state_dict(model, submodules=submodules, options=options), get_optimizer_state_dict(model, optimizers, options=options)
 
 
 def set_state_dict(model, optimizers, *, model_state_dict, optim_state_dict, options=None):

@@ -1,10 +1,11 @@
 """torch.distributed.pipelining.stage: one rank's piece of a model, and what it exchanges with the ranks before and after it.
 
-What travels forward are a stage's results, and backward their gradients, in the order of the micro-batches. Shapes and dtypes are told once, before the first
-micro-batch of a stage."""
+What travels forward are a stage's results, and backward their gradients, in the order of the micro-batches; each border between two stages has tags of its
+own, for several may lie between the same two ranks. Shapes and dtypes are told once, before the first micro-batch of a stage."""
 import taper
 from taper import distributed as dist
 from taper._C import Tensor
+from taper.distributed.distributed_c10d import _to_object, _to_tensor
 
 __all__ = ["PipelineStage"]
 
@@ -20,11 +21,12 @@ class PipelineStage:
                  dw_builder=None, get_mesh=None):
         self.submod, self.stage_index, self.num_stages, self.device = submodule, stage_index, num_stages, taper.device(device)
         self.group = group if group is not None else dist.distributed_c10d._get_default_group()
-        if num_stages > dist.get_world_size(self.group):
-            raise ValueError(f"Pipeline group size {dist.get_world_size(self.group)} cannot be smaller than the number of stages {num_stages}")
+        self.group_rank, self.group_size = dist.get_rank(self.group), dist.get_world_size(self.group)
+        if not 0 <= stage_index < num_stages:
+            raise ValueError(f"Stage index {stage_index} is out of range of {num_stages}")
         self.is_first, self.is_last = stage_index == 0, stage_index == num_stages - 1
-        self._previous = None if self.is_first else dist.get_global_rank(self.group, stage_index - 1)
-        self._next = None if self.is_last else dist.get_global_rank(self.group, stage_index + 1)
+        self._previous = None if self.is_first else dist.get_global_rank(self.group, (stage_index - 1) % self.group_size)
+        self._next = None if self.is_last else dist.get_global_rank(self.group, (stage_index + 1) % self.group_size)
         self._shapes = {}
         self.clear()
 
@@ -32,24 +34,37 @@ class PipelineStage:
         self._kept, self._sending, self.outputs = {}, [], {}
 
     # ---- Messages ----
+    def _tag(self, kind):
+        """A border's number, twice: forward, and backward."""
+        border = self.stage_index + (kind in ("forward to", "backward from"))
+        return 2 * border + kind.startswith("backward")
+
+    def _begin(self, tensor, peer, tag):
+        self._sending.append((dist.isend(tensor, peer, group=self.group, tag=tag), tensor))
+
     def _send(self, tensors, peer, kind):
         """Starts to send; what is sent is kept until all is done."""
+        tag = self._tag(kind)
         if kind not in self._shapes:
             self._shapes[kind] = True
-            dist.send_object_list([[(tuple(t.shape), t.dtype, t.requires_grad) for t in tensors]], peer, group=self.group)
+            data, size = _to_tensor([(tuple(t.shape), t.dtype, t.requires_grad) for t in tensors])
+            self._begin(size, peer, tag)
+            self._begin(data, peer, tag)
         for t in tensors:
-            data = t.detach().contiguous()
-            self._sending.append((dist.isend(data, peer, group=self.group), data))
+            self._begin(t.detach().contiguous(), peer, tag)
 
     def _receive(self, peer, kind):
+        tag = self._tag(kind)
         if kind not in self._shapes:
-            box = [None]
-            dist.recv_object_list(box, peer, group=self.group)
-            self._shapes[kind] = box[0]
+            size = taper.zeros(1, dtype=taper.int64)
+            dist.recv(size, peer, group=self.group, tag=tag)
+            data = taper.empty(int(size.item()), dtype=taper.uint8)
+            dist.recv(data, peer, group=self.group, tag=tag)
+            self._shapes[kind] = _to_object(data, len(data))
         made = []
         for shape, dtype, tracked in self._shapes[kind]:
             t = taper.empty(shape, dtype=dtype, device=self.device)
-            dist.recv(t, peer, group=self.group)
+            dist.recv(t, peer, group=self.group, tag=tag)
             made.append(t.requires_grad_() if tracked and kind == "forward from" else t)
         return made
 
