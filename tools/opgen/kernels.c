@@ -26,7 +26,7 @@ void bind_params(text *t, const op *o, const int *param, int n, ctype c, const c
 /* Is the map one function of its input, for which there is an el_run_*() over many elements? */
 static bool is_run(const block *b, const kernel_inputs *k, const op *o, ctype c) {
     const expr *e = b->value[0];
-    if (c != C_F32 || b->n != 1 || k->n != 1 || k->arg[0] < 0 || e->kind != E_CALL || strcmp(e->name, "exp") || !find_function(e->name, e->n)) return false;
+    if (c != C_F32 || b->n != 1 || k->n != 1 || k->arg[0] < 0 || e->kind != E_CALL || (strcmp(e->name, "exp") && strcmp(e->name, "sigmoid")) || !find_function(e->name, e->n)) return false;
     return e->arg[0]->kind == E_NAME && !strcmp(e->arg[0]->name, o->args[k->arg[0]].name);
 }
 

@@ -33,6 +33,9 @@ TPI_VECTOR(log1p) TPI_VECTOR(cbrt) TPI_VECTOR(erf) TPI_VECTOR(erfc) TPI_VECTOR2(
 EL float el_exp_f32(float x) { return tpi_exp_f32(x); }
 EL void el_run_exp_f32(int64_t n, const float *x, float *out) { tpi_exp_run_f32(n, x, out); } /* opgen's maps that are nothing else */
 EL double el_exp_f64(double x) { return exp(x); }
+EL float el_tanh_f32(float x) { return tpi_tanh_f32(x); }
+EL double el_tanh_f64(double x) { return tanh(x); }
+EL void el_run_sigmoid_f32(int64_t n, const float *x, float *out) { tpi_sigmoid_run_f32(n, x, out); }
 EL float el_near_ndtr_f32(float x) { return tpi_near_ndtr_f32(x); } /* faster than ndtr, to 2e-7; NaN may be lost */
 EL double el_near_ndtr_f64(double x) { return 0.5 + 0.5 * erf(x * 0.70710678118654752440); }
 

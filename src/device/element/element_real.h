@@ -1,6 +1,6 @@
 /* Real and integer functions of the element language, one text for every target: CPUs compile it as C, GPUs as CUDA C, HIP or OpenCL C.
  * Whoever includes it has defined EL (how a function in line is declared), EL_SIGNBIT, and those functions in which targets differ:
- * el_exp_*, el_fmod_*. Names end in f as C's do for float; OpenCL's dialect renames them. */
+ * el_exp_*, el_tanh_*, el_fmod_*. Names end in f as C's do for float; OpenCL's dialect renames them. */
 #ifndef TPI_ELEMENT_REAL_H
 #define TPI_ELEMENT_REAL_H
 
@@ -11,7 +11,7 @@
 #define EL_LIBM2(name)                                                       \
     EL float el_##name##_f32(float x, float y) { return name##f(x, y); }       \
     EL double el_##name##_f64(double x, double y) { return name(x, y); }
-EL_LIBM1(log) EL_LIBM1(sqrt) EL_LIBM1(sin) EL_LIBM1(cos) EL_LIBM1(tan) EL_LIBM1(sinh) EL_LIBM1(cosh) EL_LIBM1(tanh)
+EL_LIBM1(log) EL_LIBM1(sqrt) EL_LIBM1(sin) EL_LIBM1(cos) EL_LIBM1(tan) EL_LIBM1(sinh) EL_LIBM1(cosh)
 EL_LIBM1(asin) EL_LIBM1(acos) EL_LIBM1(atan) EL_LIBM1(asinh) EL_LIBM1(acosh) EL_LIBM1(atanh) EL_LIBM1(exp2) EL_LIBM1(expm1)
 EL_LIBM1(log2) EL_LIBM1(log10) EL_LIBM1(log1p) EL_LIBM1(cbrt) EL_LIBM1(erf) EL_LIBM1(erfc) EL_LIBM1(floor) EL_LIBM1(ceil) EL_LIBM1(trunc)
 EL_LIBM2(pow) EL_LIBM2(atan2) EL_LIBM2(hypot) EL_LIBM2(nextafter) EL_LIBM2(copysign)

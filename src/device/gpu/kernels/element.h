@@ -47,6 +47,8 @@
 
 EL float el_exp_f32(float x) { return expf(x); }
 EL double el_exp_f64(double x) { return exp(x); }
+EL float el_tanh_f32(float x) { return tanhf(x); }
+EL double el_tanh_f64(double x) { return tanh(x); }
 EL float el_fmod_f32(float x, float y) { return fmodf(x, y); }
 EL double el_fmod_f64(double x, double y) { return fmod(x, y); }
 EL float el_near_ndtr_f32(float x) { return 0.5f + 0.5f * erff(x * 0.70710678118654752440f); }
