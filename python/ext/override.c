@@ -7,6 +7,11 @@
 static PyObject *hook_name, *default_hook, *disabled_hook;
 static Py_tss_t off_key = Py_tss_NEEDS_INIT; /* how many DisableTorchFunction scopes this thread is in */
 
+/* torch.overrides.TorchFunctionMode: while a thread is in one, every call goes to `mode_hook` first. */
+static PyObject *mode_hook;            /* overrides._run_mode */
+static long modes;                     /* how many modes all threads are in together, so that the usual call asks one number */
+static _Thread_local long modes_here;  /* this thread's */
+
 static bool is_off(void) { return PyThread_tss_get(&off_key) != NULL; }
 
 /* The type's own __torch_function__, borrowed; NULL for types that leave calls alone. */
@@ -25,6 +30,7 @@ static bool plain_subclass(PyTypeObject *type) {
 static bool asks(PyObject *o) { return hook_of(Py_TYPE(o)) || plain_subclass(Py_TYPE(o)); }
 
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n) {
+    if (__builtin_expect(modes != 0, 0) && modes_here && !is_off()) return true;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = args[i];
         if (Py_TYPE(o) == tpy_tensor_type || Py_TYPE(o) == &PyFloat_Type || Py_TYPE(o) == &PyLong_Type) continue;
@@ -70,7 +76,9 @@ PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_
     for (Py_ssize_t i = 0; keywords && i < nk; i++)
         if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[n + i]) < 0) Py_CLEAR(keywords);
     for (Py_ssize_t i = 0; keywords && i < PyList_GET_SIZE(objects); i++) PyTuple_SET_ITEM(types, i, Py_NewRef((PyObject *)Py_TYPE(PyList_GET_ITEM(objects, i))));
-    for (Py_ssize_t i = 0; keywords && i < PyList_GET_SIZE(objects); i++) {
+    bool moded = modes_here && !is_off();
+    if (moded && keywords) result = PyObject_CallFunctionObjArgs(mode_hook, function, types, positional, keywords, NULL);
+    for (Py_ssize_t i = 0; keywords && !moded && i < PyList_GET_SIZE(objects); i++) {
         PyObject *hook = PyObject_GetAttr((PyObject *)Py_TYPE(PyList_GET_ITEM(objects, i)), hook_name);
         Py_XSETREF(result, hook ? PyObject_CallFunctionObjArgs(hook, function, types, positional, keywords, NULL) : NULL);
         Py_XDECREF(hook);
@@ -175,11 +183,20 @@ static PyObject *leave_disabled(PyObject *module, PyObject *unused) {
     PyThread_tss_set(&off_key, (void *)((intptr_t)PyThread_tss_get(&off_key) - 1));
     Py_RETURN_NONE;
 }
+static PyObject *change_modes(PyObject *module, PyObject *by) { /* _change_modes(n): this thread enters n modes, or leaves them */
+    (void)module;
+    long n = PyLong_AsLong(by);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    modes += n; /* under the interpreter's lock */
+    modes_here += n;
+    Py_RETURN_NONE;
+}
 /* Python hands over Tensor's own hook and the one that turns hooks off, once both exist. */
 static PyObject *set_hooks(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *standard, *disabled;
-    if (!PyArg_ParseTuple(args, "OO", &standard, &disabled)) return NULL;
+    PyObject *standard, *disabled, *mode;
+    if (!PyArg_ParseTuple(args, "OOO", &standard, &disabled, &mode)) return NULL;
+    Py_XSETREF(mode_hook, Py_NewRef(mode));
     Py_XSETREF(default_hook, Py_NewRef(standard));
     Py_XSETREF(disabled_hook, Py_NewRef(disabled));
     Py_RETURN_NONE;
@@ -194,7 +211,7 @@ static PyObject *call_override(PyObject *module, PyObject *const *args, Py_ssize
     return tpy_call_override(args[0], args + 1, n - 1, kwnames);
 }
 static PyMethodDef functions[] = {{"_enter_disabled_torch_function", enter_disabled, METH_NOARGS, NULL}, {"_leave_disabled_torch_function", leave_disabled, METH_NOARGS, NULL},
-    {"_set_torch_function_hooks", set_hooks, METH_VARARGS, NULL}, {"_has_torch_function", has_override, METH_VARARGS, NULL},
+    {"_set_torch_function_hooks", set_hooks, METH_VARARGS, NULL}, {"_has_torch_function", has_override, METH_VARARGS, NULL}, {"_change_modes", change_modes, METH_O, NULL},
     {"_call_torch_function", (PyCFunction)(void (*)(void))call_override, METH_FASTCALL | METH_KEYWORDS, NULL}, {0}};
 
 int tpy_init_override(PyObject *module) {

@@ -113,8 +113,58 @@ def _disabled_torch_function_impl(func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
 
 
+# ---- Modes ----
+class _Modes(_local):
+    def __init__(self):
+        self.stack = []  # those that this thread is in, the innermost last
+
+
+_modes = _Modes()
+
+
+class TorchFunctionMode:
+    """with a mode: its __torch_function__ sees every call of torch's functions and of tensors' methods; calls that it makes itself go on as usual."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+    def __enter__(self):
+        _modes.stack.append(self)
+        _C._change_modes(1)
+        return self
+
+    def __exit__(self, *error):
+        _C._change_modes(-1)
+        _modes.stack.pop()
+
+    @classmethod
+    def push(cls, *args, **kwargs):
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def _run_mode(func, types, args, kwargs):
+    """Hands a call to the innermost mode, which is not there for the calls it makes."""
+    mode = _modes.stack.pop()
+    _C._change_modes(-1)
+    try:
+        result = mode.__torch_function__(func, types, args, kwargs)
+    finally:
+        _modes.stack.append(mode)
+        _C._change_modes(1)
+    if result is NotImplemented:
+        raise TypeError(f"no implementation found for '{func}' on types that implement __torch_function__: {[type(mode), *types]}")
+    return result
+
+
 _KEEP_TYPE = frozenset()
 _C.Tensor.__torch_function__ = classmethod(_tensor_torch_function)
-_C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl)
+_C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode)
 
 

@@ -38,3 +38,62 @@ def test_the_function_is_the_tensors_method():
             return 7
 
     assert torch.ones(2).as_subclass(Table) + 1 == 7 and seen == [torch.Tensor.add]
+
+
+# ---- Modes ----
+class Noting(torch.overrides.TorchFunctionMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_sees_factories_functions_methods_and_signs():
+    with Noting() as mode:
+        a = torch.ones(2) + 1
+        a.sum()
+        torch.mm(torch.eye(2), torch.eye(2))
+    torch.ones(1) + 1
+    assert mode.seen == ["ones", "add", "sum", "eye", "eye", "mm"]  # as PyTorch names them
+
+
+def test_modes_inside_modes_and_what_they_change():
+    class Wide(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = dict(kwargs or {})
+            if func is torch.zeros:
+                kwargs["dtype"] = torch.float64
+            return func(*args, **kwargs)
+    with Noting() as outer, Wide():
+        assert torch.zeros(2).dtype == torch.float64
+    assert outer.seen == ["zeros"] and torch.zeros(2).dtype == torch.float32
+
+
+def test_a_mode_that_fails_or_declines_is_left_whole():
+    class Failing(torch.overrides.TorchFunctionMode):
+        answer = None
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if self.answer is NotImplemented:
+                return NotImplemented
+            raise ValueError("no")
+    with Failing() as mode:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no"):
+                torch.ones(1)
+        mode.answer = NotImplemented
+        with pytest.raises(TypeError, match="no implementation found"):
+            torch.ones(1)
+    assert torch.ones(1).item() == 1
+
+
+def test_modes_belong_to_their_thread():
+    import threading
+    with Noting() as mode:
+        thread = threading.Thread(target=lambda: torch.ones(2).sum())
+        thread.start()
+        thread.join()
+    assert mode.seen == []

@@ -2,7 +2,8 @@
 from collections import OrderedDict, defaultdict, deque
 
 __all__ = ["PyTree", "TreeSpec", "LeafSpec", "register_pytree_node", "tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "tree_map", "tree_map_",
-           "tree_map_only", "tree_map_only_", "tree_all", "tree_any", "tree_all_only", "tree_any_only", "tree_iter", "tree_is_leaf", "is_namedtuple", "is_namedtuple_class"]
+           "tree_map_only", "tree_map_only_", "tree_all", "tree_any", "tree_all_only", "tree_any_only", "tree_iter", "tree_is_leaf", "is_namedtuple", "is_namedtuple_class", "SequenceKey", "MappingKey",
+           "GetAttrKey", "KeyPath", "keystr", "key_get", "tree_flatten_with_path", "tree_leaves_with_path", "tree_map_with_path", "register_dataclass"]
 
 PyTree = object
 
@@ -63,8 +64,11 @@ class TreeSpec:
     def __hash__(self):
         return hash((self.type, str(self.context), tuple(self.children_specs)))
 
-    def __repr__(self):
-        return "*" if self.is_leaf() else f"TreeSpec({self.type.__name__}, {self.context}, {self.children_specs})"
+    def __repr__(self, indent=0):
+        if self.is_leaf():
+            return "*"
+        between = ",\n" + " " * (indent + 2)
+        return f"TreeSpec({self.type.__name__}, {self.context}, [{between.join(child.__repr__(indent + 2) for child in self.children_specs)}])"
 
     def unflatten(self, leaves):
         return tree_unflatten(leaves, self)
@@ -158,6 +162,118 @@ def tree_map_only(kind, func, tree, is_leaf=None):
 def tree_map_only_(kind, func, tree, is_leaf=None):
     tree_map_only(kind, func, tree, is_leaf)
     return tree
+
+
+# ---- Paths: where each leaf stands ----
+class _Key:
+    """One step of a path."""
+
+    def __init__(self, key):
+        setattr(self, self._field, key)
+
+    def __eq__(self, other):
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self):
+        return hash((type(self), *vars(self).values()))
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self._field}={getattr(self, self._field)!r})"
+
+
+class SequenceKey(_Key):
+    """An index."""
+    _field = "idx"
+
+    def __str__(self):
+        return f"[{self.idx}]"
+
+    def get(self, parent):
+        return parent[self.idx]
+
+
+class MappingKey(_Key):
+    """A key of a dict."""
+    _field = "key"
+
+    def __str__(self):
+        return f"[{self.key!r}]"
+
+    def get(self, parent):
+        return parent[self.key]
+
+
+class GetAttrKey(_Key):
+    """An attribute."""
+    _field = "name"
+
+    def __str__(self):
+        return f".{self.name}"
+
+    def get(self, parent):
+        return getattr(parent, self.name)
+
+
+KeyPath = tuple
+
+
+def keystr(kp):
+    """A path as it would be written: "['a'][0].x"."""
+    return "".join(map(str, kp))
+
+
+def key_get(obj, kp):
+    """What stands at a path."""
+    for key in kp:
+        obj = key.get(obj)
+    return obj
+
+
+def _keys(tree, count):
+    """The keys of a node's children, in their order."""
+    if isinstance(tree, dict):
+        return [MappingKey(key) for key in tree]
+    if hasattr(type(tree), "_fields") or type(tree) in _FIELDS:
+        return [GetAttrKey(name) for name in getattr(type(tree), "_fields", None) or _FIELDS[type(tree)]]
+    return [SequenceKey(i) for i in range(count)]
+
+
+def _paths(tree, path, found, is_leaf):
+    node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
+    if node is None:
+        found.append((path, tree))
+        return
+    children, _ = node[0](tree)
+    for key, child in zip(_keys(tree, len(children)), children):
+        _paths(child, (*path, key), found, is_leaf)
+
+
+def tree_leaves_with_path(tree, is_leaf=None):
+    """(path, leaf) for each leaf."""
+    found = []
+    _paths(tree, (), found, is_leaf)
+    return found
+
+
+def tree_flatten_with_path(tree, is_leaf=None):
+    return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
+
+
+def tree_map_with_path(func, tree, *rests, is_leaf=None):
+    """tree_map with func(path, leaf, ...)."""
+    found, spec = tree_flatten_with_path(tree, is_leaf)
+    return tree_unflatten([func(path, leaf, *others) for (path, leaf), *others in zip(found, *[_leaves_under(rest, spec) for rest in rests])], spec)
+
+
+_FIELDS = {}  # dataclasses that are nodes: their fields
+
+
+def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
+    """Lets a dataclass be a node whose children are its fields."""
+    import dataclasses
+    names = list(field_names or [f.name for f in dataclasses.fields(cls) if f.init and f.name not in (drop_field_names or ())])
+    register_pytree_node(cls, lambda value: ([getattr(value, name) for name in names], names), lambda children, names: cls(**dict(zip(names, children))))
+    _FIELDS[cls] = names
 
 
 def tree_is_leaf(tree, is_leaf=None):

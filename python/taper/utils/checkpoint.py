@@ -1,5 +1,6 @@
 """torch.utils.checkpoint: activations computed again in backward instead of kept."""
 from contextlib import ExitStack, contextmanager, nullcontext
+from enum import Enum
 
 from taper import _C
 from taper._C import Tensor
@@ -7,7 +8,8 @@ from taper.autograd.function import Function
 from taper.autograd.grad_mode import enable_grad, no_grad
 
 __all__ = ["checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction", "check_backward_validity", "detach_variable", "noop_context_fn",
-           "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "DefaultDeviceType"]
+           "set_checkpoint_early_stop", "set_checkpoint_debug_enabled", "DefaultDeviceType", "CheckpointPolicy", "SelectiveCheckpointContext",
+           "create_selective_checkpoint_contexts"]
 
 
 class CheckpointError(RuntimeError):
@@ -242,3 +244,23 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
     for start in range(0, last, size) if size else ():
         input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
     return run(last, len(functions))(input)
+
+
+# ---- Selective checkpoints ----
+class CheckpointPolicy(Enum):
+    """What a policy answers for an operator."""
+    MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE, MUST_CPU_OFFLOAD = range(5)
+
+
+class SelectiveCheckpointContext:
+    """What a policy is told: is this the second run?"""
+
+    def __init__(self, *, is_recompute):
+        self.is_recompute = is_recompute
+
+
+def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mutation=False):
+    """The contexts of the first run and of the second. Taper computes all of a checkpoint again, whatever the policy would keep: the results are the same."""
+    if not callable(policy_fn_or_list) and not isinstance(policy_fn_or_list, (list, tuple)):
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    return nullcontext(), nullcontext()
