@@ -12,7 +12,7 @@ from taper._C import Tensor
 from taper._hook import NotCovered
 from taper.autograd.grad_mode import no_grad
 from taper.distributed.tensor._dtensor import DTensor, _plain, _Spec, _wrap
-from taper.distributed.tensor.placement_types import Replicate, Shard
+from taper.distributed.tensor.placement_types import Replicate, Shard, _StridedShard
 from taper.nn.parallel._reducer import tensors_in
 from taper.nn.parameter import Parameter
 
@@ -21,21 +21,36 @@ class _Sharded:
     """One parameter: where modules hold it, its rows here, and the whole."""
 
     def __init__(self, owners, param, mesh, compute_dtype):
-        self.owners, self.shape = owners, param.shape
-        rows = param.detach().reshape(1) if param.dim() == 0 else param.detach()
+        inner = param._spec if isinstance(param, DTensor) else None  # cut already, by tensor parallel layers: what is left of it here is cut again
+        here = (param if inner is None else _plain(param)).detach()
+        self.owners, self.shape = owners, here.shape
+        rows = here.reshape(1) if here.dim() == 0 else here
         world, rank = mesh.size(-1 if mesh.ndim > 1 else 0), mesh.get_local_rank(mesh.ndim - 1)
         self.rows, self.rest = rows.shape[0], rows[0].numel() if rows.shape[0] else 0
         self.each = -(-self.rows // world)
-        start, count = Shard(0).part(self.rows, world, rank)
-        placements = [Replicate()] * (mesh.ndim - 1) + [Shard(0)]
-        local = rows[start:start + count].clone(memory_format=taper.contiguous_format)
-        self.sharded = Parameter(_wrap(local, _Spec(mesh, placements, rows.shape)), param.requires_grad)
-        self.whole = Parameter(taper.empty(param.shape, dtype=compute_dtype or param.dtype, device=param.device), param.requires_grad)
+        self.start, self.count = Shard(0).part(self.rows, world, rank)
+        local = self.own_rows(rows).clone(memory_format=taper.contiguous_format)
+        spec = _Spec(mesh, [Replicate()] * (mesh.ndim - 1) + [Shard(0)], rows.shape) if inner is None else _cut_twice(inner, mesh)
+        self.sharded = Parameter(_wrap(local, spec), param.requires_grad)
+        whole = taper.empty(here.shape, dtype=compute_dtype or param.dtype, device=param.device)
+        self.whole = Parameter(whole if inner is None else _wrap(whole, inner), param.requires_grad)
         self.bytes = self.whole.untyped_storage().nbytes()
         for name, value in vars(param).items():
-            setattr(self.sharded, name, value)
+            if name != "_spec":
+                setattr(self.sharded, name, value)
         self.release()
         self.show(self.sharded)
+
+    def own_rows(self, rows):
+        return rows[self.start:self.start + self.count]
+
+    def raw(self):
+        """The whole's memory as a plain tensor. The tape does not see what is written there: it is what it has seen before."""
+        return _plain(self.whole).data
+
+    def write_back(self):
+        """What was written to the whole becomes this rank's rows."""
+        _plain(self.sharded).detach().copy_(self.own_rows(self.raw() if self.shape else self.raw().reshape(1)))
 
     def show(self, which):
         for module, name in self.owners:
@@ -49,13 +64,26 @@ class _Sharded:
             self.whole.untyped_storage().resize_(self.bytes)
 
 
+def _cut_twice(inner, mesh):
+    """Where a parameter lies that one dimension of a mesh has cut, and another one now cuts along its rows: in the mesh of both."""
+    root = mesh._get_root_mesh()
+    if mesh.ndim > 1 or root is not inner.mesh._get_root_mesh() or root.mesh_dim_names is None:
+        raise NotCovered(f"torch.distributed.fsdp over parameters that lie in parts of {inner.mesh} already, unless both meshes are parts of one with named dimensions")
+    outer, names = mesh.mesh_dim_names[0], inner.mesh.mesh_dim_names
+    order = [name for name in root.mesh_dim_names if name == outer or name in names]
+    after = [name for name in order[order.index(outer):] if name != outer and inner.placements[names.index(name)].is_shard(0)]
+    ways = 1
+    for name in after:
+        ways *= inner.mesh.size(names.index(name))
+    mine = _StridedShard(0, split_factor=ways) if after else Shard(0)
+    return _Spec(root[tuple(order)], [mine if name == outer else inner.placements[names.index(name)] for name in order], inner.shape)
+
+
 def _owners(module, ignored, claimed):
     """The parameters of a module that no unit has yet, each with all places it is held at."""
     found = {}
     for child in module.modules():
         for name, p in child._parameters.items():
-            if isinstance(p, DTensor) and id(p) not in claimed:
-                raise NotCovered(f"torch.distributed.fsdp over parameters that lie in parts already ('{name}' of {type(child).__name__})")
             if p is not None and p not in ignored and id(p) not in claimed:
                 found.setdefault(id(p), (p, []))[1].append((child, name))
     return list(found.values())
@@ -93,7 +121,7 @@ class Unit:
                 one.allocate()
                 size = one.each * one.rest
                 rows = every[:, at:at + size].reshape(self.world * one.each, one.rest)[:one.rows]
-                one.whole.data.copy_(rows.reshape(one.shape))
+                one.raw().copy_(rows.reshape(one.shape))
                 at += size
                 one.show(one.whole)
 
@@ -159,7 +187,7 @@ class Unit:
     def _reduce_these(self, params):
         """One reduce_scatter of all gradients; beside them travels who has any, so that what no rank has used gets none."""
         dtype, device = self.reduce_dtype or params[0].whole.dtype, params[0].whole.device
-        has = taper.tensor([float(one.whole.grad is not None) for one in params], dtype=dtype, device=device)
+        has = taper.tensor([float(Tensor.grad.__get__(one.whole) is not None) for one in params], dtype=dtype, device=device)
         packed = taper.cat([*(self._by_rank(one, dtype) for one in params), has.expand(self.world, -1)], 1).reshape(-1)
         packed.div_(self.reduce_factor or self.world * (dist.get_world_size(self.replicas) if self.replicas is not None else 1))
         mine = packed.new_empty(packed.numel() // self.world)
@@ -180,8 +208,9 @@ class Unit:
     def _by_rank(self, one, dtype):
         """(ranks, elements of each): a whole gradient as the rows that ranks have, the last ones filled up with zeros."""
         block = taper.zeros((self.world * one.each, one.rest), dtype=dtype, device=one.whole.device)
-        if one.whole.grad is not None:
-            block[:one.rows] = one.whole.grad.reshape(one.rows, one.rest)
+        grad = Tensor.grad.__get__(one.whole)
+        if grad is not None:
+            block[:one.rows] = grad.reshape(one.rows, one.rest)
         return block.view(self.world, -1)
 
 

@@ -115,7 +115,7 @@ class FullyShardedDataParallel(Wrapper):
                 if writeback:
                     with no_grad():
                         for one in unit.params:
-                            one.sharded.copy_(one.whole.data.reshape(one.sharded.shape))
+                            one.write_back()
                 unit.reshard()
 
     def clip_grad_norm_(self, max_norm, norm_type=2.0):

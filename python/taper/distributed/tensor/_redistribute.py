@@ -1,6 +1,7 @@
 """Where the parts of a tensor are, and moving them: from one list of placements to another."""
 from taper._C import Size
 from taper.distributed.tensor._collectives import Gather, OneSummand, Reduce, RowsToSummands, Split, SumToRows
+from taper.distributed.tensor.placement_types import _StridedShard, cut_order
 
 
 class Spec:
@@ -12,7 +13,8 @@ class Spec:
     def local_box(self):
         """Where this rank's part begins, and its size."""
         offsets, sizes = [0] * len(self.shape), list(self.shape)
-        for mesh_dim, placement in enumerate(self.placements):
+        for mesh_dim in cut_order(self.placements):
+            placement = self.placements[mesh_dim]
             if placement.is_shard():
                 start, count = placement.part(sizes[placement.dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim))
                 offsets[placement.dim] += start
@@ -21,10 +23,11 @@ class Spec:
 
     def cut_sizes(self):
         """How large a sharded dimension is, for each mesh dimension, where those before it have cut it already."""
-        sizes, found = list(self.shape), []
-        for mesh_dim, placement in enumerate(self.placements):
-            found.append(sizes[placement.dim] if placement.is_shard() else None)
+        sizes, found = list(self.shape), {}
+        for mesh_dim in cut_order(self.placements):
+            placement = self.placements[mesh_dim]
             if placement.is_shard():
+                found[mesh_dim] = sizes[placement.dim]
                 _, sizes[placement.dim] = placement.part(sizes[placement.dim], self.mesh.size(mesh_dim), self.mesh.get_local_rank(mesh_dim))
         return found
 
@@ -34,6 +37,9 @@ class Spec:
         for mesh_dim, placement in enumerate(self.placements):
             count *= self.mesh.size(mesh_dim) if placement.is_shard(dim) else 1
         return count
+
+    def is_strided(self):
+        return any(isinstance(placement, _StridedShard) for placement in self.placements)
 
     def like(self, other):
         return self.mesh == other.mesh and self.placements == other.placements and tuple(self.shape) == tuple(other.shape)
@@ -47,11 +53,11 @@ def move(local, spec, wanted):
     """The rank's part where the tensor lies as `wanted` says."""
     have = list(spec.placements)
     again = _cut_again(have, wanted)
-    for mesh_dim in reversed(range(len(have))):
+    for mesh_dim in reversed(cut_order(spec.placements)):
         if have[mesh_dim] != wanted[mesh_dim] or mesh_dim in again:
             local, have[mesh_dim] = _out_of(local, spec, mesh_dim, wanted, mesh_dim in again)
-    for mesh_dim, placement in enumerate(wanted):
-        group = spec.mesh.get_group(mesh_dim)
+    for mesh_dim in cut_order(wanted):
+        placement, group = wanted[mesh_dim], spec.mesh.get_group(mesh_dim)
         if have[mesh_dim] is None and placement.is_shard():
             local = Split.apply(local, group, placement.dim)
         elif have[mesh_dim] is None and placement.is_partial("sum"):
@@ -62,12 +68,12 @@ def move(local, spec, wanted):
 
 
 def _cut_again(have, wanted):
-    """The mesh dimensions that cut a dimension which one before them comes to cut otherwise: the order of the parts changes."""
-    found = set()
-    for mesh_dim, placement in enumerate(have):
-        for before in range(mesh_dim):
-            changes = have[before] != wanted[before] or before in found
-            if changes and placement.is_shard() and (have[before] == placement or wanted[before] == placement):
+    """The mesh dimensions that cut a dimension which one before them, now or then, comes to cut otherwise: the order of the parts changes."""
+    found, orders = set(), (cut_order(have), cut_order(wanted))
+    for _ in have:
+        for mesh_dim, placement in enumerate(have):
+            before = {other for order in orders for other in order[:order.index(mesh_dim)] if have[other] != wanted[other] or other in found}
+            if placement.is_shard() and any(have[other].is_shard(placement.dim) or wanted[other].is_shard(placement.dim) for other in before):
                 found.add(mesh_dim)
     return found
 

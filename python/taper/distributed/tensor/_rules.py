@@ -312,8 +312,22 @@ RULES = {**VIEWS, **dict.fromkeys(_POINTWISE, pointwise), **dict.fromkeys(_UNARY
          **dict.fromkeys(("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits"), mean_loss)}
 
 
+def _as_they_lie(name, specs):
+    """Parts that were cut in another order than the mesh's: element by element, all alike, or in place with the others brought to the first."""
+    first = specs[0]
+    if RULES.get(name) not in (pointwise, unary_linear, like, empty_like):
+        return None
+    same = [s.shape == first.shape for s in specs]
+    in_place = name.endswith("_") and not name.endswith("__")
+    if not all(s.shape.numel() == 1 or ok and (in_place or s.placements == first.placements) for s, ok in zip(specs, same)):
+        return None
+    return Plan.of([first.placements if ok else [_R] * len(first.placements) for ok in same], first.placements, _result_sizes(first.shape))
+
+
 def plan_for(name, specs, args, kwargs):
     """How to compute on parts, or None."""
+    if any(s.is_strided() for s in specs):
+        return _as_they_lie(name, specs)
     rule = RULES.get(name)
     if rule is None or any(isinstance(value, Tensor) for value in kwargs.values() if not hasattr(value, "_spec")) or "out" in kwargs:
         return None

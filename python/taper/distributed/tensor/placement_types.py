@@ -38,6 +38,25 @@ class Shard(Placement):
         return f"S({self.dim})"
 
 
+class _StridedShard(Shard):
+    """A part of the rows that a later mesh dimension has left of a dimension: that one cuts it first, into split_factor parts."""
+
+    def __init__(self, dim, *, split_factor):
+        super().__init__(dim)
+        self.split_factor = split_factor
+
+    def __repr__(self):
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self):
+        return f"_S({self.dim}, {self.split_factor})"
+
+
+def cut_order(placements):
+    """The mesh dimensions in the order in which they cut."""
+    return sorted(range(len(placements)), key=lambda mesh_dim: isinstance(placements[mesh_dim], _StridedShard))
+
+
 class Replicate(Placement):
     """Each rank has all of it."""
 
