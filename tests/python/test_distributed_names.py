@@ -281,6 +281,13 @@ def test_whole_weights_of_a_zero_checkpoint(tmp_path):
     run_ranks(2, ZERO, tmp_path, arguments=[str(tmp_path)])
 
 
+def test_elastic_samplers():
+    from taper.distributed.elastic.utils.data import CyclingIterator, ElasticDistributedSampler
+    parts = [ElasticDistributedSampler(range(20), 2, rank, start_index=5) for rank in range(2)]
+    assert [len(list(part)) for part in parts] == [8, 8] and sorted(set([*parts[0], *parts[1]])) == list(range(5, 20))
+    assert list(CyclingIterator(3, lambda epoch: iter([epoch] * 2), 1)) == [1, 1, 2, 2]
+
+
 STATES = BEGIN + """
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_optimizer_state_dict, set_model_state_dict, set_optimizer_state_dict
 from torch.distributed.fsdp import fully_shard

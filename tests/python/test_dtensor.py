@@ -159,6 +159,40 @@ fails(ValueError, "same length as `device_mesh.ndim`", lambda: distribute_tensor
 fails(IndexError, "Dimension out of range", lambda: distribute_tensor(X, mesh, [Shard(2)]))
 fails(ValueError, "do you want to call `redistribute`", lambda: distribute_tensor(lay(X, mesh, S0), mesh, [S1]))
 fails(RuntimeError, "leaf tensors", lambda: distribute_tensor(X.clone().requires_grad_() * 1, mesh, [S0]))
+# Modules: parameters and buffers become copies on all ranks, or lie as partition_fn says.
+from torch import nn
+from torch.distributed.tensor import distribute_module, linspace
+torch.manual_seed(2)
+net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 6))
+import copy
+ref, image, label = copy.deepcopy(net), torch.randn(4, 3, 8, 8), torch.tensor([0, 1, 2, 3])
+
+def cut_linear(name, module, mesh):
+    if isinstance(module, nn.Linear):
+        for key, p in list(module.named_parameters()):
+            module.register_parameter(key, nn.Parameter(distribute_tensor(p, mesh, [S0])))
+
+distribute_module(net, mesh, cut_linear, input_fn=lambda module, inputs, mesh: distribute_tensor(inputs[0], mesh, [S0]))
+from torch.distributed.tensor.parallel import loss_parallel
+for _ in range(2):
+    with loss_parallel():
+        F.cross_entropy(net(image), label).full_tensor().backward()
+    F.cross_entropy(ref(image), label).backward()
+for (name, p), q in zip(net.named_parameters(), ref.parameters()):
+    close(p.grad.full_tensor(), q.grad, name)
+close(net[1].running_mean.full_tensor(), ref[1].running_mean, "running mean")
+assert net[5].weight.placements == (S0,) and net[0].weight.placements == (R,)
+made = nn.init.orthogonal_(lay(torch.zeros(4, 4), mesh, S0))
+assert made.placements == (S0,)
+close(made.full_tensor() @ made.full_tensor().t(), torch.eye(4), "orthogonal")
+close(linspace(0, 1, 5, device_mesh=mesh, placements=[S0]).full_tensor(), torch.linspace(0, 1, 5), "linspace")
+import io
+file = io.BytesIO()
+torch.save(lay(X, mesh, S1), file)
+file.seek(0)
+back = torch.load(file, weights_only=False)
+assert back.placements == (S1,) and back.device_mesh == mesh
+close(back.full_tensor(), X, "saved")
 from torch.distributed.tensor.experimental import implicit_replication
 with implicit_replication():
     close((lay(X, mesh, S0) + X).full_tensor(), X * 2, "implicit")

@@ -205,6 +205,27 @@ class ProcessGroup:
         return Work(self._handle.barrier(), [])
 
 
+class _BackendOptions:
+    """What pg_options take: the settings of NCCL's own are kept, and its variables set them."""
+
+    def __init__(self, is_high_priority_stream=False):
+        self.is_high_priority_stream, self.config, self.split_from, self.split_color, self._timeout = is_high_priority_stream, type("Config", (), {})(), None, 0, default_pg_timeout
+
+
+class ProcessGroupGloo(ProcessGroup):
+    """For what is written about it; groups are ProcessGroups."""
+
+    class Options(_BackendOptions):
+        pass
+
+
+class ProcessGroupNCCL(ProcessGroup):
+    """For what is written about it; groups are ProcessGroups."""
+
+    class Options(_BackendOptions):
+        pass
+
+
 class _Options:
     """What PyTorch's C++ methods take beside tensors."""
 

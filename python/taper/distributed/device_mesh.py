@@ -5,6 +5,13 @@ from taper import distributed as dist
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
 _current = []  # meshes of with statements
+_known = {}    # the first mesh of each kind, for those that are unpickled, with the group of all ranks that it was made in
+
+
+def _mesh_like(device_type, ranks, names):
+    """A mesh that was pickled: the one of its kind, for groups do not travel. Where there is none, all ranks make it together."""
+    world, found = _known.get((device_type, names, str(ranks)), (None, None))
+    return found if found is not None and world is dist.group.WORLD else DeviceMesh(device_type, ranks, mesh_dim_names=names)
 
 
 def current_mesh():
@@ -51,6 +58,8 @@ class DeviceMesh:
         self._coordinate = where[0].tolist() if len(where) else None
         self._groups = _groups if _groups is not None else [_group_along(self.mesh, [dim]) for dim in range(self.mesh.dim())]
         self._root, self._flat, self._parts = _root, {}, {}
+        if _known.get(self._key(), (None,))[0] is not dist.group.WORLD:
+            _known[self._key()] = dist.group.WORLD, self
 
     @property
     def ndim(self):
@@ -137,6 +146,9 @@ class DeviceMesh:
         groups = list(group) if isinstance(group, (list, tuple)) else [group]
         mesh = dist.get_process_group_ranks(groups[0]) if mesh is None else mesh
         return DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names, _groups=groups)
+
+    def __reduce__(self):
+        return _mesh_like, (self.device_type, self.mesh.tolist(), self.mesh_dim_names)
 
     def __enter__(self):
         _current.append(self)

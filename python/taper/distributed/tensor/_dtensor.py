@@ -170,6 +170,10 @@ class DTensor(Tensor):
         memo[id(self)] = made
         return made
 
+    def __reduce_ex__(self, protocol):
+        spec = self._spec
+        return _unpickled, (_plain(self).detach(), spec.mesh, spec.placements, tuple(spec.shape), self.requires_grad, getattr(self, "_is_param", False))
+
     def tolist(self):
         return self.full_tensor().tolist()
 
@@ -196,6 +200,13 @@ class DTensor(Tensor):
             with _SameDraws(found[0]._spec):
                 return _call(func, name, args, kwargs)
         return _call(func, name, args, kwargs)
+
+
+def _unpickled(local, mesh, placements, shape, requires_grad, is_param):
+    made = _wrap(local, _Spec(mesh, placements, shape)).requires_grad_(requires_grad)
+    if is_param:
+        made._is_param = True
+    return made
 
 
 def _grad_spec(spec):
@@ -234,7 +245,12 @@ class _SameDraws:
         taper.set_rng_state(self.state)
 
 
+_AS_ANOTHER = {"view_as": ("view", Tensor.view), "reshape_as": ("reshape", Tensor.reshape), "expand_as": ("expand", Tensor.expand)}
+
+
 def _call(func, name, args, kwargs):
+    if name in _AS_ANOTHER:
+        (name, func), args, kwargs = _AS_ANOTHER[name], (args[0], list((args[1] if len(args) > 1 else kwargs["other"]).shape)), {}
     tensors = [value for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor)]
     specs = [t._spec for t in tensors]
     if any(spec.mesh != specs[0].mesh for spec in specs):
