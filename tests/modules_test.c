@@ -39,6 +39,38 @@ static void test_mlp_trains(void **state) {
     tp_module_release(net);
 }
 
+/* A Linear and the ReLU behind it run as one operator: the same bits forward, the same gradients, also where they are differentiated again or a part is frozen. */
+static void check_joined(int64_t in, int64_t out, bool bias, bool frozen, bool again) {
+    tp_module *net = tp_nn_sequential(tp_nn_linear(in, out, .bias = bias), tp_nn_relu());
+    TP_SCOPE {
+        tp_tensor *x = tp_set_requires_grad(tp_randn(TP_INTS(32, in)), true), *up = tp_set_requires_grad(tp_randn(TP_INTS(32, out)), true);
+        tp_tensor *w = tp_module_tensor(net, "0.weight"), *b = bias ? tp_module_tensor(net, "0.bias") : NULL;
+        if (frozen) tp_set_requires_grad(w, false);
+        tp_tensor *y[2] = {tp_forward(net, x), tp_relu(tp_linear(x, w, .bias = b))}, *of[3] = {x}, *got[2][3] = {{NULL}}, *second[2] = {NULL};
+        int64_t n = 1;
+        if (!frozen) of[n++] = w;
+        if (b) of[n++] = b;
+        assert_true(tp_equal(y[0], y[1]));
+        for (int i = 0; i < 2; i++) {
+            assert_true(tp_gradients((tp_tensors){&y[i], 1}, (tp_tensors){of, n}, &up, got[i], &(tp_grad_options){.size = sizeof(tp_grad_options), .create_graph = again}));
+            for (int64_t k = 0; k < n; k++) assert_true(tp_allclose(got[i][k], got[0][k], .atol = 1e-4));
+            tp_tensor *sum = again ? tp_sum(tp_square(got[i][0])) : NULL;
+            if (again) assert_true(tp_gradients((tp_tensors){&sum, 1}, (tp_tensors){&up, 1}, NULL, &second[i], NULL));
+        }
+        if (again) assert_true(tp_allclose(second[0], second[1], .atol = 1e-4));
+    }
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    tp_module_release(net);
+}
+
+static void test_joined_layers(void **state) {
+    (void)state;
+    tp_manual_seed(0);
+    for (int how = 0; how < 8; how++) check_joined(how & 1 ? 128 : 3, how & 1 ? 64 : 5, how & 2, how & 4, false);
+    check_joined(128, 64, true, false, true);
+    check_joined(4, 4096, true, false, false); /* too large for the short way */
+}
+
 static void test_convnet_trains(void **state) {
     (void)state;
     tp_manual_seed(0);
@@ -244,7 +276,7 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     /* Some run twice: what their first calls set up or intern stays. */
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
         cmocka_unit_test(test_several_results), TEST(test_several_results), TEST(test_loading), TEST(test_copies_and_dtypes), cmocka_unit_test(test_texts), TEST(test_texts), TEST(test_mistakes), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -103,16 +103,38 @@ tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args) {
 }
 
 /* ---- one after the other ---- */
+extern const tp_operator tpi_operator_nn_forward_linear, tpi_operator_nn_forward_relu;
+
+static bool runs(const tp_module *m, const tp_operator *forward) { return m && m->layer && m->layer->forward == forward; }
+
+/* Two layers that are one operator: a Linear and the ReLU behind it. A layer of which a part is frozen stays by itself, since its tape then keeps less. */
+static bool joins(const tp_module *m, int64_t i, const tp_value *input) {
+    if (i + 1 >= m->nchildren || input->kind != TP_K_TENSOR || !input->as.tensor || !runs(m->children[i].module, &tpi_operator_nn_forward_linear)) return false;
+    if (!runs(m->children[i + 1].module, &tpi_operator_nn_forward_relu)) return false;
+    const tp_value weight = source(m->children[i].module, 0), bias = source(m->children[i].module, 1);
+    return weight.as.tensor && tp_dtype_is_floating((tp_dtype)weight.as.tensor->dtype) && (tpi_grad_off || (tpi_tracks(weight.as.tensor) && (bias.kind != TP_K_TENSOR || tpi_tracks(bias.as.tensor))));
+}
+
+static bool forward_joined(const tp_module *linear, const tp_value *input, tp_value *result) {
+    const tp_value weight = source(linear, 0), bias = source(linear, 1);
+    const char *before = tpi_op_enter(linear->name);
+    tp_tensor *out = tpo_linear_relu(input->as.tensor, weight.as.tensor, bias.kind == TP_K_TENSOR ? bias.as.tensor : NULL);
+    tpi_op_leave(before);
+    *result = tpi_box_tensor(out);
+    return out != NULL;
+}
+
 static bool forward_sequential(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     if (nargs != 1 || nresults != 1) return tpi_refuse(TP_ERR_TYPE, "forward takes one input and gives one");
     tp_value now = args[0];
     if (now.kind == TP_K_TENSOR) tp_retain(now.as.tensor);
     for (int64_t i = 0; i < m->nchildren; i++) {
         tp_value next;
-        bool fine = tpi_forward(m->children[i].module, 1, &now, 1, &next);
+        bool joined = joins(m, i, &now);
+        bool fine = joined ? forward_joined(m->children[i].module, &now, &next) : tpi_forward(m->children[i].module, 1, &now, 1, &next);
         if (now.kind == TP_K_TENSOR) tp_release(now.as.tensor);
         if (!fine) return false;
-        now = next;
+        now = next, i += joined;
     }
     results[0] = now;
     return true;

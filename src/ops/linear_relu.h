@@ -1,0 +1,12 @@
+/* What a linear layer with a ReLU behind it does besides products. */
+#ifndef TPI_LINEAR_RELU_H
+#define TPI_LINEAR_RELU_H
+#include <stdint.h>
+#include "device/cpu/isa.h"
+#include "device/device.h"
+
+/* x = x <= 0 ? 0 : x, as relu says it: a NaN stays. */
+TPI_ISA_DECLARE(void, tpi_relu_floats, (int64_t n, float *x));
+/* masked = y > 0 ? grad : 0 over `rows` contiguous rows of n, and sums[j] the sum of its column j in the order of the rows. */
+TPI_ISA_DECLARE(void, tpi_relu_back_floats, (int64_t rows, int64_t n, const float *grad, const float *y, float *masked, float *sums));
+#endif

@@ -1,0 +1,15 @@
+/* See linear_relu.h: plain loops that the compiler vectorises. */
+#include "ops/linear_relu.h"
+
+void TPI_ISA(tpi_relu_floats)(int64_t n, float *x) {
+    for (int64_t i = 0; i < n; i++) x[i] = x[i] <= 0 ? 0 : x[i];
+}
+
+void TPI_ISA(tpi_relu_back_floats)(int64_t rows, int64_t n, const float *restrict grad, const float *restrict y, float *restrict masked, float *restrict sums) {
+    for (int64_t j = 0; j < n; j++) sums[j] = 0;
+    for (int64_t i = 0; i < rows; i++, grad += n, y += n, masked += n)
+        for (int64_t j = 0; j < n; j++) {
+            float g = y[j] > 0 ? grad[j] : 0;
+            masked[j] = g, sums[j] += g;
+        }
+}
