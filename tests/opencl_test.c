@@ -4,8 +4,8 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "device/gpu/driver.h"
-#include <pthread.h>
+#include "device/gpu/program.h"
+#include "device/opencl/cl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -74,6 +74,32 @@ static void kernels_take_addresses_and_values(void **s) {
     assert_true(driver->copy(0, NULL, values, block + 8192, sizeof values, TPI_GPU_TO_HOST));
     for (int i = 0; i < N; i++) assert_true(values[i] == 3.0f * (float)i);
     driver->free(0, block);
+}
+
+static bool builds(const char *text, const char *name) {
+    tpi_gpu_module *module;
+    tpi_gpu_function *function;
+    return driver->build(0, text, name, &module) && driver->function(0, module, name, &function);
+}
+
+/* Kernels' text needs no more of OpenCL than kernels/builtins.h declares; what does is compiled all the same, with all of it. */
+static void programs_declare_what_they_call(void **s) {
+    (void)s;
+    static const char whole[] = "__kernel void whole(__global char *x, ulong x_at) { ((__global float *)(x + x_at))[0] = dot((float4)(1, 2, 3, 4), (float4)(1)); }\n";
+    if (!caps.keeps) {
+        print_message("SKIPPED: expected PoCL\n");
+        skip();
+    }
+    tpi_cl_device *d = tpi_cl_device_at(0);
+    assert_true(strlen(tpi_kernel_text_of("builtins.h")) > 0);
+    assert_true(builds(source, "scale"));
+    assert_false(builds("__kernel void broken( {", "broken"));
+    assert_failed("could not build broken");
+    assert_true(atomic_load(&d->declares));
+    assert_true(builds(whole, "whole"));
+    assert_false(atomic_load(&d->declares));
+    assert_true(builds(source, "scale"));
+    atomic_store(&d->declares, true);
 }
 
 static void streams_wait_for_events_and_take_times(void **s) {
@@ -196,7 +222,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_can_be_added_to),  cmocka_unit_test(kernels_take_addresses_and_values), cmocka_unit_test(streams_wait_for_events_and_take_times),
         cmocka_unit_test(what_cannot_be_is_an_error), cmocka_unit_test(threads_share_a_kernel),            cmocka_unit_test(a_forked_child_is_told),
-        cmocka_unit_test(tiles_and_masks_count),
+        cmocka_unit_test(tiles_and_masks_count),      cmocka_unit_test(programs_declare_what_they_call),
     };
     if (driver->count() == 0) {
         fprintf(stderr, "SKIPPED: %s (Debian: pocl-opencl-icd)\n", driver->missing());

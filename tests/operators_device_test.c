@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "device/opencl/cl.h"
 #include "guarded_device.h"
 #include "samples.h"
 #include <taper/gpu.h>
@@ -138,6 +139,15 @@ static void test_samples(void **state) {
     fail_if_reported();
 }
 
+/* Where programs declare what they call of OpenCL, kernels/builtins.h has all that they do: one that found something missing is compiled with everything,
+ * and so is every one after it. */
+static void test_declarations(void **state) {
+    (void)state;
+    tpi_gpu_caps caps = {0};
+    if (device.type != TP_XPU || !tpi_opencl_driver.describe(0, &caps) || !caps.keeps) skip();
+    assert_true(atomic_load(&tpi_cl_device_at(0)->declares));
+}
+
 static bool choose_device(void) {
     const char *wish = getenv("TAPER_TEST_DEVICE");
     if (!wish || !strcmp(wish, "test")) return guarded_device_open();
@@ -151,6 +161,6 @@ int main(void) {
         fprintf(stderr, "skipped: %s\n", tp_error() ? tp_error() : "there is no such device here");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_samples), cmocka_unit_test(test_declarations)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

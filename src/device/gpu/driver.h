@@ -29,6 +29,7 @@ typedef struct tpi_gpu_caps { /* one device */
     bool f64, integrated;
     bool chains;              /* a block may wait for blocks that began before it, and costs little while it does */
     bool host_memory;         /* the device computes in host memory: copies are cheap, PoCL for one */
+    bool keeps;               /* the driver keeps compiled programs itself: build() takes their source */
 } tpi_gpu_caps;
 
 typedef struct tpi_gpu_stream tpi_gpu_stream;     /* the driver's; NULL is the default stream */
@@ -161,6 +162,7 @@ typedef struct tpi_gpu_driver {
     void *(*compile)(const char *source, const char *name, const char *arch, size_t *bytes);
     const char *(*compiler)(void); /* its name and version, part of a cached program's key; NULL: there is none here */
     bool (*load)(int index, const void *binary, size_t bytes, tpi_gpu_module **module);
+    bool (*build)(int index, const char *source, const char *name, tpi_gpu_module **module); /* compile and load at once, for devices with caps.keeps */
     bool (*function)(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **function);
     int (*max_blocks)(int index, tpi_gpu_function *function, int threads, size_t shared); /* resident per unit; 0 if unknown */
     bool (*launch)(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs,

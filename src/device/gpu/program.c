@@ -48,6 +48,12 @@ void tpi_text_free(tpi_text *t) {
 /* ---- Composing -------------------------------------------------------------------------------------------------------------- */
 enum { MAX_TEXTS = 256 };
 
+const char *tpi_kernel_text_of(const char *name) {
+    for (int i = 0; tpi_kernel_texts[i].name; i++)
+        if (!strcmp(tpi_kernel_texts[i].name, name)) return tpi_kernel_texts[i].text;
+    return "";
+}
+
 /* The number of the text that a line `#include "NAME"` names; -1: the line is none, or names another file. */
 static int included(const char *line) {
     static const char word[] = "#include \"";
@@ -123,20 +129,27 @@ static tpi_gpu_module *ready_module(tp_device device, const tpi_gpu_driver *driv
     return module;
 }
 
+/* From the archive, the cache or the compiler, in this order. */
+static tpi_gpu_module *found_or_compiled(tp_device device, const tpi_gpu_driver *driver, const tpi_gpu_caps *caps, const tpi_text *source, const char *name) {
+    size_t bytes = 0;
+    tpi_gpu_hash of_source = tpi_gpu_hash_of(source->s, source->n);
+    tpi_gpu_module *module = ready_module(device, driver, caps, of_source);
+    void *binary = module ? NULL : compiled(driver, caps, source, of_source, name, &bytes);
+    if (binary && !driver->load(device.index, binary, bytes, &module)) module = NULL;
+    tpi_mfree(binary);
+    return module;
+}
+
 static tpi_gpu_module *make_module(tp_device device, const char *name, tpi_gpu_source make, const void *context) {
     const tpi_gpu_driver *driver = tpi_gpu_driver_of(device.type);
     const tpi_gpu_caps *caps = driver ? tpi_gpu_caps_of(device) : NULL;
     if (!caps) return NULL;
     tpi_text source = {NULL, 0, 0};
     tpi_gpu_module *module = NULL;
-    size_t bytes = 0;
     if (!driver->compile) return driver->load(device.index, NULL, 0, &module) ? module : NULL; /* it launches nothing */
     if (tpi_gpu_compose(&source, &(tpi_gpu_target){caps->f64, caps->warp}, make, context)) {
-        tpi_gpu_hash of_source = tpi_gpu_hash_of(source.s, source.n);
-        module = ready_module(device, driver, caps, of_source);
-        void *binary = module ? NULL : compiled(driver, caps, &source, of_source, name, &bytes);
-        if (binary && !driver->load(device.index, binary, bytes, &module)) module = NULL;
-        tpi_mfree(binary);
+        if (!caps->keeps) module = found_or_compiled(device, driver, caps, &source, name);
+        else if (!driver->build(device.index, source.s, name, &module)) module = NULL;
     }
     tpi_text_free(&source);
     return module;

@@ -37,6 +37,7 @@ enum {
     CL_DRIVER_VERSION = 0x102d,
     CL_DEVICE_VERSION = 0x102f,
     CL_DEVICE_EXTENSIONS = 0x1030,
+    CL_DEVICE_PLATFORM = 0x1031,
     CL_DEVICE_DOUBLE_FP_CONFIG = 0x1032,
     CL_DEVICE_HOST_UNIFIED_MEMORY = 0x1035,
     CL_DEVICE_OPENCL_C_VERSION = 0x103d,
@@ -126,6 +127,7 @@ typedef struct tpi_cl_device {
     cl_device_id id;
     tpi_gpu_caps caps;
     char options[80];           /* for the compiler */
+    atomic_bool declares;       /* programs declare what of OpenCL they call (kernels/builtins.h) */
     size_t largest;             /* bytes of one buffer at most */
     bool opened;
     pthread_mutex_t lock;       /* of what follows */
@@ -154,6 +156,7 @@ void tpi_cl_free(int index, void *block);
 void *tpi_cl_compile(const char *source, const char *name, const char *arch, size_t *bytes);
 const char *tpi_cl_compiler(void);
 bool tpi_cl_load(int index, const void *binary, size_t bytes, tpi_gpu_module **module);
+bool tpi_cl_build(int index, const char *source, const char *name, tpi_gpu_module **module);
 bool tpi_cl_function(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **function);
 bool tpi_cl_launch(int index, tpi_gpu_stream *stream, tpi_gpu_function *function, const unsigned grid[3], const unsigned block[3], size_t shared, int nargs,
                    const tpi_gpu_arg *args);

@@ -62,6 +62,13 @@ static int warp_of(cl_device_id id) {
     return 1;
 }
 
+static bool is_pocl(cl_device_id id) {
+    cl_platform_id platform;
+    char name[128] = "";
+    return !tpi_cl.GetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) &&
+           !tpi_cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) && !strcmp(name, "Portable Computing Language");
+}
+
 static void describe(tpi_cl_device *d) {
     tpi_gpu_caps *c = &d->caps;
     cl_device_id id = d->id;
@@ -88,6 +95,8 @@ static void describe(tpi_cl_device *d) {
     c->f64 = number_of(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
     c->integrated = (cl_uint)number_of(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
     c->host_memory = (number_of(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
+    c->keeps = is_pocl(id);
+    atomic_init(&d->declares, c->keeps);
     d->largest = number_of(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     bool exact = number_of(id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED;
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s", exact ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");

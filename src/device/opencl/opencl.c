@@ -270,6 +270,7 @@ const tpi_gpu_driver tpi_opencl_driver = {
     .compile = tpi_cl_compile,
     .compiler = tpi_cl_compiler,
     .load = tpi_cl_load,
+    .build = tpi_cl_build,
     .function = tpi_cl_function,
     .max_blocks = max_blocks,
     .launch = tpi_cl_launch,

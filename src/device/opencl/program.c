@@ -1,5 +1,7 @@
 /* OpenCL programs: source compiled to a device's binary, binaries loaded, kernels launched. A kernel object remembers its arguments, so two
- * threads that launch the same one take turns. A pointer argument is two of the kernel's: the buffer and a byte offset (kernels/dialect.h). */
+ * threads that launch the same one take turns. PoCL keeps what it compiled itself, and compiles every kernel once more for a binary that it is asked
+ * for: it is given the source each time (caps.keeps). A pointer argument is two of the kernel's: the buffer and a byte offset (kernels/dialect.h). */
+#include "device/gpu/program.h"
 #include "device/opencl/cl.h"
 #include <stdio.h>
 
@@ -40,14 +42,36 @@ static void *binary_of(cl_program program, size_t *bytes) {
     return NULL;
 }
 
+/* Source to a program, under the device's options and some more; NULL if it does not compile, with an error if it has a name. */
+static cl_program build_text(tpi_cl_device *d, const char *source, const char *more, const char *name) {
+    const char *texts[] = {tpi_kernel_text_of("builtins.h"), source};
+    char options[sizeof d->options + 64];
+    cl_int code;
+    cl_program program = tpi_cl.CreateProgramWithSource(d->context, 2, texts, NULL, &code);
+    if (!program) return name ? (tpi_cl_ok(code ? code : -6, "CreateProgramWithSource"), NULL) : NULL;
+    snprintf(options, sizeof options, "%s%s", d->options, more);
+    code = tpi_cl.BuildProgram(program, 1, &d->id, options, NULL, NULL);
+    if (code == 0 || (name && build_failed(d, program, name, code))) return program;
+    tpi_cl.ReleaseProgram(program);
+    return NULL;
+}
+
+/* With PoCL's declarations kept out, where that works, in whose place come those of kernels/builtins.h. Should something be missing there, and only then,
+ * never again. */
+static cl_program program_of(tpi_cl_device *d, const char *source, const char *name) {
+    cl_program program = NULL;
+    bool declares = atomic_load_explicit(&d->declares, memory_order_relaxed);
+    if (declares && (program = build_text(d, source, " -DTAPER_DECLARES -D_OPENCL_H_", NULL))) return program;
+    program = build_text(d, source, "", name);
+    if (program) atomic_store_explicit(&d->declares, false, memory_order_relaxed);
+    return program;
+}
+
 void *tpi_cl_compile(const char *source, const char *name, const char *arch, size_t *bytes) {
     tpi_cl_device *d = tpi_cl_by_arch(arch);
-    if (!d) return NULL;
-    cl_int code;
-    cl_program program = tpi_cl.CreateProgramWithSource(d->context, 1, &source, NULL, &code);
-    if (!program) return tpi_cl_ok(code ? code : -6, "CreateProgramWithSource"), NULL;
-    code = tpi_cl.BuildProgram(program, 1, &d->id, d->options, NULL, NULL);
-    void *binary = code == 0 || build_failed(d, program, name, code) ? binary_of(program, bytes) : NULL;
+    cl_program program = d ? program_of(d, source, name) : NULL;
+    if (!program) return NULL;
+    void *binary = binary_of(program, bytes);
     tpi_cl.ReleaseProgram(program);
     return binary;
 }
@@ -55,18 +79,31 @@ void *tpi_cl_compile(const char *source, const char *name, const char *arch, siz
 /* The compiler is the device's driver, whose version is part of caps.arch. */
 const char *tpi_cl_compiler(void) { return tpi_cl_count() ? "OpenCL C 1.2" : NULL; }
 
-bool tpi_cl_load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
-    tpi_cl_device *d = tpi_cl_device_at(index);
-    if (!d) return false;
+static cl_program program_from(tpi_cl_device *d, const void *binary, size_t bytes) {
     cl_int code, status = 0;
     cl_program program = tpi_cl.CreateProgramWithBinary(d->context, 1, &d->id, &bytes, (const unsigned char **)&binary, &status, &code);
-    if (!program) return tpi_cl_ok(code ? code : status, "CreateProgramWithBinary");
+    if (!program) return tpi_cl_ok(code ? code : status, "CreateProgramWithBinary"), NULL;
     code = tpi_cl.BuildProgram(program, 1, &d->id, d->options, NULL, NULL);
-    tpi_gpu_module *made = NULL;
-    bool ok = (code == 0 || build_failed(d, program, "a binary", code)) && (made = tpi_malloc(sizeof *made));
-    if (ok) *made = (tpi_gpu_module){program}, *module = made;
-    else tpi_cl.ReleaseProgram(program);
-    return ok;
+    if (code == 0 || build_failed(d, program, "a binary", code)) return program;
+    tpi_cl.ReleaseProgram(program);
+    return NULL;
+}
+
+static bool module_of(cl_program program, tpi_gpu_module **module) { /* takes the program */
+    tpi_gpu_module *made = program ? tpi_malloc(sizeof *made) : NULL;
+    if (made) *made = (tpi_gpu_module){program}, *module = made;
+    else if (program) tpi_cl.ReleaseProgram(program);
+    return made != NULL;
+}
+
+bool tpi_cl_load(int index, const void *binary, size_t bytes, tpi_gpu_module **module) {
+    tpi_cl_device *d = tpi_cl_device_at(index);
+    return d && module_of(program_from(d, binary, bytes), module);
+}
+
+bool tpi_cl_build(int index, const char *source, const char *name, tpi_gpu_module **module) {
+    tpi_cl_device *d = tpi_cl_device_at(index);
+    return d && module_of(program_of(d, source, name), module);
 }
 
 bool tpi_cl_function(int index, tpi_gpu_module *module, const char *name, tpi_gpu_function **function) {
