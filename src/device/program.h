@@ -18,6 +18,8 @@ typedef struct tpi_program_step {
     const tpi_map_op *op;
     uint8_t compute; /* tpi_ctype */
     uint8_t type;    /* the dtype that the kernel writes */
+    uint8_t line;    /* a tpi_line_code (cpu/line.h): it may be part of a line; 0: it may not */
+    bool passes;     /* its value has no memory, and the next step is the only one that reads it */
     int16_t out;     /* value */
     tpi_program_arg in[TPI_PROGRAM_IN];
     tpi_param params[8];
@@ -38,6 +40,8 @@ typedef struct tpi_program {
 
 /* The dtype that the operator computes in for these operands, and the kernel's type. False: an error is pending. launch.c */
 bool tpi_map_settle(const tpi_map_op *op, const tp_operand *in, tp_dtype *dtype, tpi_ctype *compute);
+/* Finds the steps that may run as lines; once the program is complete. cpu/program.c */
+void tpi_program_draw_lines(tpi_program *program);
 /* Runs the program over the plan, whose operands are its own. cpu/program.c */
 bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan);
 

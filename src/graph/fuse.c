@@ -210,6 +210,7 @@ static bool build(fuser *f, const group *of, const tpi_graph_step *fold) {
     for (int i = 0; i < of->n; i++)
         if (!fill_step(&b, i)) return false;
     place_blocks(&b);
+    tpi_program_draw_lines(p);
     s->program = p;
     return true;
 }

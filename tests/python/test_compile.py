@@ -1,6 +1,7 @@
 """torch.compile: graphs give what the Python gives, bit by bit, forward and backward; they notice what changes; and what no graph can repeat runs as
 it is, with one warning that names the line."""
 import copy
+import random
 import sys
 import warnings
 
@@ -49,6 +50,36 @@ def test_a_bias_along_the_last_dim(width):
     for _ in range(3):
         args = torch.randn(40, 31, width), torch.randn(width), torch.randn(31, width).double()
         assert same(f(*args), g(*args))
+
+
+def random_chain(draw, steps):
+    """A function of cheap steps, each of what some step before it gave: numbers on either side, values that are read again, costly steps in between."""
+    made = []
+    for _ in range(steps):
+        a, b = draw.choice([-1, -1, -1, *range(-3, 0)]), draw.choice([-1, *range(-3, 0)])
+        made.append((draw.choice(["add", "sub", "mul", "div", "neg", "abs", "relu", "square", "sub_from", "tanh", "add", "mul"]), a, b, draw.choice([None, 0.5, -2.0, 3])))
+
+    def run(x, y, z):
+        values = [x, y, z]
+        for name, a, b, number in made:
+            a, b = values[a], values[b] if number is None else number
+            values.append({"add": lambda: a + b, "sub": lambda: a - b, "mul": lambda: a * b, "div": lambda: a / b, "sub_from": lambda: b - a, "neg": lambda: -a, "abs": lambda: a.abs(),
+                           "relu": lambda: a.relu(), "square": lambda: a ** 2, "tanh": lambda: a.tanh()}[name]())
+        return values[-1], values[-2] + values[-3]
+    return run
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_chains_of_cheap_steps(seed):
+    draw = random.Random(seed)
+    g = random_chain(draw, draw.randint(2, 14))
+    shapes = [((n,), (n,), ()) for n in (5, 16, 77, 1024, 5000)] + [((3, 300), (300,), (3, 1)), ((300, 7), (300, 1), (7,)), ((4, 1000), (4, 1000), (4, 1)), ((2, 3, 400), (2, 1, 400), (3, 1))]
+    for shape in shapes:
+        f, folded = torch.compile(g), torch.compile(lambda *args: g(*args)[0].sum(-1))
+        for _ in range(2):  # the first call is the capture
+            args = [torch.randn(s).mul(4).round().mul(0.25) for s in shape]  # zeros of both signs among them
+            for a, b in zip((*f(*args), folded(*args)), (*g(*args), g(*args)[0].sum(-1))):
+                assert same(a.nan_to_num(-7.5).view(torch.int32), b.nan_to_num(-7.5).view(torch.int32)) and same(a.isnan(), b.isnan())
 
 
 FOLDS = {"sum": lambda t, d: t.sum(d), "mean": lambda t, d: t.float().mean(d), "largest": lambda t, d: t.amax(d), "where": lambda t, d: t.argmax(d if isinstance(d, int) else None),

@@ -5,11 +5,13 @@
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
+#include "device/cpu/line.h"
 #include "device/launch.h"
 
 enum {
     LONG_RUN = 256,  /* as in map.c: runs at least this long are blocks of their own */
     MOST_BLOCK = 512, /* elements of a block at most: all that a program works with stays in the nearest cache */
+    LINE_BLOCK = 1024,    /* of programs that are one line */
     STRAIGHT_BLOCK = 256, /* and where nothing is gathered: what a step wrote is still on its way there when the next one reads it */
     AHEAD = 2,       /* blocks from the one that is computed to the one that memory is asked for */
     LINE = 64
@@ -108,23 +110,35 @@ static void fill_numbers(const program_job *job, program_scratch *s) {
 /* ---- The straight way: where nothing is gathered, a step of a block is little more than its kernel ---- */
 
 typedef struct straight_step {
-    tpi_block_fn fn;
+    tpi_block_fn fn; /* NULL: a line, `n` operations from `line` on */
+    const tpi_line_op *line;
     const tpi_param *params;
     int n;
     char *at[TPI_PROGRAM_IN + 1];     /* for the chunk's first block */
     int64_t move[TPI_PROGRAM_IN + 1]; /* bytes to the next element: 0 for what stays in its block */
 } straight_step;
 
-static void place_value(const program_job *job, program_scratch *s, int64_t at, int value, char **place, int64_t *move) {
+/* Where it goes straight: whole groups of lanes from `at` on, within a run whose pointers are `data`, or, without them, anywhere in the plan. */
+typedef struct stretch {
+    int64_t at;
+    char *const *data;
+} stretch;
+
+/* The one element that an operand is, NULL: it is more than that. */
+static const char *one_element(const program_job *job, const stretch *on, int operand) {
+    if (operand < 0 || job->packed[operand] || (on->data && job->plan->stride[operand][0])) return NULL;
+    return on->data ? on->data[operand] : job->plan->data[operand];
+}
+
+static void place_value(const program_job *job, program_scratch *s, const stretch *on, int value, char **place, int64_t *move) {
     const tpi_program_value *v = &job->program->values[value];
-    if (v->operand >= 0 && job->packed[v->operand]) {
-        *move = value_size(v);
-        *place = base(job, s, v->operand) + at * *move;
-        return;
-    }
-    *move = 0;
-    *place = s->block[v->block];
-    if (v->operand >= 0) tpi_load_run(job->block, job->plan->data[v->operand], 0, v->dtype, *place, v->dtype); /* one element */
+    int k = v->operand;
+    const char *one = one_element(job, on, k);
+    *move = k >= 0 && !one ? value_size(v) : 0;
+    if (k >= 0 && job->packed[k]) *place = base(job, s, k) + on->at * *move;
+    else *place = k >= 0 && !one ? on->data[k] : s->block[v->block];
+    if (one && s->filled[k] != one) tpi_load_run(job->block, one, 0, v->dtype, *place, v->dtype);
+    if (one) s->filled[k] = one;
 }
 
 /* Asks memory for a block that is not its turn yet: most steps compute, and would wait for it otherwise. */
@@ -138,26 +152,129 @@ static void fetch(const program_job *job, int64_t at) {
     }
 }
 
-/* As many whole groups of lanes as there are from `at` on; returns how many elements that was. */
-static int64_t run_straight(const program_job *job, program_scratch *s, int64_t at, int64_t end) {
-    const tpi_program *program = job->program;
-    int64_t n = (end - at) & ~(int64_t)(TPI_LANES - 1);
-    straight_step steps[TPI_PROGRAM_STEPS];
+static void place_step(const program_job *job, program_scratch *s, const stretch *on, int i, straight_step *to) {
+    const tpi_program_step *from = &job->program->steps[i];
+    to->fn = job->fn[i], to->params = from->params, to->n = from->op->nin + 1;
+    place_value(job, s, on, from->out, &to->at[0], &to->move[0]);
+    for (int k = 0; k < from->op->nin; k++) {
+        if (from->in[k].value >= 0) place_value(job, s, on, from->in[k].value, &to->at[k + 1], &to->move[k + 1]);
+        else to->at[k + 1] = s->block[from->in[k].block], to->move[k + 1] = 0;
+    }
+}
+
+/* ---- Lines ---- */
+
+/* A derivative has its operator's name, and takes a gradient. */
+static bool is_derivative(const tpi_map_op *op) {
+    for (int k = 0; k < op->nin; k++)
+        if (!strcmp(op->in_name[k], "grad")) return true;
+    return false;
+}
+
+/* The code of what a step computes in floats, TPI_LINE_NONE: there is none. */
+static uint8_t line_code(const tpi_program *program, const tpi_program_step *step) {
+    static const struct {
+        const char *name;
+        uint8_t code;
+    } known[] = {{"add", TPI_LINE_ADD}, {"sub", TPI_LINE_SUB}, {"mul", TPI_LINE_MUL}, {"div", TPI_LINE_DIV}, {"relu", TPI_LINE_RELU}, {"times_itself", TPI_LINE_SQUARE}, {"neg", TPI_LINE_NEG}, {"abs", TPI_LINE_ABS}};
+    const tpi_map_op *op = step->op;
+    uint8_t code = TPI_LINE_NONE;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(op->name, known[i].name)) code = known[i].code;
+    bool numbers_alone = step->in[0].value < 0 && (op->nin == 1 || step->in[1].value < 0);
+    if (!code || is_derivative(op) || numbers_alone) return TPI_LINE_NONE;
+    if (step->compute != TPI_F32 || step->type != TP_FLOAT32 || program->values[step->out].dtype != TP_FLOAT32 || (op->nparam && step->params[0].f32 != 1.0f)) return TPI_LINE_NONE;
+    for (int k = 0; k < op->nin; k++)
+        if (step->in[k].type != TP_FLOAT32 || (step->in[k].value >= 0 && program->values[step->in[k].value].dtype != TP_FLOAT32)) return TPI_LINE_NONE;
+    if (op->nin == 2 && step->in[0].value == step->in[1].value) return code == TPI_LINE_MUL ? TPI_LINE_SQUARE : TPI_LINE_NONE;
+    return code;
+}
+
+void tpi_program_draw_lines(tpi_program *program) {
     for (int i = 0; i < program->nsteps; i++) {
-        const tpi_program_step *from = &program->steps[i];
-        straight_step *to = &steps[i];
-        to->fn = job->fn[i], to->params = from->params, to->n = from->op->nin + 1;
-        place_value(job, s, at, from->out, &to->at[0], &to->move[0]);
-        for (int k = 0; k < from->op->nin; k++) {
-            if (from->in[k].value >= 0) place_value(job, s, at, from->in[k].value, &to->at[k + 1], &to->move[k + 1]);
-            else to->at[k + 1] = s->block[from->in[k].block], to->move[k + 1] = 0;
-        }
+        tpi_program_step *step = &program->steps[i];
+        step->line = line_code(program, step);
+        bool next = false, later = false;
+        for (int j = i + 1; j < program->nsteps; j++)
+            for (int k = 0; k < program->steps[j].op->nin; k++)
+                if (program->steps[j].in[k].value == step->out) *(j == i + 1 ? &next : &later) = true;
+        step->passes = next && !later && program->values[step->out].operand < 0;
+    }
+}
+
+static bool is_one_line(const tpi_program *program) {
+    for (int i = 0; i < program->nsteps; i++)
+        if (!program->steps[i].line) return false;
+    return program->nsteps > 1;
+}
+
+static tpi_line_op of_value(const program_job *job, program_scratch *s, const stretch *on, uint8_t code, int value) {
+    tpi_line_op op = {.code = code};
+    const char *one = one_element(job, on, job->program->values[value].operand);
+    if (one && code < TPI_LINE_NUMBER) op.code += TPI_LINE_NUMBER, memcpy(&op.number, one, sizeof op.number);
+    else place_value(job, s, on, value, &op.at, &op.move);
+    return op;
+}
+
+static uint8_t turned(uint8_t code) {
+    return code == TPI_LINE_SUB ? TPI_LINE_FROM : code == TPI_LINE_DIV ? TPI_LINE_INTO : code;
+}
+
+/* The operations of step i, whose value in[0] or in[1] may be in the accumulator, which holds the value `now`; returns how many. */
+static int line_step(const program_job *job, program_scratch *s, const stretch *on, int i, int now, tpi_line_op *to) {
+    const tpi_program_step *step = &job->program->steps[i];
+    const tpi_program_arg *a = &step->in[0], *b = step->op->nin == 2 && step->line != TPI_LINE_SQUARE ? &step->in[1] : NULL;
+    uint8_t code = step->line;
+    int n = 0;
+    if (b && (a->value < 0 || (b->value >= 0 && b->value == now))) { /* the other one is taken into the accumulator */
+        const tpi_program_arg *c = a;
+        a = b, b = c, code = turned(code);
+    }
+    if (a->value != now) to[n++] = of_value(job, s, on, TPI_LINE_LOAD, a->value);
+    if (!b) to[n++] = (tpi_line_op){.code = code};
+    else if (b->value < 0) to[n++] = (tpi_line_op){.code = (uint8_t)(TPI_LINE_NUMBER + code), .number = b->number.f32};
+    else to[n++] = of_value(job, s, on, code, b->value);
+    return n;
+}
+
+/* Steps from i on as one line; returns the step after it. */
+static int draw_line(const program_job *job, program_scratch *s, const stretch *on, int i, tpi_line_op *to, int *n) {
+    const tpi_program *program = job->program;
+    *n = 0;
+    for (int now = -1; i < program->nsteps && program->steps[i].line; i++) {
+        *n += line_step(job, s, on, i, now, to + *n);
+        now = program->steps[i].out;
+        bool goes_on = i + 1 < program->nsteps && program->steps[i + 1].line;
+        if (!goes_on || !program->steps[i].passes) to[(*n)++] = of_value(job, s, on, TPI_LINE_STORE, now);
+    }
+    return i;
+}
+
+/* As many whole groups of lanes as there are of `length` elements; returns how many elements that was. */
+static int64_t run_straight(const program_job *job, program_scratch *s, const stretch *on, int64_t length) {
+    const tpi_program *program = job->program;
+    int64_t n = length & ~(int64_t)(TPI_LANES - 1);
+    straight_step steps[TPI_PROGRAM_STEPS];
+    tpi_line_op ops[TPI_LINE_OPS];
+    int nsteps = 0, nops = 0;
+    for (int i = 0; i < program->nsteps; nsteps++) {
+        straight_step *to = &steps[nsteps];
+        if (program->steps[i].line && i + 1 < program->nsteps && program->steps[i + 1].line) {
+            to->fn = NULL, to->line = ops + nops;
+            i = draw_line(job, s, on, i, ops + nops, &to->n);
+            nops += to->n;
+            ops[nops++] = (tpi_line_op){.code = TPI_LINE_NONE};
+        } else place_step(job, s, on, i++, to);
     }
     for (int64_t done = 0; done < n; done += job->block) {
         int64_t now = n - done < job->block ? n - done : job->block;
-        if (done + (AHEAD + 1) * job->block <= n) fetch(job, at + done + AHEAD * job->block);
-        for (int i = 0; i < program->nsteps; i++) {
+        if (done + (AHEAD + 1) * job->block <= n) fetch(job, on->at + done + AHEAD * job->block);
+        for (int i = 0; i < nsteps; i++) {
             const straight_step *step = &steps[i];
+            if (!step->fn) {
+                TPI_ISA_PICK(tpi_line_run)(now, done, step->n, step->line);
+                continue;
+            }
             char *arg[TPI_PROGRAM_IN + 1];
             for (int k = 0; k < step->n; k++) arg[k] = step->at[k] + done * step->move[k];
             step->fn(now, arg, step->params);
@@ -166,10 +283,15 @@ static int64_t run_straight(const program_job *job, program_scratch *s, int64_t 
     return n;
 }
 
-static bool is_straight(const program_job *job) {
+/* Within runs, or over the whole plan. */
+static bool is_straight(const program_job *job, bool runs) {
     const tpi_program *program = job->program;
-    for (int k = 0; k < job->plan->nargs; k++)
-        if (!job->packed[k] && !job->constant[k]) return false;
+    const tpi_plan *p = job->plan;
+    if (runs && (!p->ndim || p->shape[0] < LONG_RUN)) return false;
+    for (int k = 0; k < p->nargs; k++) {
+        bool in_runs = runs && (p->stride[k][0] == tpi_dtype_bytes[p->dtype[k]] || (p->stride[k][0] == 0 && k >= p->nout));
+        if (!job->packed[k] && !job->constant[k] && !in_runs) return false;
+    }
     for (int i = 0; i < program->nsteps; i++) {
         const tpi_program_step *step = &program->steps[i];
         if (step->type != program->values[step->out].dtype) return false;
@@ -191,10 +313,15 @@ void tpi_program_range(const program_job *job, program_scratch *s, int64_t at, i
     const tpi_plan *p = job->plan;
     if (job->aside >= 0) s->aside = (char *)((uintptr_t)to - (uintptr_t)(at * tpi_dtype_bytes[p->dtype[job->aside]]));
     program_block b = {.at = at};
-    if (job->straight) b.at += run_straight(job, s, b.at, end);
+    if (job->straight) b.at += run_straight(job, s, &(stretch){b.at, NULL}, end - b.at);
     for (; b.at < end; b.at += b.n) {
         b.run = tpi_plan_seek(p, b.at, b.data);
         if (job->aside >= 0) b.data[job->aside] = s->aside + b.at * tpi_dtype_bytes[p->dtype[job->aside]];
+        b.n = end - b.at < b.run ? end - b.at : b.run;
+        if (job->straight_runs && b.n >= TPI_LANES) {
+            b.n = run_straight(job, s, &(stretch){b.at, b.data}, b.n);
+            continue;
+        }
         b.n = end - b.at < job->block ? end - b.at : job->block;
         if (job->long_runs && b.run < b.n) b.n = b.run;
         if (b.n > TPI_LANES && b.n % TPI_LANES) b.n -= b.n % TPI_LANES; /* the rest is a block of its own */
@@ -235,8 +362,9 @@ static void study(program_job *job) {
         for (int k = 0; k < step->op->nin; k++)
             if (tpi_dtype_bytes[step->in[k].type] > widest) widest = tpi_dtype_bytes[step->in[k].type];
     }
-    job->straight = is_straight(job);
-    job->block = job->straight ? STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
+    job->straight = is_straight(job, false);
+    job->straight_runs = !job->straight && is_straight(job, true);
+    job->block = job->straight || job->straight_runs ? is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
     if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
     int64_t period = repeats && p->shape[0] % TPI_LANES == 0 ? p->shape[0] : 0; /* blocks that begin alike: what repeats is gathered once */
     if (period && period < job->block) job->block -= job->block % period;

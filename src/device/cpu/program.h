@@ -16,6 +16,7 @@ typedef struct tpi_program_job {
     bool repeats[TPI_MAX_OPERANDS]; /* the same run again and again: a bias along the last dim */
     bool long_runs;
     bool straight; /* every operand is contiguous or one element, and no kernel wants another dtype than a value has */
+    bool straight_runs; /* the same within each run, and runs are long */
     int aside;     /* an operand that is written to memory of the range's, not of the plan's; -1: none */
 } tpi_program_job;
 

@@ -1,0 +1,24 @@
+/* Lines: runs of cheap steps of a block program, over floats, that pass from one to the next in registers instead of through blocks. A line is
+ * a list for a machine with one accumulator of some vectors: it is loaded, computed with what stands in memory or with a number, and stored. Steps
+ * round as their kernels do. */
+#ifndef TPI_LINE_H
+#define TPI_LINE_H
+#include "device/cpu/isa.h"
+#include "device/program.h"
+
+/* With a number in place of memory: the code plus TPI_LINE_NUMBER. */
+typedef enum tpi_line_code { TPI_LINE_NONE, TPI_LINE_ADD, TPI_LINE_SUB, TPI_LINE_FROM /* memory less the accumulator */, TPI_LINE_MUL, TPI_LINE_DIV, TPI_LINE_INTO /* memory over it */,
+    TPI_LINE_NUMBER, TPI_LINE_RELU = 2 * TPI_LINE_NUMBER, TPI_LINE_NEG, TPI_LINE_ABS, TPI_LINE_SQUARE, TPI_LINE_LOAD, TPI_LINE_STORE } tpi_line_code;
+
+typedef struct tpi_line_op {
+    uint8_t code; /* TPI_LINE_NONE ends a line */
+    float number;
+    char *at;     /* for element 0 */
+    int64_t move; /* bytes to the next block's element: 0 for what stays in its block */
+} tpi_line_op;
+
+enum { TPI_LINE_OPS = 4 * TPI_PROGRAM_STEPS }; /* all lines of a program have room in as many: a step takes three at most, and two steps share an end */
+
+/* nops operations, the end not counted, over n elements, a multiple of TPI_LANES, of the block that begins `done` elements after element 0. */
+TPI_ISA_DECLARE(void, tpi_line_run, (int64_t n, int64_t done, int nops, const tpi_line_op *ops));
+#endif
