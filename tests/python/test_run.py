@@ -99,7 +99,7 @@ def test_what_is_not_there_says_so_at_first_use():
 
         def f(x: make_fx | None, y: RRef):
             return isinstance(x, make_fx)
-        assert not f(1, 2) and not hasattr(q, "quantize_dynamic") and getattr(q, "quantize_dynamic", None) is None
+        assert not f(1, 2) and not hasattr(q, "prepare_qat") and getattr(q, "prepare_qat", None) is None
 
         def error(use):
             try:
@@ -112,7 +112,7 @@ def test_what_is_not_there_says_so_at_first_use():
             class C(RRef): pass
         def base():
             class C(make_fx): pass
-        error(lambda: q.quantize_dynamic)
+        error(lambda: q.prepare_qat)
         error(lambda: make_fx(1))
         error(base)
         error(subclass)
@@ -120,7 +120,7 @@ def test_what_is_not_there_says_so_at_first_use():
         error(lambda: onnx.register_custom_op_symbolic(1))
         error(lambda: export(1))
     """) == "".join(f"{name} is not in Taper yet\n" for name in (
-        "torch.ao.quantization.quantize_dynamic", "torch.fx.experimental.proxy_tensor.make_fx", "torch.fx.experimental.proxy_tensor.make_fx",
+        "torch.ao.quantization.prepare_qat", "torch.fx.experimental.proxy_tensor.make_fx", "torch.fx.experimental.proxy_tensor.make_fx",
         "torch.distributed.rpc.RRef", "intel_extension_for_pytorch.quantization", "torch.onnx.register_custom_op_symbolic", "torch.onnx.export"))
 
 

@@ -1,0 +1,2 @@
+"""torch.quantization: torch.ao.quantization's older name."""
+from taper.ao.quantization import quantize_dynamic  # noqa: F401
