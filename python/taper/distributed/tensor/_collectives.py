@@ -34,6 +34,17 @@ def summed(tensor, group, op=None):
     return made
 
 
+def summed_rows(tensor, group, dim):
+    """This rank's rows of the sum: where rows divide, no more than those travel."""
+    world = dist.get_world_size(group)
+    if tensor.shape[dim] % world or not tensor.numel():
+        return own_rows(summed(tensor, group), group, dim).contiguous()
+    moved = tensor.detach().movedim(dim, 0).contiguous()
+    out = moved.new_empty((moved.shape[0] // world, *moved.shape[1:]))
+    dist.reduce_scatter_tensor(out, moved, group=group)
+    return out.movedim(0, dim).contiguous()
+
+
 class Gather(Function):
     """Shard to Replicate: the gradient of the whole is, on each rank, that of the same result; its rows are this rank's."""
 
@@ -128,8 +139,8 @@ class OneSummand(Function):
         return grad, None
 
 
-class RowsToSummands(Function):
-    """Shard to a sum: zeros where other ranks have their rows."""
+class RowsToSummands(Gather):
+    """Shard to a sum: zeros where other ranks have their rows. Its gradient is the sum's, so what comes back is as for Gather."""
 
     @staticmethod
     def forward(ctx, local, group, dim, size):
@@ -140,10 +151,6 @@ class RowsToSummands(Function):
         own_rows(whole, group, dim).copy_(local)
         return whole
 
-    @staticmethod
-    def backward(ctx, grad):
-        return own_rows(grad, *ctx.how).contiguous(), None, None, None
-
 
 class SumToRows(Function):
     """A sum to Shard."""
@@ -151,7 +158,7 @@ class SumToRows(Function):
     @staticmethod
     def forward(ctx, local, group, dim):
         ctx.how = group, dim, local.shape[dim]
-        return own_rows(summed(local, group), group, dim).contiguous()
+        return summed_rows(local, group, dim)
 
     @staticmethod
     def backward(ctx, grad):
@@ -168,5 +175,4 @@ class RowsToCalls(Function):
 
     @staticmethod
     def backward(ctx, grad):
-        group, dim = ctx.how
-        return own_rows(summed(grad, group), group, dim).contiguous(), None, None, None
+        return summed_rows(grad, *ctx.how), None, None, None
