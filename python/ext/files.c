@@ -157,7 +157,7 @@ static PyObject *make_storage(maker *m, const tp_saved *v) { /* an UntypedStorag
     tp_storage *s = NULL;
     TPY_HEAVY(about.bytes, s = tp_saved_storage(v));
     PyObject *o = s ? tpy_wrap_storage(s) : raise_read();
-    if (o && m->restore) {
+    if (o && m->restore && tp_storage_device(s).type != TP_META) {
         PyObject *moved = PyObject_CallFunction(m->restore, "Os", o, about.location);
         Py_SETREF(o, moved);
     }

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from taper import _C, storage as _storage
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
-from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_tensor_v2
+from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2
 from taper.storage import TypedStorage, _named, _on_storage
 
 Tensor.__module__ = "torch"
@@ -319,6 +319,8 @@ def __deepcopy__(self, memo):
 
 @_method
 def _reduce_ex_internal(self, protocol):
+    if self.is_meta:
+        return _rebuild_meta_tensor_no_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     arguments = self._typed_storage(), self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()
     return _rebuild_tensor_v2, arguments
 

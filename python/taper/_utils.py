@@ -14,6 +14,10 @@ def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, bac
     return tensor
 
 
+def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
+    return _C._functions["empty_strided"](size, stride, dtype=dtype, device="meta").requires_grad_(requires_grad)
+
+
 def _rebuild_from_type_v2(func, type, args, state):
     """An instance of a subclass, or (type None) a tensor with attributes."""
     tensor = func(*args)

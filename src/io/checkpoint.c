@@ -241,7 +241,7 @@ static void *name_failure(const tpi_store *s) {
     char name[256], text[512];
     tp_file *f = s->file;
     tp_code code = tp_error_code();
-    if (code == TP_ERR_MEMORY) return NULL;
+    if (code == TP_ERR_MEMORY || !f) return NULL;
     snprintf(text, sizeof text, "%s", tp_error());
     tp_error_clear();
     if (!f->was_read) {
@@ -257,6 +257,7 @@ tp_storage *tp_saved_storage(const tp_saved *v) {
     if (v->kind == TP_SAVED_TENSOR) v = v->as.view->storage;
     if (v->kind != TP_SAVED_STORAGE) return tpi_fail(TP_ERR_TYPE, "argument 'v': expected a storage, got %s", tpi_kind_name(v));
     tpi_store *s = v->as.storage.store;
+    if (!s->file) return tpi_storage_new((tp_device){TP_META, 0}, (size_t)s->bytes); /* a meta tensor's */
     return load_store(s) ? tpi_storage_retain(s->storage) : name_failure(s);
 }
 

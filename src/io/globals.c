@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "io/pickle.h"
+#include "tensor/storage.h"
 #include <stdio.h>
 
 enum {
@@ -22,6 +23,7 @@ enum {
     G_REBUILD,
     G_REBUILD_V2,
     G_REBUILD_V3,
+    G_REBUILD_META,
     G_REBUILD_PARAMETER,
     G_REBUILD_PARAMETER_STATE,
     G_REBUILD_TYPE,
@@ -54,7 +56,7 @@ static const struct known {
     {"torch._tensor._rebuild_from_type_v2", G_REBUILD_TYPE},
     {"torch._utils._rebuild_sparse_tensor", G_SPARSE},
     {"torch._utils._rebuild_qtensor", G_ABSENT},
-    {"torch._utils._rebuild_meta_tensor_no_storage", G_ABSENT},
+    {"torch._utils._rebuild_meta_tensor_no_storage", G_REBUILD_META},
     {"torch._utils._rebuild_wrapper_subclass", G_ABSENT},
     {"torch._utils._rebuild_device_tensor_from_numpy", G_ABSENT},
     {"torch._utils._rebuild_device_tensor_from_cpu_tensor", G_ABSENT},
@@ -334,6 +336,31 @@ static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp
     return t;
 }
 
+/* (dtype, size, stride, requires_grad): a tensor without elements has a store of no file, of which its size is all there is. */
+static tp_saved *make_meta_tensor(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
+    const tp_saved *dtype = argument(args, 0), *grad = argument(args, 3);
+    if (args->n != 4 || dtype->kind != TP_SAVED_DTYPE || !tpi_is_bool(grad)) return wrong(p, call, args);
+    tp_saved *t = tpi_saved_new(p->arena, TP_SAVED_TENSOR), *s = t ? tpi_saved_new(p->arena, TP_SAVED_STORAGE) : NULL;
+    tpi_view *view = s ? tpi_arena_new(p->arena, sizeof *view) : NULL;
+    tpi_store *store = view ? tpi_arena_new(p->arena, sizeof *store) : NULL;
+    if (!store) return NULL;
+    int nstrides = 0;
+    *view = (tpi_view){.storage = s, .dtype = tp_dtype_by_name(dtype->as.text), .dtype_name = dtype->as.text, .requires_grad = grad->as.number.as.i};
+    view->shape = ints(p, argument(args, 1), &view->ndim);
+    view->strides = ints(p, argument(args, 2), &nstrides);
+    if (!view->shape || !view->strides || nstrides != view->ndim) return wrong(p, call, args);
+    if (view->dtype == TP_NO_DTYPE) return tpi_fail(TP_ERR_MISSING, "'%s': dtype %s is not in Taper", p->path, view->dtype_name);
+    int64_t bytes = tpi_span_bytes(tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim), view->dtype);
+    char key[40];
+    snprintf(key, sizeof key, "meta %p", (void *)store);
+    *store = (tpi_store){.key = tpi_arena_text(p->arena, key, strlen(key)), .location = "meta", .dtype = view->dtype, .dtype_name = view->dtype_name, .bytes = bytes};
+    if (bytes < 0 || !store->key) return NULL;
+    s->as.storage.store = store;
+    s->as.storage.numel = store->numel = bytes / tp_dtype_size(view->dtype);
+    t->as.view = view;
+    return t;
+}
+
 /* The tensor again as another class, with attributes. */
 static tp_saved *make_typed(const tpi_pickle *p, const tp_saved *tensor, const char *class_name, const tp_saved *grad, tp_saved *state) {
     tp_saved *t = tpi_saved_new(p->arena, TP_SAVED_TENSOR);
@@ -362,9 +389,10 @@ static tp_saved *make_of_type(const tpi_pickle *p, const tp_saved *call, const t
     const tp_saved *function = argument(args, 0), *type = argument(args, 1), *inner = argument(args, 2);
     if (args->n != 4 || function->kind != TP_SAVED_GLOBAL || type->kind != TP_SAVED_GLOBAL || inner->kind != TP_SAVED_TUPLE)
         return wrong(p, call, args);
-    if (function->global != G_REBUILD && function->global != G_REBUILD_V2 && function->global != G_REBUILD_V3) return wrong(p, call, args);
+    bool meta = function->global == G_REBUILD_META;
+    if (!meta && function->global != G_REBUILD && function->global != G_REBUILD_V2 && function->global != G_REBUILD_V3) return wrong(p, call, args);
     if (type->global != G_OTHER && type->global != G_TENSOR && type->global != G_PARAMETER) return wrong(p, call, args);
-    tp_saved *tensor = make_tensor(p, function, inner);
+    tp_saved *tensor = meta ? make_meta_tensor(p, function, inner) : make_tensor(p, function, inner);
     return tensor ? make_typed(p, tensor, type->global == G_TENSOR ? NULL : type->as.text, NULL, args->as.items.v[3]) : NULL;
 }
 
@@ -408,6 +436,7 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     case G_REBUILD:
     case G_REBUILD_V2:
     case G_REBUILD_V3: return make_tensor(p, call, args);
+    case G_REBUILD_META: return make_meta_tensor(p, call, args);
     case G_REBUILD_PARAMETER:
     case G_REBUILD_PARAMETER_STATE: return make_parameter(p, call, args);
     case G_REBUILD_TYPE: return make_of_type(p, call, args);

@@ -114,12 +114,13 @@ static void write_terms(int64_t chunk, void *context) {
 
 /* Writes the terms in the widest type needed and converts to the dtype asked for. */
 static tp_tensor *make_terms(progression *p, tp_dtype dtype, tp_device device) {
+    device = tpi_device_or_default(device);
+    if (device.type == TP_META) return tpi_empty((tp_ints){&p->n, 1}, dtype, device);
     tp_tensor *t = tpi_empty((tp_ints){&p->n, 1}, p->dtype, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
     p->data = t->data;
     tpi_parallel_for(tpi_ceil_div(p->n, CHUNK), p->n > 2 * CHUNK, write_terms, p);
     if (dtype != p->dtype) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
-    device = tpi_device_or_default(device);
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
     if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
@@ -169,6 +170,8 @@ static double complex complex_value(tp_scalar s) { return s.kind == TP_SCALAR_CO
 
 /* linspace, or base to its power, over complex numbers: the second half counts back from the end. */
 static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps, double base, tp_dtype dtype, tp_device device) {
+    device = tpi_device_or_default(device);
+    if (device.type == TP_META) return tpi_empty((tp_ints){&steps, 1}, dtype, device);
     tp_tensor *t = tpi_empty((tp_ints){&steps, 1}, dtype, (tp_device){TP_CPU, 0});
     double complex from = complex_value(start), to = complex_value(end), by = steps > 1 ? (to - from) / (double)(steps - 1) : 0;
     for (int64_t i = 0; t && i < steps; i++) {
@@ -176,7 +179,6 @@ static tp_tensor *complex_between(tp_scalar start, tp_scalar end, int64_t steps,
         if (base > 0) v = cpow(base, v);
         tpi_store_scalar(t->data + (size_t)i * tpi_itemsize(t), dtype, tp_cplx(creal(v), cimag(v)));
     }
-    device = tpi_device_or_default(device);
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), dtype, device);
     if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);
@@ -245,6 +247,8 @@ static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower,
         return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected 0 or more, got %lld", row < 0 ? "row" : "col", (long long)(row < 0 ? row : col));
     __int128 n = lower ? lower_count(row, col, offset) : (__int128)row * col - lower_count(row, col, (__int128)offset - 1);
     if (n > INT64_MAX / 16) return tpi_fail(TP_ERR_RUNTIME, "a triangle of %lld by %lld has too many elements", (long long)row, (long long)col);
+    device = tpi_device_or_default(device);
+    if (device.type == TP_META) return tpi_empty(TP_INTS(2, (int64_t)n), dtype ? dtype : TP_INT64, device);
     tp_tensor *t = tpi_empty(TP_INTS(2, (int64_t)n), TP_INT64, (tp_device){TP_CPU, 0});
     if (!t) return NULL;
     int64_t *rows = (int64_t *)(void *)t->data, *cols = rows + n, from, to;
@@ -254,7 +258,6 @@ static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower,
         for (int64_t c = from; c < to; c++) *rows++ = r, *cols++ = c;
     }
     if (dtype && dtype != TP_INT64) t = tpi_after(t, tpi_as_dtype_data(t, dtype));
-    device = tpi_device_or_default(device);
     if (!t || device.type == TP_CPU) return t;
     tp_tensor *there = tpi_empty(tpi_shape(t), t->dtype, device);
     if (there && !tpi_copy_data(there, t)) there = tpi_after(there, NULL);

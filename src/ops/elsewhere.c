@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <taper/device.h>
 
+TPI_THREAD_LOCAL bool tpi_shapes_only;
 static atomic_llong detours;
 int64_t tp_host_detours(void) { return atomic_load_explicit(&detours, memory_order_relaxed); }
 
@@ -30,7 +31,7 @@ static bool make_up(tp_tensor *copy) {
 
 /* Its elements in the same layout at another place; NULL and an error. */
 static tp_tensor *like(tp_tensor *t, tp_device to) {
-    enum { MOST = 1 << 18 };
+    enum { MOST = 1 << 24 };
     bool made_up = tpi_device(t).type == TP_META && to.type == TP_CPU;
     if (made_up && t->numel > MOST)
         return tpi_fail(TP_ERR_MISSING, "the shapes of its results are found by computing, which is done for meta tensors of up to %d elements, got %lld", MOST, (long long)t->numel);
@@ -197,6 +198,7 @@ bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
     e->home = tpi_random_home;
     if (e->device.type > TP_CPU) tpi_random_home = e->device;
     e->away = true;
+    tpi_shapes_only = e->device.type == TP_META;
     return true;
 }
 
@@ -205,7 +207,7 @@ void tpi_elsewhere_end(tpi_elsewhere *e) {
     for (int i = 0; i < e->moved; i++) tp_release(e->tensor[i].here);
     for (int i = 0; i < e->lists; i++) tpi_release_list(e->list[i]);
     e->moved = e->lists = 0;
-    if (e->away) tpi_random_home = e->home;
+    if (e->away) tpi_random_home = e->home, tpi_shapes_only = false;
     e->away = false;
 }
 

@@ -14,6 +14,9 @@
 #define TPI_ELSEWHERE_H
 #include "tensor/tensor.h"
 
+/* The thread is in a native that works on stand-ins of meta tensors, and nobody will look at an element of its results: what takes long may be left out. */
+extern TPI_THREAD_LOCAL bool tpi_shapes_only;
+
 enum { TPI_ELSEWHERE_MOVED = 24, TPI_ELSEWHERE_LISTS = 6 };
 
 typedef struct tpi_elsewhere {

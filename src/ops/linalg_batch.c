@@ -1,5 +1,6 @@
 /* Batches of matrices for LAPACK: see linalg_batch.h. */
 #include "ops/linalg_batch.h"
+#include "ops/elsewhere.h"
 #include <limits.h>
 #include <stdio.h>
 
@@ -21,6 +22,10 @@ static void run_group(int64_t chunk, void *context) {
 }
 
 bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn) {
+    if (tpi_shapes_only) {
+        if (x->info) memset(x->info, 0, (size_t)x->batches * sizeof *x->info);
+        return true;
+    }
     if (!x->batches) return true;
     /* Never NULL, which would be a query; each group on cache lines of its own. */
     loop l = {.x = x, .fn = fn, .scratch = (scratch + TPI_ALIGN) / TPI_ALIGN * TPI_ALIGN, .group = tpi_ceil_div(x->batches, GROUPS)};

@@ -53,6 +53,8 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     """Normal, with what falls outside [a, b] drawn again; where little falls inside, uniform draws kept by the density's height."""
     if mean < a - 2 * std or mean > b + 2 * std:
         _warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2)
+    if tensor.is_meta:
+        return tensor
     empty_like = _C._functions["empty_like"]
     below = lambda x: (1.0 + _math.erf(x / _math.sqrt(2.0))) / 2.0
     if below((b - mean) / std) - below((a - mean) / std) > 0.3:

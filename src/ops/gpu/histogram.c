@@ -17,7 +17,7 @@ static const double *doubles_of(const tp_tensor *t) { return (const double *)(co
 static tp_tensor *counts_of(tp_tensor *numbers, int64_t bins) {
     tp_device device = tpi_device(numbers);
     int64_t n = numbers->numel;
-    tp_tensor *out = n <= INT32_MAX ? tpo_zeros(TP_INTS(bins), TP_INT32, device) : NULL;
+    tp_tensor *out = tpi_gpu_is_counted(numbers) ? tpo_zeros(TP_INTS(bins), TP_INT32, device) : NULL;
     if (!out || !n) return out;
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(device);
     bool private = caps && bins <= PRIVATE_BINS && !caps->host_memory;
@@ -114,7 +114,7 @@ static tp_tensor *own(tp_tensor *t, tp_dtype dtype) {
     return copy && !tpi_copy_data(copy, t) ? tpi_after(copy, NULL) : copy;
 }
 
-static bool served(const tp_tensor *self) { return tp_dtype_is_floating((tp_dtype)self->dtype) && self->numel && self->numel <= INT32_MAX && tpi_gpu_has_f64(tpi_device(self)); }
+static bool served(const tp_tensor *self) { return tp_dtype_is_floating((tp_dtype)self->dtype) && self->numel && tpi_gpu_is_counted(self) && tpi_gpu_has_f64(tpi_device(self)); }
 
 static tp_tensor *plain(tp_tensor *self, tpi_bag *bag) {
     tp_tensor *alone = tpi_put(bag, tpi_detached(self));

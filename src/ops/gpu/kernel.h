@@ -52,6 +52,8 @@ tp_tensor *tpi_gpu_laid_out(tp_tensor *t, tp_layout layout); /* t in the layout,
 bool tpi_gpu_has_dtype(const tp_tensor *t);
 /* Blocks of 256 threads for a loop over n elements by EACH of kernels/each.h; `LARGE` is to be defined as tpi_gpu_is_large(n). */
 static inline int64_t tpi_gpu_blocks(int64_t n) { return tpi_ceil_div(n, 256) < 1 << 20 ? tpi_ceil_div(n, 256) : 1 << 20; }
+/* Can its elements be counted in 32 bits? Where nothing is counted, always. */
+static inline bool tpi_gpu_is_counted(const tp_tensor *t) { return t->numel <= INT32_MAX || tpi_device(t).type == TP_META; }
 static inline bool tpi_gpu_is_large(int64_t n) { return n > INT32_MAX / 2; }
 /* float16, bfloat16, float32, or float64 where the device has it. */
 bool tpi_gpu_floats(const tp_tensor *t);

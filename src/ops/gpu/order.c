@@ -98,7 +98,7 @@ static void digit_range(tp_dtype d, int key, int *first, int *last) {
 tp_tensor *tpi_gpu_order(tp_tensor *x, int64_t n, bool backwards, tp_tensor **sorted) {
     tp_dtype d = (tp_dtype)x->dtype;
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(x));
-    if (!caps || caps->max_threads < THREADS || tp_dtype_is_complex(d) || x->numel > INT32_MAX || (d == TP_FLOAT64 && !caps->f64)) return NULL;
+    if (!caps || caps->max_threads < THREADS || tp_dtype_is_complex(d) || !tpi_gpu_is_counted(x) || (d == TP_FLOAT64 && !caps->f64)) return NULL;
     sorting s;
     bool ok = start(&s, tpi_device(x), x->numel, d == TP_FLOAT64 || d == TP_INT64 ? 8 : 4) && make_keys(&s, x, backwards);
     int first, last;
@@ -110,7 +110,7 @@ tp_tensor *tpi_gpu_order(tp_tensor *x, int64_t n, bool backwards, tp_tensor **so
 
 tp_tensor *tpi_gpu_order_indices(tp_tensor *index, int64_t limit, tp_tensor **sorted) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(index));
-    if (!caps || caps->max_threads < THREADS || index->numel > INT32_MAX || index->dtype != TP_INT64) return NULL;
+    if (!caps || caps->max_threads < THREADS || !tpi_gpu_is_counted(index) || index->dtype != TP_INT64) return NULL;
     sorting s;
     bool ok = start(&s, tpi_device(index), index->numel, 8);
     int64_t one = 1;

@@ -90,7 +90,7 @@ bool tpi_gpu_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_sc
 /* ---- Reductions --------------------------------------------------------------------------------------------------------------------- */
 enum { SUM, PRODUCT, MEAN, LARGEST, SMALLEST }; /* as kernels/place.h has them */
 
-static bool reduces_in(const tp_tensor *t) { return t->dtype != TP_BOOL && !tp_dtype_is_complex((tp_dtype)t->dtype) && tpi_gpu_has_dtype(t) && t->numel <= INT32_MAX; }
+static bool reduces_in(const tp_tensor *t) { return t->dtype != TP_BOOL && !tp_dtype_is_complex((tp_dtype)t->dtype) && tpi_gpu_has_dtype(t) && tpi_gpu_is_counted(t); }
 
 /* x[number], joined with the values of that number; everything contiguous. The number behind x's last element is nowhere. alone: without what x[number] was. */
 static bool reduce_at(tp_tensor *x, tp_tensor *numbers, tp_tensor *values, int what, bool alone) {

@@ -72,7 +72,7 @@ static int key_bits(int64_t n) {
 
 tp_tensor *tpi_gpu_randperm(int64_t n, tp_generator *g, tp_dtype dtype, tp_device device) {
     if (!dtype) dtype = TP_INT64;
-    if (n < 0 || n > INT32_MAX || (dtype != TP_INT64 && dtype != TP_INT32)) return NULL;
+    if (n < 0 || (n > INT32_MAX && device.type != TP_META) || (dtype != TP_INT64 && dtype != TP_INT32)) return NULL;
     device = tpi_device_or_default(device);
     if (n == 0) return tpi_empty(TP_INTS(0), dtype, device);
     int64_t limit = (int64_t)1 << key_bits(n);
