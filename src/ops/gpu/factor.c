@@ -12,6 +12,7 @@ static bool is_complex(const tp_tensor *t) { return tp_dtype_is_complex((tp_dtyp
 static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64 || t->dtype == TP_COMPLEX128; }
 
 bool tpi_gpu_blocks_fit(const tp_tensor *t) {
+    if (tpi_device(t).type == TP_META) return false; /* shapes and layouts are the CPU's: elsewhere.h */
     if (t->ndim < 2 || !t->numel || !(is_complex(t) || (tp_dtype_is_floating((tp_dtype)t->dtype) && tpi_itemsize(t) >= 4)) || !tpi_gpu_has_dtype(t)) return false;
     int64_t m = tpi_rows_of(t), n = tpi_cols_of(t);
     return (m < n ? m : n) <= MOST && m <= LONGEST && n <= LONGEST;

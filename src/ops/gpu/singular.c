@@ -128,6 +128,7 @@ static bool fits(const tp_tensor *A, const tp_tensor *B, bool vector) {
 }
 
 bool tpi_gpu_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driver, tp_tensor **out) {
+    if (tpi_device(self).type == TP_META) return false;
     if (!driver) { /* if it is not served below, the host must not take its own default */
         tp_tensor *A = tpi_detached(self), *B = A ? tpi_detached(b) : NULL;
         bool ok = B && tpo_linalg_lstsq(A, B, rcond, "gels", out);
