@@ -69,7 +69,7 @@ static void stores(void **state) {
 }
 
 /* ---- Launchers ---- */
-static const char *const known[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+static const char *const known[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_SERVER_URI2",
     "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
     "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_NODELIST", "PMIX_RANK", "PBS_NODEFILE", "MASTER_ADDR", "MASTER_PORT"};
 
@@ -121,6 +121,10 @@ static void launchers(void **state) {
         assert_true(m.ports[i] >= 16384 && m.ports[i] < 32768);
         for (int k = 0; k < i; k++) assert_int_not_equal(m.ports[i], m.ports[k]);
     }
+    check_place("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_SERVER_URI2=7.0;tcp4://127.0.0.1:5", "openmpi", 1, 4, 1);
+    assert_true(tpi_meeting_point(&m) && strcmp(m.host, "127.0.0.1") == 0 && strstr(m.word, "7.0;tcp4://127.0.0.1:5"));
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1); /* some are elsewhere: MPI has to tell where */
+    assert_false(tpi_meeting_point(&m));
     setenv("MASTER_ADDR", "10.0.0.1", 1), setenv("MASTER_PORT", "2345", 1);
     assert_true(tpi_meeting_point(&m) && strcmp(m.host, "10.0.0.1") == 0 && m.n == 1 && m.ports[0] == 2345 && !*m.word);
     check_place("", NULL, -1, -1, -1);

@@ -101,9 +101,13 @@ static tp_store *meet_by_mpi(const tpi_engine *engine, void *self, int rank, dou
 static tp_store *meet(tpi_job *job, double timeout) {
     tpi_meeting m;
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    bool by_launcher = agent && strcmp(agent, "True") == 0; /* it serves the store, for all of the ranks' jobs */
     if (job->size == 1) return tp_store_hash();
     if (job->engine->place && job->self) return meet_by_mpi(job->engine, job->self, job->rank, timeout);
-    if (tpi_meeting_point(&m)) return tpi_store_tcp_meet(&m, job->rank == 0 && !(agent && strcmp(agent, "True") == 0), timeout);
+    bool said = tpi_meeting_point(&m);
+    size_t word = said ? strlen(m.word) : 0;
+    if (word || (jobs && !by_launcher)) snprintf(m.word + word, sizeof m.word - word, " %d", jobs); /* the store of the job before may still be there */
+    if (said) return tpi_store_tcp_meet(&m, job->rank == 0 && !by_launcher, timeout);
     const tpi_engine *launching = tpi_launching_engine();
     void *self = launching ? launching->open(&job->host) : NULL;
     if (!self)

@@ -109,6 +109,20 @@ static void ports_of(const char *job, tpi_meeting *m) {
     snprintf(m->word, sizeof m->word, "%s", job);
 }
 
+/* All ranks of an OpenMPI's mpirun are on this host: they can meet without MPI, whose beginning takes longer than all the rest. Its server's address, which all
+ * of them are given, tells this job from others. */
+static bool meet_on_this_host(tpi_meeting *m) {
+    char job[200];
+    const char *server = getenv("PMIX_SERVER_URI2"), *name = getenv("PMIX_NAMESPACE");
+    int size = tpi_env_int("OMPI_COMM_WORLD_SIZE");
+    if (!server || size < 2 || tpi_env_int("OMPI_COMM_WORLD_LOCAL_SIZE") != size) return false;
+    if (!name) name = getenv("OMPI_MCA_ess_base_jobid");
+    snprintf(job, sizeof job, "%s %s", server, name ? name : "");
+    ports_of(job, m);
+    snprintf(m->host, sizeof m->host, "127.0.0.1");
+    return true;
+}
+
 bool tpi_meeting_point(tpi_meeting *m) {
     char job[200];
     const char *address = getenv("MASTER_ADDR");
@@ -127,5 +141,5 @@ bool tpi_meeting_point(tpi_meeting *m) {
         first_host(list, m->host, sizeof m->host);
         return true;
     }
-    return first_line(getenv("PBS_NODEFILE"), m->host, sizeof m->host);
+    return meet_on_this_host(m) || first_line(getenv("PBS_NODEFILE"), m->host, sizeof m->host);
 }

@@ -313,3 +313,18 @@ def test_reduce_ops_are_printed_and_compared_as_in_pytorch():
     for wrong in (lambda: op.SUM < op.AVG, lambda: op.SUM + 1, lambda: op("SUM")):
         with pytest.raises(TypeError):
             wrong()
+
+
+def test_a_group_after_a_group(tmp_path):
+    """Ranks may be ahead of rank 0, whose store they need for the next one."""
+    run_ranks(3, """
+import time, torch, torch.distributed as dist
+for _ in range(3):
+    dist.init_process_group("gloo")
+    x = torch.ones(2)
+    dist.all_reduce(x)
+    assert x.tolist() == [3, 3]
+    if dist.get_rank() == 0:
+        time.sleep(0.3)
+    dist.destroy_process_group()
+""", tmp_path)
