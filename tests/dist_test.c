@@ -241,6 +241,34 @@ static void ranks_exchange(void **state) {
     run_ranks(4, collectives);
 }
 
+/* Rank 1 comes when the others have given up; until then it can be told apart from those that wait. */
+static bool late(int rank, int n) {
+    char key[16];
+    TP_SCOPE {
+        CHECK(tp_dist_wait(tp_dist_barrier(NULL)));
+        tp_group_set_timeout(NULL, 2);
+        for (int i = 0; rank == 1 && i < n; i++) {
+            snprintf(key, sizeof key, "told/%d", i);
+            if (i != 1 && !tp_store_wait(tp_dist_store(), key, 60)) tp_error_clear();
+        }
+        CHECK(!tp_dist_wait(tp_dist_all_reduce(NULL, tp_ones(TP_INTS(3)), TP_REDUCE_SUM)));
+        if (rank != 1) CHECK(strncmp(tp_error(), "all_reduce(SUM) of float32 [3], number 2 of group 'default', timed out after 2.0 seconds. Not there:\n  rank 1 (host ", 103) == 0);
+        for (int i = 0; rank != 1 && i < n; i++) {
+            snprintf(key, sizeof key, "rank %d (host", i);
+            CHECK((strstr(tp_error(), key) != NULL) == (i == 1));
+        }
+        tp_error_clear();
+        snprintf(key, sizeof key, "told/%d", rank);
+        if (!tp_store_set(tp_dist_store(), key, "", 0)) tp_error_clear();
+    }
+    return true;
+}
+
+static void a_timeout_names_its_culprit(void **state) {
+    (void)state;
+    run_ranks(4, late);
+}
+
 /* ---- Training: the same weights as one process with the whole batch ---- */
 enum { ROWS = 24, STEPS = 20 };
 static float weights[3][64]; /* what each number of ranks came to */
@@ -301,7 +329,7 @@ static void ranks_train(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_exchange), cmocka_unit_test(ranks_train), cmocka_unit_test(launchers), cmocka_unit_test(reductions),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_exchange), cmocka_unit_test(a_timeout_names_its_culprit), cmocka_unit_test(ranks_train), cmocka_unit_test(launchers), cmocka_unit_test(reductions),
                                        cmocka_unit_test(stores), cmocka_unit_test(meeting), cmocka_unit_test(a_port_that_is_taken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,10 +27,10 @@ cleanup() {
 trap cleanup EXIT
 
 # ---- The cluster. The nodes' names are addresses of this machine, so that ranks find the first node by its name; each says that it has four processors. ----
-ports=$("${python:-python3}" -c 'import socket
-all = [socket.socket() for _ in range(3)]
-for one in all: one.bind(("127.0.0.1", 0))
-print(*sorted(one.getsockname()[1] for one in all))')
+ports=$(PYTHONPATH=$TAPER_BUILD_DIR/python "${python:-python3}" -c 'from taper._launch.options import free_port
+ports = set()
+while len(ports) < 3: ports.add(free_port())
+print(*sorted(ports))')
 read -r control first second <<< "$ports"
 cat > slurm.conf << END_OF_CONF
 ClusterName=taper

@@ -21,7 +21,7 @@ class Ranks:
         self.processes = [subprocess.Popen(command if i not in absent else ["true"], stdout=open(self.files[i], "w"), stderr=subprocess.STDOUT,
                                            env={**common, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(n)]
 
-    def wait(self, timeout=60):
+    def wait(self, timeout=120):
         """Exit statuses and what each rank wrote; ranks that do not end in time are killed, and their status is None."""
         until, statuses = time.monotonic() + timeout, []
         for process in self.processes:
@@ -37,7 +37,7 @@ class Ranks:
     def texts(self):
         return [file.read_text() for file in self.files]
 
-    def wait_for_text(self, text, timeout=30, ranks=None):
+    def wait_for_text(self, text, timeout=60, ranks=None):
         """Until each of the ranks has written it."""
         until = time.monotonic() + timeout
         while not all(text in self.files[r].read_text() for r in (range(self.n) if ranks is None else ranks)):
@@ -45,7 +45,7 @@ class Ranks:
             time.sleep(0.02)
 
 
-def run_ranks(n, program, folder, timeout=60, **options):
+def run_ranks(n, program, folder, timeout=120, **options):
     """All ranks must end well; what each wrote."""
     statuses, texts = Ranks(n, program, folder, **options).wait(timeout)
     assert statuses == [0] * n, "\n".join(f"-- rank {i}, status {s}\n{t}" for i, (s, t) in enumerate(zip(statuses, texts)))

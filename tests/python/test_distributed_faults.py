@@ -22,7 +22,7 @@ for _ in range(3):
 
 
 def faulty(n, fault, folder, **variables):
-    return Ranks(n, BEGIN + fault + "\nstep()\nprint('went on')\n", folder, variables={"TAPER_STALL": "1.5", "TAPER_GRACE": "2", **variables})
+    return Ranks(n, BEGIN + fault + "\nstep()\nprint('went on')\n", folder, variables={"TAPER_STALL": "3", "TAPER_GRACE": "2", **variables})
 
 
 @pytest.mark.parametrize("culprit, how", [(2, "os.kill(os.getpid(), signal.SIGSTOP)"), (1, "time.sleep(60)"), (0, "os.kill(os.getpid(), signal.SIGSTOP)")])
@@ -44,14 +44,14 @@ def test_a_stall_names_who_has_not_come(culprit, how, tmp_path):
 
 
 def test_a_late_rank_is_no_error(tmp_path):
-    statuses, texts = faulty(2, "time.sleep(2.5 * r)", tmp_path).wait(30)
+    statuses, texts = faulty(2, "time.sleep(7 * r)", tmp_path).wait()
     assert statuses == [0, 0] and "has waited" in texts[0] and "has waited" not in texts[1] and all("went on" in t for t in texts)
 
 
 @pytest.mark.parametrize("culprit", [0, 2])
 def test_a_death_takes_all_down_with_its_reason(culprit, tmp_path):
     ranks = faulty(3, f"if r == {culprit}:\n    print('now', flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
-    statuses, texts = ranks.wait(20)
+    statuses, texts = ranks.wait()
     for r in {0, 1, 2} - {culprit}:
         assert statuses[r] == 1 and f"rank {culprit} (host " in texts[r] and f"pid {ranks.processes[culprit].pid}) died" in texts[r], (statuses, texts)
 
@@ -60,7 +60,7 @@ def test_a_death_takes_all_down_with_its_reason(culprit, tmp_path):
 def test_a_death_is_told_with_the_last_collective(culprit, tmp_path):
     """Watchers hear of each other once a second: what a rank did in the last moments is known from the others."""
     ranks = faulty(3, f"time.sleep(1.2)\nfor _ in range(20):\n    step()\nif r == {culprit}:\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
-    statuses, texts = ranks.wait(20)
+    statuses, texts = ranks.wait()
     for r in {0, 1, 2} - {culprit}:
         said = re.search(r"\) died: .*?; it (came to|left) number (\d+)(.*)", texts[r])
         assert said and int(said[2]) in (22, 23) and (said[2] == "23" or "is in number 23" in said[3]), texts[r]
@@ -68,15 +68,15 @@ def test_a_death_is_told_with_the_last_collective(culprit, tmp_path):
 
 def test_a_rank_that_computes_goes_down_too(tmp_path):
     ranks = faulty(2, "if r == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\nwhile True:\n    pass", tmp_path)
-    ranks.processes[1].wait(20)
+    ranks.processes[1].wait(60)
     began = time.monotonic()
-    statuses, texts = ranks.wait(20)
+    statuses, texts = ranks.wait()
     assert statuses[0] == 1 and time.monotonic() - began < 10 and "this process ends now, because rank 1 (host " in texts[0], texts
 
 
 @pytest.mark.parametrize("culprit", [0, 1])
 def test_an_exception_reaches_the_others(culprit, tmp_path):
-    statuses, texts = faulty(3, f"if r == {culprit}:\n    raise ValueError('no such file: x')", tmp_path).wait(20)
+    statuses, texts = faulty(3, f"if r == {culprit}:\n    raise ValueError('no such file: x')", tmp_path).wait()
     assert statuses == [1, 1, 1]
     for r in {0, 1, 2} - {culprit}:
         assert re.search(rf"rank {culprit} \(host \S+, pid \d+\) failed: ValueError: no such file: x", texts[r]), texts[r]
@@ -84,7 +84,7 @@ def test_an_exception_reaches_the_others(culprit, tmp_path):
 
 @pytest.mark.parametrize("culprit", [0, 1])
 def test_a_rank_that_leaves_early(culprit, tmp_path):
-    statuses, texts = faulty(3, f"if r == {culprit}:\n    sys.exit(0)", tmp_path).wait(20)
+    statuses, texts = faulty(3, f"if r == {culprit}:\n    sys.exit(0)", tmp_path).wait()
     assert statuses[culprit] == 0
     for r in {0, 1, 2} - {culprit}:
         assert statuses[r] == 1 and "waits for a rank that is gone, " in texts[r] and f"rank {culprit} (host " in texts[r], (statuses, texts)
@@ -138,20 +138,22 @@ def test_timeouts(tmp_path):
     texts = run_ranks(2, """
 import time, torch, torch.distributed as dist
 from datetime import timedelta
-dist.init_process_group("gloo", timeout=timedelta(seconds=20))
+dist.init_process_group("gloo")
+store = dist.distributed_c10d._get_default_store()
 if dist.get_rank() == 0:
     work = dist.irecv(torch.zeros(1), 1)
     try:
         work.wait(timedelta(seconds=0.3))
     except RuntimeError as error:
         print(error)
+    store.set("told", "")
     work.wait()
     try:
         dist.monitored_barrier(timeout=timedelta(seconds=0.5))
     except RuntimeError as error:
         print(error)
 else:
-    time.sleep(1)
+    store.wait(["told"])
     dist.send(torch.ones(1), 0)
 dist.barrier()
 """, tmp_path)
@@ -211,39 +213,41 @@ def test_a_timeout_names_who_is_stopped(culprit, tmp_path):
         assert named == ((culprit, ranks.processes[culprit].pid),), ranks.texts()
     finally:
         ranks.processes[culprit].kill()
-        ranks.wait(20)
+        ranks.wait()
 
 
 def test_a_wait_with_a_time_of_its_own(tmp_path):
     """The work goes on, and the error names who has not come so far."""
     texts = run_ranks(3, BEGIN + """
 from datetime import timedelta
+store = dist.distributed_c10d._get_default_store()
 if r == 1:
-    time.sleep(2)
+    store.wait(["told 0", "told 2"])
 work = dist.all_reduce(torch.ones(2), async_op=True)
 if r != 1:
     try:
-        work.wait(timedelta(seconds=0.5))
+        work.wait(timedelta(seconds=2))
     except RuntimeError as error:
         print("told:", str(error).replace("\\n", " "))
+    store.set(f"told {r}", "")
 work.wait()
 dist.barrier()
 """, tmp_path)
     for r in (0, 2):
         said = re.search("told: (.*)", texts[r])[1]
-        assert said.startswith("all_reduce(SUM) of float32 [2], number 4 of group 'default', timed out after 0.5 seconds. Not there: "), said
+        assert said.startswith("all_reduce(SUM) of float32 [2], number 4 of group 'default', timed out after 2.0 seconds. Not there: "), said
         assert re.findall(r"rank (\d+) \(host \S+, pid \d+\)", said) == ["1"], said
 
 
 def test_children_of_a_rank_do_not_hide_its_death(tmp_path):
     """A forked child (a loader's worker) has the same sockets; it must not keep them open."""
-    statuses, texts = faulty(2, "if r == 1:\n    if os.fork() == 0:\n        time.sleep(15)\n        os._exit(0)\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path).wait(12)
+    statuses, texts = faulty(2, "if r == 1:\n    if os.fork() == 0:\n        time.sleep(50)\n        os._exit(0)\n    os.kill(os.getpid(), signal.SIGKILL)", tmp_path).wait(40)
     assert statuses[0] == 1 and "rank 1 (host " in texts[0] and "died" in texts[0], (statuses, texts)
 
 
 def test_who_has_not_joined(tmp_path):
     ranks = Ranks(3, BEGIN, tmp_path, variables={"TAPER_STALL": "1"}, absent=(1,))
-    ranks.wait_for_text("waits in init_process_group for 1 of 3 ranks. Not there: rank 1", ranks=[0], timeout=20)
+    ranks.wait_for_text("waits in init_process_group for 1 of 3 ranks. Not there: rank 1", ranks=[0])
     ranks.wait(0.1)
 
 
@@ -252,8 +256,8 @@ def test_ctrl_c_ends_a_wait(tmp_path):
     ranks.wait_for_text("waits", ranks=[0])
     time.sleep(0.3)
     ranks.processes[0].send_signal(signal.SIGINT)
-    assert ranks.processes[0].wait(5) != 0
-    statuses, texts = ranks.wait(10)
+    assert ranks.processes[0].wait(30) != 0
+    statuses, texts = ranks.wait()
     assert "KeyboardInterrupt" in texts[0] and statuses[1] == 1 and "rank 0 (host " in texts[1] and "failed: KeyboardInterrupt" in texts[1], texts
 
 
@@ -282,7 +286,7 @@ def test_preempted(tmp_path):
     """, tmp_path)
     ranks.wait_for_text("ready")
     ranks.processes[0].send_signal(signal.SIGUSR1)
-    statuses, texts = ranks.wait(10)
+    statuses, texts = ranks.wait()
     assert statuses == [0] and "saved" in texts[0]
 
 

@@ -14,7 +14,7 @@ LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpiexe
 PLUGINS = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
 
 
-def mpirun(mpi, n, program, folder, variables=None, timeout=60):
+def mpirun(mpi, n, program, folder, variables=None, timeout=120):
     launcher = LAUNCHERS[mpi]
     if shutil.which(launcher[0]) is None or not os.path.exists(os.path.join(PLUGINS, f"libtaper-mpi-{mpi}.so")):
         pytest.skip(f"{launcher[0]} or its engine is not on this machine")
@@ -70,7 +70,7 @@ def test_faults(mpi, tmp_path):
     assert told.returncode != 0 and re.search(r"rank 0 \(host \S+, pid \d+\) came to all_reduce\(SUM\) of float32 \[2\], rank 1 \(.*\) to all_reduce\(SUM\) of float32 \[3\]", told.stderr)
     told = mpirun(mpi, 3, begin + "dist.new_group([0, 1] if r else [0, 2])\n", tmp_path)
     assert told.returncode != 0 and re.search(r"rank 0 \(.*\) came to new_group of ranks \[0, 2\], rank 1 \(.*\) to new_group of ranks \[0, 1\]", told.stderr), told.stderr
-    told = mpirun(mpi, 2, begin + "if r == 0:\n    time.sleep(2.5)\ndist.all_reduce(torch.ones(2))\n", tmp_path, {"TAPER_STALL": "1"})
+    told = mpirun(mpi, 2, begin + "if r == 0:\n    time.sleep(5)\ndist.all_reduce(torch.ones(2))\n", tmp_path, {"TAPER_STALL": "1"})
     assert told.returncode == 0 and re.search(r"rank 1 \(.*\) has waited \d s in all_reduce\(SUM\) of float32 \[2\], number 2 .*program.py:7 in <module>. Not there:\n  rank 0 \(", told.stderr), told.stderr
     told = mpirun(mpi, 3, begin + "if r == 1:\n    raise KeyError('weights')\ndist.all_reduce(torch.ones(2))\n", tmp_path)
     assert told.returncode != 0 and re.search(r"rank 1 \(.*\) failed: KeyError: 'weights'", told.stderr), told.stderr
