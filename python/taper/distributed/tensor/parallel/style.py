@@ -147,9 +147,10 @@ class SequenceParallel(ParallelStyle):
         group = device_mesh.get_group()
         for name in list(module._parameters):
             _shard_parameter(module, name, device_mesh, Replicate())
-        kept = dict(module._parameters)
+        kept = {}
 
         def before(module, inputs):
+            kept.update(module._parameters)  # of this call: fully_shard has others between calls
             for name, p in kept.items():
                 if p is not None:
                     module._parameters[name] = collectives.Spread.apply(_local(p), group)
