@@ -305,6 +305,17 @@ state, moments = get_model_state_dict(model, options=whole), get_optimizer_state
 assert list(state) == (["0.weight", "0.bias", "2.weight", "2.bias"] if r == 0 else []) and list(moments) == (["state", "param_groups"] if r == 0 else [])
 assert list(get_model_state_dict(model, submodules={model[0]})) == ["0.weight", "0.bias"]
 assert list(get_model_state_dict(model, submodules={model[2]}, options=StateDictOptions(keep_submodule_prefixes=False))) == ["weight", "bias"]
+# The wrapper's older ways: a whole state that rank 0 has, to the optimisers of all ranks.
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+first, second = (FSDP(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))) for _ in range(2))
+optimizers = [torch.optim.Adam(one.parameters(), lr=0.1) for one in (first, second)]
+first(torch.ones(3, 4)).sum().backward()
+optimizers[0].step()
+saved = FSDP.full_optim_state_dict(first, optimizers[0])
+optimizers[1].load_state_dict(FSDP.scatter_full_optim_state_dict(saved if r == 0 else None, second))
+again = FSDP.full_optim_state_dict(second, optimizers[1])
+assert all(torch.equal(saved["state"][name][key], again["state"][name][key]) for name in saved["state"] for key in ("exp_avg", "exp_avg_sq"))
+assert again["param_groups"][0]["lr"] == 0.1
 fails(ValueError, "full_state_dict must be True", lambda: get_model_state_dict(model, options=StateDictOptions(broadcast_from_rank0=True)))
 other, second = net(2)
 given = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)

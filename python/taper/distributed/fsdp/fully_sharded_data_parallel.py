@@ -35,6 +35,13 @@ def _alone(rank):
     return DeviceMesh.from_group(mine, "cpu", [rank])
 
 
+class _AllParameters:
+    """What an optimiser over all parameters of a model has for groups."""
+
+    def __init__(self, model):
+        self.param_groups = [{"params": list(model.parameters())}]
+
+
 class FullyShardedDataParallel(Wrapper):
     """The module, with parameters, gradients and optimiser state in parts on the ranks of the group."""
 
@@ -196,6 +203,19 @@ class FullyShardedDataParallel(Wrapper):
     def full_optim_state_dict(model, optim, optim_input=None, rank0_only=True, group=None):
         from taper.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict
         return get_optimizer_state_dict(model, optim, options=StateDictOptions(full_state_dict=True))
+
+    @staticmethod
+    def shard_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None):
+        """A whole state, which every rank has, as this rank's optimiser (by default one over all of the model's parameters) can load it."""
+        from taper.distributed.checkpoint.state_dict import by_number
+        return by_number(model, optim if optim is not None else _AllParameters(model), full_optim_state_dict)
+
+    @staticmethod
+    def scatter_full_optim_state_dict(full_optim_state_dict, model, optim_input=None, optim=None, group=None):
+        """The same of a state that rank 0 alone has."""
+        box = [full_optim_state_dict if dist.get_rank(group) == 0 else None]
+        dist.broadcast_object_list(box, group=group, group_src=0)
+        return FullyShardedDataParallel.shard_full_optim_state_dict(box[0], model, optim=optim)
 
     @staticmethod
     def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer=False, load_directly=False, group=None):
