@@ -1,74 +1,16 @@
 """Process groups: backends, who is in a group and who meets where, over the library's (include/taper/dist.h). The collectives are in distributed_c10d.py."""
 import os
 import sys
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 import taper as torch
 from taper import _C
+from taper.distributed._reduce_op import RedOpType, ReduceOp, reduce_op  # noqa: F401
 from taper.distributed._store import FileStore, HashStore, PrefixStore, QueueEmptyError, Store, TCPStore, _Wrapped, _seconds  # noqa: F401
 from taper.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
 from taper.distributed.rendezvous import env_place, find_store, register_rendezvous_handler, rendezvous  # noqa: F401
 
 DistError, DistBackendError, DistNetworkError, DistStoreError = _C._DistError, _C._DistBackendError, _C._DistNetworkError, _C._DistStoreError
-
-
-class RedOpType(Enum):
-    """ReduceOp's members: equal to their numbers, and without an order."""
-
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
-
-    def __index__(self):
-        return self.value
-
-    __int__ = __hash__ = __index__
-
-    def __eq__(self, other):
-        return self is other or isinstance(other, int) and self.value == other
-
-
-class _HasMembers(type):
-    """isinstance(ReduceOp.SUM, ReduceOp) holds."""
-
-    def __instancecheck__(cls, value):
-        return isinstance(value, (RedOpType, _PremulSum))
-
-
-class ReduceOp(metaclass=_HasMembers):
-    """How a reduction combines what the ranks have: ReduceOp.SUM and so on."""
-
-    RedOpType = RedOpType
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
-
-    def __new__(cls, op=RedOpType.SUM):
-        if not isinstance(op, RedOpType):
-            raise TypeError(f"ReduceOp(): expected one of its members, got {op!r}")
-        return op
-
-
-class _PremulSum(int):
-    """A sum of what each rank has, times a number or a tensor."""
-
-    factor = None
-
-
-def _make_nccl_premul_sum(factor):
-    op = _PremulSum(RedOpType.SUM)
-    op.factor = factor
-    return op
-
-
-def _scaled(tensors, op, in_place=False):
-    """The tensors as the sum takes them."""
-    if not isinstance(op, _PremulSum):
-        return tensors
-    with torch.no_grad():
-        return [t.mul_(op.factor) if in_place else t * op.factor for t in tensors]
-
-
-class reduce_op:
-    """The old name of ReduceOp."""
-
-    SUM, PRODUCT, MAX, MIN = ReduceOp.SUM, ReduceOp.PRODUCT, ReduceOp.MAX, ReduceOp.MIN
 
 
 class Backend(str):
@@ -629,4 +571,4 @@ def set_debug_level_from_env():
 
 
 __all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(os)) and name not in (
-    "Enum", "IntEnum", "RedOpType", "env_place", "find_store")]
+    "IntEnum", "RedOpType", "env_place", "find_store")]
