@@ -196,10 +196,16 @@ class DTensor(Tensor):
             return _new(func, args, kwargs)
         found = [value for value in _flat((*args, *kwargs.values())) if isinstance(value, DTensor)]
         args, kwargs = _wrapped_plain(name, found[0]._spec.mesh, args, kwargs)
-        if name in _RANDOM:
+        if _draws(name, args, kwargs):
             with _SameDraws(found[0]._spec):
                 return _call(func, name, args, kwargs)
         return _call(func, name, args, kwargs)
+
+
+def _draws(name, args, kwargs):
+    """Does a call draw numbers? A dropout that does not train draws none."""
+    trains = kwargs.get("training", args[2] if len(args) > 2 else True)
+    return name in _RANDOM and ("dropout" not in name or bool(trains))
 
 
 def _unpickled(local, mesh, placements, shape, requires_grad, is_param):
