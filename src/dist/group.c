@@ -259,6 +259,7 @@ static void wait_a_while(tp_work *w, double seconds) { /* up to that long, for i
         if (pthread_cond_timedwait(&g->changed, &g->lock, &until) == ETIMEDOUT) break;
     bool mine = !w->done && w->request && !w->finishing;
     if (mine) w->finishing = true;
+    if (seconds > 0) w->awaited = tpi_now();
     pthread_mutex_unlock(&g->lock);
     if (!mine) return;
     finish_message(w, seconds);

@@ -95,8 +95,8 @@ struct tp_work {
     char about[TPI_ABOUT_BYTES];
     struct tpi_gpu_event *before, *event; /* the caller's stream when it was asked for; its end. NULL until recorded */
     bool checked, launched, captured; /* ranks agree; it is in the stream; which is being recorded. With the lock */
-    double since;      /* when it began; reported: when the watcher last spoke of it */
-    double reported;
+    double since;      /* when it began; reported: when the watcher last spoke of it; awaited: when somebody last waited for this message. With the lock */
+    double reported, awaited;
     char place[TPI_PLACE_BYTES];
 };
 

@@ -46,7 +46,8 @@ static const tpi_standing *standing_in(const tpi_ranks *list, int rank, int grou
 
 /* `at_least`: a number that it must have come to, as others have left it since. */
 static void stood_at(const tpi_standing *s, int64_t at_least, double ago, char *text, size_t room) {
-    if (at_least > 0 && (!s || s->entered < at_least)) snprintf(text, room, "it came to number %lld, and no further", (long long)at_least);
+    if (s && s->waits == TPI_WAITS_FOR_MESSAGE) snprintf(text, room, "it waits in %s, at %s", s->about, s->place);
+    else if (at_least > 0 && (!s || s->entered < at_least)) snprintf(text, room, "it came to number %lld, and no further", (long long)at_least);
     else if (!s || !s->entered) snprintf(text, room, "it has not come to any collective of the group");
     else if (s->left < s->entered) snprintf(text, room, "it waits in number %lld, %s, at %s", (long long)s->entered, s->about, s->place);
     else snprintf(text, room, "it left number %lld, %s, at %s, %.0f s ago", (long long)s->left, s->about, s->place, s->since + ago);
@@ -67,7 +68,8 @@ static bool seen_by_others(const tpi_ranks *list, int rank, int group, const tpi
     int other = ahead_of(list, rank, group);
     const tpi_standing *s = other < 0 ? NULL : standing_in(list, other, group);
     if (!s || (known && (known->entered > s->left || known->left == s->left))) return false;
-    int at = snprintf(text, room, "it came to number %lld%s%s", (long long)s->left, s->entered == s->left ? ", " : "", s->entered == s->left ? s->about : "");
+    bool known_as = s->entered == s->left && s->waits != TPI_WAITS_FOR_MESSAGE;
+    int at = snprintf(text, room, "it came to number %lld%s%s", (long long)s->left, known_as ? ", " : "", known_as ? s->about : "");
     if (s->entered > s->left) snprintf(text + at, room - (size_t)at, "; rank %d is in number %lld, %s, at %s", other, (long long)s->entered, s->about, s->place);
     return true;
 }
@@ -100,7 +102,7 @@ static int missing_line(const tpi_ranks *list, int rank, int group, int64_t numb
     char name[200], stood[480], silent[80] = "";
     double ago = tpi_now() - k->heard;
     tpi_ranks_name(list, rank, name, sizeof name);
-    if (elsewhere) snprintf(stood, sizeof stood, "it waits in number %lld of another group, %s, at %s", (long long)elsewhere->entered, elsewhere->about, elsewhere->place);
+    if (elsewhere) snprintf(stood, sizeof stood, "it waits in %s of another group, at %s", elsewhere->about, elsewhere->place);
     else stood_at(s, number == INT64_MAX ? 0 : number - 1, ago, stood, sizeof stood);
     if (is_gone(list, rank)) snprintf(silent, sizeof silent, " It has left the job.");
     else if (k->presence == TPI_HERE && rank && (ago > 5 || (ago > 2 && k->heard < since))) snprintf(silent, sizeof silent, " It has not been heard from for %.0f s: stopped, or its machine is.", ago);
@@ -116,7 +118,7 @@ static enum standing_kind kind_of(const tpi_ranks *list, int rank, int group, in
     bool told = rank == 0 || k->heard >= since || ago < 1; /* a busy machine's watchers are slow to answer */
     if (s && s->entered >= number) return told || ago < 2 ? CAME : SILENT;
     if (is_gone(list, rank)) return GONE;
-    return s && s->waits && told ? VICTIM : ABSENT;
+    return s && s->waits == TPI_WAITS_FOR_ALL && told ? VICTIM : ABSENT;
 }
 
 int tpi_ranks_missing(const tpi_ranks *list, int group, int64_t number, const int32_t *ranks, int n, double since, char *text, size_t room, bool *gone) {

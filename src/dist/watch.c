@@ -127,6 +127,7 @@ static void rank_died(watch *w, int rank) {
 /* ---- Where this rank stands ---- */
 static tpi_standing standing_of(tp_group *g) {
     tpi_standing s = {.group = g->id};
+    char message[TPI_ABOUT_BYTES] = "", place[TPI_PLACE_BYTES] = "";
     pthread_mutex_lock(&g->lock);
     s.entered = g->entered, s.left = g->left;
     memcpy(s.about, g->last, sizeof s.about);
@@ -134,7 +135,16 @@ static tpi_standing standing_of(tp_group *g) {
     double now = tpi_now();
     s.since = g->left_at > 0 ? now - g->left_at : 0;
     for (const tp_work *work = g->waiting; work; work = work->next_waiting)
-        if (work->number && !s.waits) s.waits = 1, s.since = now - work->since; /* the oldest */
+        if (work->number && s.waits != TPI_WAITS_FOR_ALL) s.waits = TPI_WAITS_FOR_ALL, s.since = now - work->since; /* the oldest */
+        else if (!work->number && !s.waits && now - work->awaited < 0.5) {
+            s.waits = TPI_WAITS_FOR_MESSAGE;
+            tpi_work_about(work, message);
+            memcpy(place, work->place, sizeof place);
+        }
+    if (s.waits == TPI_WAITS_FOR_MESSAGE) {
+        memcpy(s.about, message, sizeof s.about);
+        memcpy(s.place, place, sizeof s.place);
+    }
     pthread_mutex_unlock(&g->lock);
     return s;
 }

@@ -4,11 +4,13 @@
 #define TPI_DIST_WATCH_H
 #include "dist/group.h"
 
+enum { TPI_WAITS_FOR_ALL = 1, TPI_WAITS_FOR_MESSAGE };
+
 typedef struct tpi_standing { /* where a rank stands in one group */
     int32_t group, waits;
     int64_t entered, left;     /* numbers of collectives */
     double since;              /* seconds that it waits, or since it left the last one */
-    char about[TPI_ABOUT_BYTES], place[TPI_PLACE_BYTES];
+    char about[TPI_ABOUT_BYTES], place[TPI_PLACE_BYTES]; /* of the last collective, or of the message that it waits for */
 } tpi_standing;
 
 enum tpi_presence { TPI_NOT_YET, TPI_HERE, TPI_LEFT, TPI_DEAD };

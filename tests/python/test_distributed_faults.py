@@ -43,6 +43,20 @@ def test_a_stall_names_who_has_not_come(culprit, how, tmp_path):
         ranks.wait(5)
 
 
+def test_a_stall_tells_what_the_absent_one_waits_for(tmp_path):
+    """Another group's collective, or a message: the two that wait for each other are in one report."""
+    ranks = faulty(3, "g = dist.new_group([1, 2])\nif r == 1:\n    dist.recv(torch.zeros(5), 0)\nif r == 2:\n    dist.all_reduce(torch.zeros(6), group=g)", tmp_path)
+    try:
+        ranks.wait_for_text("has waited", ranks=range(3))
+        text = ranks.texts()[0]
+        assert re.search(r"^  rank 1 \(host \S+, pid \d+\): it waits in recv of float32 \[5\], from 0, at \S+program.py:\d+ in <module>", text, re.M), text
+        assert re.search(r"^  rank 2 \(host \S+, pid \d+\): it waits in all_reduce\(SUM\) of float32 \[6\] of another group, at \S+program.py:\d+ in <module>", text, re.M), text
+    finally:
+        for process in ranks.processes:
+            process.kill()
+        ranks.wait(5)
+
+
 def test_a_late_rank_is_no_error(tmp_path):
     statuses, texts = faulty(2, "time.sleep(7 * r)", tmp_path).wait()
     assert statuses == [0, 0] and "has waited" in texts[0] and "has waited" not in texts[1] and all("went on" in t for t in texts)
