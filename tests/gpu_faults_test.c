@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,31 @@ static void operators_are_named(void **s) {
     }
 }
 
+static void expect_text(bool waited, const char *text) {
+    assert_false(waited);
+    if (!strstr(tp_error(), text)) fail_msg("expected '%s', got '%s'", text, tp_error());
+    tp_error_clear();
+    assert_true(tp_gpu_synchronize(gpu));
+}
+
+static void probabilities_are_looked_at(void **s) {
+    (void)s;
+    need_device();
+    TP_SCOPE {
+        tp_tensor *fine = tp_full(TP_INTS(2, 3), 0.5, .device = gpu), *above = tp_full(TP_INTS(2, 3), 1.5, .device = gpu), *below = tp_full(TP_INTS(2, 3), -0.5, .device = gpu);
+        tp_tensor *none = tp_full(TP_INTS(2, 3), 0.0, .device = gpu), *nan = tp_full(TP_INTS(3), NAN, .device = gpu), *labels = numbers(TP_INTS(2), (int64_t[]){1, 4});
+        assert_true(fetched(tp_bernoulli(fine)) && fetched(tp_bernoulli(none)) && fetched(tp_multinomial(fine, 2)) && fetched(tp_multinomial(above, 1)) && fetched(tp_one_hot(labels, .num_classes = 5)));
+        expect_text(fetched(tp_bernoulli(above)), "bernoulli: expected probabilities in [0, 1]");
+        expect_text(fetched(tp_bernoulli(nan)), "bernoulli: expected probabilities in [0, 1]");
+        expect_text(fetched(tp_multinomial(below, 1)), "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
+        expect_text(fetched(tp_multinomial(nan, 2, .replacement = true)), "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
+        expect_text(fetched(tp_multinomial(none, 1)), "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
+        expect(fetched(tp_one_hot(labels, .num_classes = 3)), "one_hot", 4, 3);
+        const int64_t steps[] = {4, 4}, lengths[] = {2, 2};
+        expect(fetched(tp_ctc_loss_IntList(tp_zeros(TP_INTS(4, 2, 3), .device = gpu), numbers(TP_INTS(2, 2), (int64_t[]){1, 2, 9, 1}), tp_ints_view(steps, 2), tp_ints_view(lengths, 2))), "ctc_loss", 9, 3);
+    }
+}
+
 static void every_wait_tells(void **s) {
     (void)s;
     need_device();
@@ -97,6 +123,6 @@ static void nothing_else_is_written(void **s) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(operators_are_named), cmocka_unit_test(every_wait_tells), cmocka_unit_test(nothing_else_is_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(operators_are_named), cmocka_unit_test(probabilities_are_looked_at), cmocka_unit_test(every_wait_tells), cmocka_unit_test(nothing_else_is_written)};
     return cmocka_run_group_tests(tests, find, NULL);
 }

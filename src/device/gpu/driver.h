@@ -220,7 +220,8 @@ void *tpi_gpu_graph_numbers(tp_device device);
  * (tp_set_non_blocking) and the block is pinned; then the block is kept from being handed out again until the copy is done. */
 bool tpi_gpu_copy_host(tp_device device, void *to, const void *from, size_t bytes, tpi_gpu_way way);
 
-/* ---- gpu/fault.c: indices that kernels found out of range ---- */
+/* ---- gpu/fault.c: indices and probabilities that kernels found out of range ---- */
+enum { TPI_FAULT_PROBABILITY = -1, TPI_FAULT_WEIGHT = -2, TPI_FAULT_NO_WEIGHT = -3 }; /* in the place of a size: what else can be wrong */
 void *tpi_gpu_fault_word(tp_device device); /* where the device's kernels note one: kernels/fault.h; NULL and an error if there is no memory */
 bool tpi_gpu_fault_check(tp_device device); /* after the host has waited: false and an error that names operator, index and size if one was noted since */
 

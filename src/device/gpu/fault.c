@@ -1,4 +1,4 @@
-/* Indices that kernels found out of range. A call that takes indices returns before its kernel has seen them, so a kernel notes the first bad one in a word
+/* Indices and probabilities that kernels found out of range. A call that takes indices returns before its kernel has seen them, so a kernel notes the first bad one in a word
  * of its device, and the host raises it as an error wherever it waits for the device anyway: when values come to the host, and when it synchronizes.
  *
  * The word is pinned host memory that kernels write to (drivers with `mapped`), which the host reads for nothing, or else memory of the device, which is
@@ -72,6 +72,16 @@ static int length_of(const char *name) {
     return (int)length;
 }
 
+/* What was wrong that is not an index; NULL: it was one. */
+static const char *other_fault(int64_t size) {
+    switch (size) {
+    case TPI_FAULT_PROBABILITY: return "expected probabilities in [0, 1]; one that is not";
+    case TPI_FAULT_WEIGHT: return "probability tensor contains either `inf`, `nan` or element < 0, which";
+    case TPI_FAULT_NO_WEIGHT: return "invalid multinomial distribution (sum of probabilities <= 0), which";
+    default: return NULL;
+    }
+}
+
 bool tpi_gpu_fault_check(tp_device device) {
     char *at = atomic_load_explicit(&words[device.type == TP_XPU][device.index], memory_order_acquire);
     if (!at) return true;
@@ -81,8 +91,10 @@ bool tpi_gpu_fault_check(tp_device device) {
     const char *waiting = tpi_op_now, *name = (const char *)(intptr_t)w.op;
     if (!name) name = "a kernel";
     tpi_op_now = NULL; /* the message is not about the call that waits */
-    tpi_fail(TP_ERR_INDEX, "%.*s: index %lld is out of bounds for a dimension with size %lld; it was met on %s:%d after the call had returned", length_of(name), name, (long long)w.index,
-             (long long)w.size, device.type == TP_XPU ? "xpu" : "cuda", device.index);
+    const char *what = other_fault(w.size), *place = device.type == TP_XPU ? "xpu" : "cuda";
+    if (what) tpi_fail(TP_ERR_RUNTIME, "%.*s: %s was met on %s:%d after the call had returned", length_of(name), name, what, place, device.index);
+    else tpi_fail(TP_ERR_INDEX, "%.*s: index %lld is out of bounds for a dimension with size %lld; it was met on %s:%d after the call had returned", length_of(name), name, (long long)w.index,
+             (long long)w.size, place, device.index);
     tpi_op_now = waiting;
     return false;
 }

@@ -11,7 +11,7 @@ static tp_tensor *numbers_of(tp_tensor *index, tpi_bag *bag) { /* contiguous int
     return wide ? tpi_put(bag, tpi_contiguous_data(wide)) : NULL;
 }
 
-/* Classes are counted by the host if it is not told; what is out of range then marks nothing. */
+/* Classes are counted by the host if it is not told; what is out of range marks nothing, and is a fault. */
 tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
     if (self->dtype != TP_INT64 || !self->numel || self->ndim == TP_MAX_DIMS || num_classes == 0 || num_classes < -1) return NULL;
     tpi_bag bag = {0};
@@ -22,7 +22,7 @@ tp_tensor *tpi_gpu_one_hot(tp_tensor *self, int64_t num_classes) {
         num_classes = last.as.i + 1;
     }
     tp_tensor *numbers = tpi_put(&bag, tpi_contiguous_data(self)), *column = numbers ? tpi_put(&bag, tpo_unsqueeze(numbers, -1)) : NULL, *classes = column ? tpi_put(&bag, tpo_arange(tp_int(num_classes), TP_INT64, tpi_device(self))) : NULL;
-    tp_tensor *hot = classes ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes))) : NULL;
+    tp_tensor *hot = classes && tpi_gpu_watch_numbers(numbers, num_classes) ? tpi_put(&bag, tpo_eq(column, TP_OPERAND(classes))) : NULL;
     return tpi_empty_bag(&bag, hot ? tpi_as_dtype_data(hot, TP_INT64) : NULL);
 }
 

@@ -34,6 +34,11 @@ static inline tpi_gpu_fault tpi_gpu_fault_of(tp_device device) {
 }
 #define TPI_GPU_FAULT(f) TPI_GPU_PTR((f).word), TPI_GPU_VAL((f).op)
 
+/* Kernels that look for elements out of range, and note a fault: integers from 0 to size - 1; floats from low, or above it, to high, where kind says what is wrong
+ * (TPI_FAULT_...). t is dense. False and an error if that could not be launched. */
+bool tpi_gpu_watch_numbers(const tp_tensor *t, int64_t size);
+bool tpi_gpu_watch_values(const tp_tensor *t, double low, bool above, double high, int64_t kind);
+
 /* How a group of threads takes a row of n elements. */
 typedef struct tpi_gpu_rows {
     int group, groups, per, vector; /* see device/gpu/kernels/row.h; a block has group * groups threads */

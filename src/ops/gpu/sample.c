@@ -1,11 +1,13 @@
 /* Samples whose distribution is itself a tensor, on GPUs: from uniform, normal and exponential numbers of the device's stream (random.c), or by a kernel that
- * draws as long as an element needs (kernels/sample.h). What would need a look at the values, like a probability above one, is not refused. */
+ * draws as long as an element needs (kernels/sample.h). Probabilities of bernoulli and multinomial that are none are faults (device/gpu/fault.c); other values that make no
+ * sense are not refused. */
 #include "ops/gpu/random.h"
 #include "ops/bag.h"
 #include "ops/gpu/order.h"
 #include "ops/random_fill.h"
 #include "tpi_ops.h"
 #include <float.h>
+#include <math.h>
 
 enum { POISSON = 1, BINOMIAL, GAMMA }; /* as kernels/sample.h has them */
 
@@ -18,6 +20,8 @@ static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64; }
 static bool toss(tp_tensor *out, tp_tensor *p, tp_generator *g) {
     tpi_bag bag = {0};
     tp_tensor *numbers = tpi_put(&bag, tpo_rand(tpi_shape(out), g, is_wide(p) ? TP_FLOAT64 : TP_FLOAT32, tpi_device(out))), *alone = tpi_put(&bag, tpi_detached(p));
+    tp_tensor *dense = alone ? tpi_put(&bag, tpi_contiguous_data(alone)) : NULL;
+    if (!dense || (dense->numel && !tpi_gpu_watch_values(dense, 0, false, 1, TPI_FAULT_PROBABILITY))) return tpi_empty_bag(&bag, NULL), false;
     tp_tensor *hit = numbers && alone ? tpi_put(&bag, tpo_lt(numbers, TP_OPERAND(alone))) : NULL;
     bool ok = hit && tpi_copy_data(out, hit);
     tpi_empty_bag(&bag, NULL);
@@ -56,11 +60,17 @@ static tp_tensor *by_race(tp_tensor *p, int64_t k, tp_generator *g, tpi_bag *bag
     return tpi_after(both[0], both[1]);
 }
 
+/* Rows without a negative, infinite or missing weight, whose sum is not zero. */
+static bool watch_weights(tp_tensor *p, tpi_bag *bag) {
+    tp_tensor *dense = tpi_put(bag, tpi_contiguous_data(p)), *sums = dense ? tpi_put(bag, tpo_sum(dense, TP_INTS(-1), false, TP_NO_DTYPE)) : NULL;
+    return sums && tpi_gpu_watch_values(dense, 0, false, is_wide(p) ? DBL_MAX : FLT_MAX, TPI_FAULT_WEIGHT) && tpi_gpu_watch_values(sums, 0, true, INFINITY, TPI_FAULT_NO_WEIGHT);
+}
+
 tp_tensor *tpi_gpu_multinomial(tp_tensor *self, int64_t k, bool replacement, tp_generator *g) {
     if (self->ndim < 1 || self->ndim > 2 || !self->numel || !tpi_gpu_floats(self) || k <= 0 || (!replacement && k > self->shape[self->ndim - 1])) return NULL;
     tpi_bag bag = {0};
     tp_tensor *alone = tpi_put(&bag, tpi_detached(self)), *p = alone ? tpi_put(&bag, tpi_as_dtype_data(alone, is_wide(self) ? TP_FLOAT64 : TP_FLOAT32)) : NULL;
-    return tpi_empty_bag(&bag, p ? (replacement && k > 1 ? by_sums : by_race)(p, k, g, &bag) : NULL);
+    return tpi_empty_bag(&bag, p && watch_weights(p, &bag) ? (replacement && k > 1 ? by_sums : by_race)(p, k, g, &bag) : NULL);
 }
 
 /* ---- Permutations: places of random keys, wide enough that two are hardly ever the same ---- */
