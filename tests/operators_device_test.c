@@ -36,8 +36,8 @@ static bool decided_by_rounding(const char *op, variant how) {
     return false;
 }
 
-/* Operators whose samples say where the result goes, or which make something small on the CPU for others. */
-static bool goes_elsewhere(const char *op) { return !strcmp(op, "to.device") || !strcmp(op, "base_grid"); }
+/* Operators whose samples say where the result goes. */
+static bool goes_elsewhere(const char *op) { return !strcmp(op, "to.device"); }
 
 static bool on_device(const tp_tensor *t) {
     tp_device where = tp_device_of(t);

@@ -187,7 +187,7 @@ bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tens
 }
 
 /* The grid of affine_grid for the identity: (places, dims + 1) with a last column of ones; the last spatial dim's coordinate comes first. */
-tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype) {
+tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device) {
     int n = (int)size.n - 2;
     int64_t places = 1;
     for (int i = 0; i < n; i++) places *= size.v[2 + i];
@@ -202,5 +202,5 @@ tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype
         }
         row[n] = 1;
     }
-    return tpi_real_finish(out, dtype);
+    return tpi_moved_data(tpi_real_finish(out, dtype), tpi_device_or_default(device));
 }

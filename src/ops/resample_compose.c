@@ -85,7 +85,7 @@ tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_co
     for (int i = 0; i < n; i++) shape[1 + i] = size.v[2 + i];
     shape[1 + n] = n;
     tpi_bag bag = {0};
-    tp_tensor *base = tpi_put(&bag, tpi_moved_data(tpo_base_grid(size, align_corners, (tp_dtype)theta->dtype), tpi_device(theta))), *turned = tpi_put(&bag, tpo_transpose(theta, 1, 2));
+    tp_tensor *base = tpi_put(&bag, tpo_base_grid(size, align_corners, (tp_dtype)theta->dtype, tpi_device(theta))), *turned = tpi_put(&bag, tpo_transpose(theta, 1, 2));
     tp_tensor *places = tpi_put(&bag, base && turned ? tpo_matmul(base, turned) : NULL);
     return tpi_empty_bag(&bag, places ? tpo_reshape(places, tp_ints_view(shape, n + 2)) : NULL);
 }

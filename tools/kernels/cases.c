@@ -263,7 +263,10 @@ static void run_sequences(tp_dtype dtype) {
             go_back(tp_ctc_loss_IntList(x, labels, tp_ints_view(steps, 2), TP_INTS(lengths[i], lengths[i])));
         }
         pass(tp_hann_window(16, .dtype = dtype)), pass(tp_hamming_window(16, .dtype = dtype)), pass(tp_kaiser_window(16, .dtype = dtype)), pass(tp_bartlett_window(16, .dtype = dtype));
-        pass(tp_fft_fftfreq(16, .dtype = dtype));
+        pass(tp_fft_fftfreq(16, .dtype = dtype)), pass(tp_affine_grid(tp_zeros(TP_INTS(2, 2, 3), .dtype = dtype), TP_INTS(2, 1, 8, 8)));
+        tp_tensor *x = tp_ones(TP_INTS(8, 16), .dtype = dtype);
+        tp_set_requires_grad(x, true);
+        go_back(tp_cumprod(x, 1));
     }
     tp_error_clear();
 }

@@ -1,8 +1,9 @@
-/* Windows, and frequencies of Fourier transforms: a thread per element, which follows from its number. Before this text: LARGE, A the type to compute in, Y the
+/* Windows, frequencies of Fourier transforms, and grids of places: a thread per element, which follows from its number. Before this text: LARGE, A the type to compute in, Y the
  * result's dtype, KIND as ops/window.h has it.
  *
  *   window       see ops/window.c
- *   frequencies  0, 1, ..., -2, -1 times step; from `half_of` on they are negative */
+ *   frequencies  0, 1, ..., -2, -1 times step; from `half_of` on they are negative
+ *   grid         rows of KIND coordinates and a one, for every place of a size, whose last dim comes first (CORNERS: -1 and 1 are the corners' middles) */
 #include "each.h"
 #define MAX_TERMS 8
 #define PI ((A)3.14159265358979323846)
@@ -45,5 +46,16 @@ KERNEL(entry)(PTR(out), const int64_t n, const int64_t last, const A b, const A 
 #ifdef KERNEL_frequencies
 KERNEL(entry)(PTR(out), const int64_t n, const int64_t half_of, const A step) {
     EACH(i, n) AT(T_Y, out)[i] = SET_Y((A)((int64_t)i < half_of ? (int64_t)i : (int64_t)i - n) * step);
+}
+#endif
+
+#ifdef KERNEL_grid
+KERNEL(entry)(PTR(out), const int64_t n, const int64_t width, const int64_t height, const int64_t depth) {
+    EACH(i, n) {
+        const int64_t row = i / (KIND + 1), d = i % (KIND + 1), size = d == 0 ? width : d == 1 ? height : depth;
+        const int64_t at = (d == 0 ? row : d == 1 ? row / width : row / width / height) % size;
+        const A y = size <= 1 ? 0 : CORNERS ? -1 + 2 * (A)at / (A)(size - 1) : (2 * (A)at + 1) / (A)size - 1;
+        AT(T_Y, out)[i] = SET_Y(d == KIND ? 1 : y);
+    }
 }
 #endif
