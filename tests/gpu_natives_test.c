@@ -24,7 +24,7 @@ static const char *const served[] = {
     "fill_diagonal", "repeat_interleave.Tensor", "one_hot", "segment_sum", "segment_spread", "segment_argmax", "bag_of", "embedding_renorm", "embedding_backward_backward",
     "linalg_det", "linalg_slogdet", "linalg_inv_ex", "linalg_solve_ex", "linalg_cholesky_ex", "linalg_householder_product", "linalg_matrix_rank", "linalg_pinv", "linalg_svdvals", "linalg_matrix_exp",
     "linalg_matrix_norm.str_ord", "hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "signal_windows_cosine", "signal_windows_gaussian",
-    "signal_windows_exponential", "signal_windows_general_cosine", "signal_windows_nuttall", "fft_fftfreq", "fft_rfftfreq", "ctc_loss", "ctc_loss.IntList", "linear_recurrence", "base_grid", "affine_grid",
+    "signal_windows_exponential", "signal_windows_general_cosine", "signal_windows_nuttall", "fft_fftfreq", "fft_rfftfreq", "ctc_loss", "ctc_loss.IntList", "linear_recurrence", "fractional_max_pool", "linalg_lu", "lu_unpack", "base_grid", "affine_grid",
     "as_strided_backward", "as_strided_scatter", "unfold_backward", "equal", "frexp",
 };
 

@@ -5,7 +5,7 @@
 
 enum { MOST = 512, LONGEST = 1 << 16 };
 
-static const tpi_gpu_site lu_site = {"factor.h", "lu"}, solve_site = {"factor.h", "solve"}, determinant_site = {"factor.h", "determinant"};
+static const tpi_gpu_site lu_site = {"factor.h", "lu"}, solve_site = {"factor.h", "solve"}, determinant_site = {"factor.h", "determinant"}, permutation_site = {"factor.h", "permutation"};
 static const tpi_gpu_site cholesky_site = {"factor.h", "cholesky"}, reflectors_site = {"factor.h", "reflectors"}, product_site = {"factor.h", "product"};
 
 static bool is_complex(const tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype); }
@@ -63,6 +63,21 @@ bool tpi_gpu_block_lu_solve(const tp_tensor *lu, const tp_tensor *pivots, tp_ten
 bool tpi_gpu_block_cholesky(tp_tensor *a, tp_tensor *info) {
     int n = (int)tpi_cols_of(a);
     return tpi_gpu_each_matrix(&cholesky_site, a, 3, (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(n)});
+}
+
+/* P (m, m) with A = P L U, one matrix per row of pivots. */
+tp_tensor *tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) {
+    bool number = tp_dtype_is_complex(dtype) || (tp_dtype_is_floating(dtype) && tpi_dtype_bytes[dtype] >= 4);
+    if (pivots->ndim < 1 || !pivots->numel || !tpi_gpu_is_index(pivots) || !number || m < 1 || m > INT32_MAX / 2 || tpi_cols_of(pivots) > m) return NULL;
+    tp_tensor *p = tpi_columns_new(pivots, 1, m, m, dtype), *rows = p && tpi_gpu_has_dtype(p) ? tpi_rows_new(pivots, 1, m, TP_INT32) : NULL;
+    tp_tensor *narrow = rows ? tpi_as_dtype_data(pivots, TP_INT32) : NULL, *from = narrow ? tpi_contiguous_data(narrow) : NULL;
+    const tpi_gpu_fault fault = tpi_gpu_fault_of(tpi_device(pivots));
+    int64_t systems = tpi_batches_of(pivots, 1);
+    int size = (int)m, k = (int)tpi_cols_of(pivots);
+    const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(tpi_gpu_data(p)), TPI_GPU_PTR(tpi_gpu_data(from)), TPI_GPU_PTR(tpi_gpu_data(rows)), TPI_GPU_VAL(systems), TPI_GPU_VAL(size), TPI_GPU_VAL(k)};
+    bool ok = from && fault.word && tpi_fill_data(p, tp_int(0)) && each_thread(&permutation_site, p, false, systems, 8, args);
+    tpi_release(rows), tpi_release(narrow), tpi_release(from);
+    return ok ? p : tpi_after(p, NULL);
 }
 
 /* ---- Determinants ----------------------------------------------------------------------------------------------------------------- */

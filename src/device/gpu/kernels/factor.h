@@ -3,10 +3,12 @@
  *   lu           A = P L U in place of A, m by n; pivots from 1, and info: 0, or the first column without a pivot, from 1
  *   solve        a thread per right-hand side: b becomes the solution of A b' = b, with what lu made
  *   determinant  a thread per matrix: the determinant of what lu made (LOGARITHM: its sign, and the logarithm of its size)
+ *   permutation  a thread per matrix: ones in m by m zeros, where the k row exchanges of lu put them; a row that is none is a fault
  *   cholesky     the lower factor in place of A, of which the lower triangle is read; info as LAPACK's
  *   reflectors   QR: R in the upper triangle of A, the reflectors I - tau v v^H below it and in tau
  *   product      the first n columns of the product of k reflectors, in their place */
 #include "matrix.h"
+#include "fault.h"
 
 #ifdef KERNEL_lu
 KERNEL(entry)(PTR(a), PTR(pivots), PTR(info), const int m, const int n) {
@@ -93,6 +95,24 @@ KERNEL(entry)(PTR(a), PTR(pivots), PTR(sign), PTR(logarithm), const int64_t syst
     }
     AT(num, sign)[s] = number((A)re, (A)im);
     if (LOGARITHM) AT(A, logarithm)[s] = (A)log_size;
+}
+#endif
+
+#ifdef KERNEL_permutation
+KERNEL(entry)(FAULT, PTR(out), PTR(pivots), PTR(rows), const int64_t systems, const int m, const int k) {
+    const int64_t s = (int64_t)BLOCK * THREADS + THREAD;
+    if (s >= systems) return;
+    GLOBAL int32_t *row = AT(int32_t, rows) + s * m;
+    for (int i = 0; i < m; i++) row[i] = i;
+    for (int i = 0; i < k; i++) {
+        const int other = AT(const int32_t, pivots)[s * k + i] - 1, held = row[i];
+        if (other < 0 || other >= m) {
+            NOTE_FAULT(other + 1, m + 1);
+            continue;
+        }
+        row[i] = row[other], row[other] = held;
+    }
+    for (int i = 0; i < m; i++) AT(num, out)[(s * m + i) * m + row[i]] = ONE;
 }
 #endif
 
