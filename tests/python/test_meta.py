@@ -192,6 +192,27 @@ def test_optimizers(name):
         assert key == "step" or not isinstance(value, torch.Tensor) or value.ndim == 0 or (value.is_meta and value.shape == weight.shape)
 
 
+def test_sharded_parameters_get_memory_last():
+    from taper import distributed as dist
+    from taper.distributed.fsdp import FullyShardedDataParallel, fully_shard
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        with META:
+            net, other = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), nn.Linear(8, 4)
+        fully_shard(net[0]), fully_shard(net)
+        assert all(p.is_meta for p in net.parameters())
+        net.to_empty(device="cpu")
+        net[0].reset_parameters(), net[2].reset_parameters()
+        other = FullyShardedDataParallel(other, device_id=torch.device("cpu"))
+        for module in (net, other):
+            optimizer = torch.optim.AdamW(module.parameters())
+            module(torch.ones(3, 8)).sum().backward()
+            optimizer.step()
+            assert module(torch.ones(3, 8)).isfinite().all() and not any(p.is_meta for p in module.parameters())
+    finally:
+        dist.destroy_process_group()
+
+
 def test_matrices():
     assert torch.linalg.svd(meta(2, 512, 300))[1].shape == (2, 300) and torch.linalg.inv(meta(700, 700)).is_meta and torch.linalg.eigh(meta(9, 9))[0].shape == (9,)
     assert torch.linalg.cholesky(meta(300, 300)).shape == (300, 300) and torch.linalg.det(meta(4, 5, 5)).shape == (4,) and torch.linalg.qr(meta(6, 4))[0].shape == (6, 4)

@@ -60,6 +60,10 @@ class _Sharded:
         self.whole.untyped_storage().resize_(0)
 
     def allocate(self):
+        device = self.sharded.device
+        if self.whole.device != device:  # made on the meta device, and its rows have moved since (to_empty)
+            whole = taper.empty(self.shape, dtype=self.whole.dtype, device=device)
+            self.whole.data = _wrap(whole, self.whole._spec) if isinstance(self.whole, DTensor) else whole
         if self.whole.untyped_storage().nbytes() != self.bytes:
             self.whole.untyped_storage().resize_(self.bytes)
 

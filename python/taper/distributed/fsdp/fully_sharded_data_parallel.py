@@ -2,6 +2,7 @@
 names in state dicts are those of the module without wrappers."""
 from contextlib import contextmanager
 
+from taper import _C
 from taper import distributed as dist
 from taper.autograd.grad_mode import no_grad
 from taper.distributed._wrapper import Wrapper
@@ -42,6 +43,23 @@ class _AllParameters:
         self.param_groups = [{"params": list(model.parameters())}]
 
 
+def _materialize(module, init, device):
+    """Gives what is on the meta device memory, and values: by init, or by its modules' reset_parameters."""
+    for child in module.modules():
+        own = [*child._parameters.values(), *child._buffers.values()]
+        if not any(t is not None and t.is_meta for t in own):
+            continue
+        if init is not None:
+            init(child)
+            continue
+        if device is None:
+            device = _C.device("cuda" if _C._gpu_count("cuda") else "cpu")
+        child.to_empty(device=f"cuda:{device}" if isinstance(device, int) else device, recurse=False)
+        if not callable(getattr(child, "reset_parameters", None)):
+            raise ValueError(f"Cannot initialize the meta parameters of {type(child).__name__}: it has no reset_parameters(); give param_init_fn")
+        child.reset_parameters()
+
+
 class FullyShardedDataParallel(Wrapper):
     """The module, with parameters, gradients and optimiser state in parts on the ranks of the group."""
 
@@ -53,11 +71,12 @@ class FullyShardedDataParallel(Wrapper):
         super().__init__()
         group = process_group if process_group is not None and not isinstance(process_group, tuple) else dist.distributed_c10d._get_default_group()
         self.process_group, self.sharding_strategy, self.mixed_precision = group, sharding_strategy or ShardingStrategy.FULL_SHARD, mixed_precision
+        _materialize(module, param_init_fn, device_id)
         if device_id is not None:
             module.to(device_id if not isinstance(device_id, int) else f"cuda:{device_id}")
         skip = set(ignored_modules or ())
         if auto_wrap_policy is not None:
-            options = dict(process_group=group, sharding_strategy=self.sharding_strategy, mixed_precision=mixed_precision, device_mesh=device_mesh)
+            options = dict(process_group=group, sharding_strategy=self.sharding_strategy, mixed_precision=mixed_precision, device_mesh=device_mesh, param_init_fn=param_init_fn)
             wrap.wrap_children(module, auto_wrap_policy, lambda child, **more: FullyShardedDataParallel(child, **{**options, **more}), skip)
         if sync_module_states:
             broadcast_coalesced([p for p in [*module.parameters(), *module.buffers()] if not isinstance(p, DTensor)], 0, group)
