@@ -82,15 +82,17 @@ static const tpi_map_op op_abs = {.name = "abs", .nin = 1, .result = TPI_RESULT_
         (void)param;                                                                                                                 \
         for (int64_t j = 0; j < m; j++) STATE(type, 0)[j] = 0;                                                                       \
     }                                                                                                                                \
-    static void name##_inner(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param) {                 \
-        (void)param, (void)index0;                                                                                                   \
-        const type *v = (const type *)x;                                                                                             \
-        type lane[TPI_LANES] = {0};                                                                                                  \
-        int64_t i = 0;                                                                                                               \
-        for (; i + TPI_LANES <= n; i += TPI_LANES)                                                                                   \
-            for (int l = 0; l < TPI_LANES; l++) lane[l] += v[i + l];                                                                 \
-        for (; i < n; i++) lane[0] += v[i];                                                                                          \
-        for (int l = 0; l < TPI_LANES; l++) *STATE(type, 0) += lane[l];                                                              \
+    static void name##_inner(const tpi_stretches *from, char *const *state, const tpi_param *param) {                                \
+        (void)param;                                                                                                                 \
+        for (int64_t k = 0; k < from->count; k++) {                                                                                  \
+            const type *v = (const type *)(from->x + k * from->apart);                                                               \
+            type lane[TPI_LANES] = {0};                                                                                              \
+            int64_t i = 0;                                                                                                           \
+            for (; i + TPI_LANES <= from->n; i += TPI_LANES)                                                                         \
+                for (int l = 0; l < TPI_LANES; l++) lane[l] += v[i + l];                                                             \
+            for (; i < from->n; i++) lane[0] += v[i];                                                                                \
+            for (int l = 0; l < TPI_LANES; l++) STATE(type, 0)[k * from->columns_apart] += lane[l];                                  \
+        }                                                                                                                            \
     }                                                                                                                                \
     static void name##_outer(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param) { \
         (void)param, (void)index0;                                                                                                   \
@@ -120,10 +122,15 @@ static const tpi_fold_op op_sum = {.name = "sum", .nstate = 1, .nout = 1, .types
         (void)param;                                                                                                                 \
         for (int64_t j = 0; j < m; j++) STATE(type, 0)[j] = lowest, STATE(int64_t, 1)[j] = -1;                                       \
     }                                                                                                                                \
-    static void name##_inner(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param) {                 \
+    static void name##_inner(const tpi_stretches *from, char *const *state, const tpi_param *param) {                                \
         (void)param;                                                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                                                                              \
-            if (((const type *)x)[i] > *STATE(type, 0) || *STATE(int64_t, 1) < 0) *STATE(type, 0) = ((const type *)x)[i], *STATE(int64_t, 1) = index0 + i; \
+        for (int64_t k = 0; k < from->count; k++) {                                                                                  \
+            const type *v = (const type *)(from->x + k * from->apart);                                                               \
+            type *most = STATE(type, 0) + k * from->columns_apart;                                                                   \
+            int64_t *at = STATE(int64_t, 1) + k * from->columns_apart;                                                               \
+            for (int64_t i = 0; i < from->n; i++)                                                                                    \
+                if (v[i] > *most || *at < 0) *most = v[i], *at = from->index + k * from->later + i;                                  \
+        }                                                                                                                            \
     }                                                                                                                                \
     static void name##_outer(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param) { \
         (void)param;                                                                                                                 \

@@ -31,11 +31,20 @@ typedef struct tpi_map_op {
     const char *const *source; /* [compute type]: op_element() in the dialect of gpu/kernels; NULL entries: not for that type */
 } tpi_map_op;
 
+/* Stretches of n < 2^31 elements each, which lie one after the other. Stretch k goes into column k * columns_apart. */
+typedef struct tpi_stretches {
+    int64_t count, n;
+    const char *x;
+    int64_t apart;          /* bytes from one stretch to the next */
+    int64_t index, later;   /* of the first element of the first, and how much greater the next one's is */
+    int64_t columns_apart;
+} tpi_stretches;
+
 /* A reduction. State variables are arrays, one entry per result column; the finished results are written in the result's
  * block type. x is a block of the compute type. */
 typedef struct tpi_fold_kernel {
     void (*start)(int64_t m, char *const *state, const tpi_param *param);
-    void (*inner)(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param);             /* n < 2^31 elements, one after the other, into column 0 */
+    void (*inner)(const tpi_stretches *from, char *const *state, const tpi_param *param);
     void (*outer)(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param); /* rows, `row` bytes apart, into m columns */
     void (*merge)(int64_t m, char *const *state, char *const *right, const tpi_param *param);
     void (*finish)(int64_t m, char *const *state, int64_t count, char *const *out, const tpi_param *param);

@@ -1,6 +1,6 @@
 /* Writing files so that nothing is lost: the new file grows beside the old one, is synced, renamed over it, and the folder is synced. Where
  * the system can, the growing file has no name at all, so that a writer that is killed leaves nothing behind. */
-#define _GNU_SOURCE /* O_TMPFILE */
+#define _GNU_SOURCE /* O_TMPFILE, sync_file_range */
 #include "io/out.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { AHEAD_BYTES = 16 << 20 };
 
 static bool io_error(const tpi_out *o, const char *did) {
     return tpi_refuse(TP_ERR_IO, "could not %s '%s': %s", did, o->path, strerror(errno));
@@ -109,6 +111,10 @@ bool tpi_out_write(tpi_out *o, const void *data, size_t bytes) {
         p += n;
         bytes -= (size_t)n;
         o->at += (uint64_t)n;
+    }
+    if (o->at - o->begun >= AHEAD_BYTES) { /* the disk writes while more is made, so that little is left for the sync at the end; it may refuse */
+        sync_file_range(o->fd, (off_t)o->begun, (off_t)(o->at - o->begun), SYNC_FILE_RANGE_WRITE);
+        o->begun = o->at;
     }
     return true;
 }

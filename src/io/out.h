@@ -9,7 +9,8 @@ typedef struct tpi_out {
     char *path;      /* of the file to replace, links followed */
     char *temporary; /* its name beside that while it grows; NULL: it has none yet, or the path is no plain file and written in place */
     bool in_place;
-    uint64_t at; /* bytes written */
+    uint64_t at;    /* bytes written */
+    uint64_t begun; /* of them, those that the disk was told to write */
 } tpi_out;
 
 /* Starts a new file beside `path`. It keeps the mode of the file it will replace; a link stays one. */

@@ -38,20 +38,27 @@ void tpi_source_close(tpi_source *s) {
     *s = (tpi_source){.fd = -1};
 }
 
-bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes) {
-    if (at > s->bytes || bytes > s->bytes - at) return tpi_refuse(TP_ERR_IO, "'%s' ends too early", s->path);
-    if (s->fd < 0) return memcpy(out, s->memory + at, bytes), true;
-    char *p = out;
+/* Says why it failed: errno, 0 where the file became shorter. */
+static bool read_whole(const tpi_source *s, uint64_t at, char *p, size_t bytes) {
+    if (s->fd < 0) return memcpy(p, s->memory + at, bytes), true;
     while (bytes) {
         ssize_t n = pread(s->fd, p, bytes < ((size_t)1 << 30) ? bytes : (size_t)1 << 30, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return tpi_refuse(TP_ERR_IO, "could not read '%s': %s", s->path, strerror(errno));
-        if (n == 0) return tpi_refuse(TP_ERR_IO, "'%s' became shorter while it was read", s->path);
+        if (n == 0) errno = 0;
+        if (n <= 0) return false;
         p += n;
         at += (uint64_t)n;
         bytes -= (size_t)n;
     }
     return true;
+}
+
+bool tpi_source_try(const tpi_source *s, uint64_t at, void *out, size_t bytes) { return at <= s->bytes && bytes <= s->bytes - at && read_whole(s, at, out, bytes); }
+
+bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes) {
+    if (at > s->bytes || bytes > s->bytes - at) return tpi_refuse(TP_ERR_IO, "'%s' ends too early", s->path);
+    if (read_whole(s, at, out, bytes)) return true;
+    return errno ? tpi_refuse(TP_ERR_IO, "could not read '%s': %s", s->path, strerror(errno)) : tpi_refuse(TP_ERR_IO, "'%s' became shorter while it was read", s->path);
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@ bool tpi_source_over(tpi_source *s, const void *memory, size_t bytes, const char
 void tpi_source_close(tpi_source *s); /* a closed one is fine */
 /* false and an error if the bytes are not there. */
 bool tpi_source_read(const tpi_source *s, uint64_t at, void *out, size_t bytes);
+bool tpi_source_try(const tpi_source *s, uint64_t at, void *out, size_t bytes); /* the same without an error, for loops whose threads cannot give one */
 
 /* The whole file mapped into memory, private to this process: what is written there never reaches the file. `shared`: it does.
  * Every holder releases it once; the last one unmaps it. */

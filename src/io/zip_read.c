@@ -3,8 +3,10 @@
 #include "io/zip.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "io/crc.h"
 #include "io/zip_format.h"
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -168,7 +170,11 @@ void tpi_zip_close(tpi_zip *z) {
 
 /* ---- A member's bytes --------------------------------------------------------------------------------------------------------- */
 
-enum { BUFFER_BYTES = 1 << 16 };
+enum {
+    BUFFER_BYTES = 1 << 16,
+    PART_BYTES = 1 << 20, /* small enough that the checksum finds it in the cache */
+    PARTS = 64,           /* that threads read side by side */
+};
 
 struct tpi_zip_stream {
     const tpi_zip *z;
@@ -234,13 +240,43 @@ static bool inflate_into(tpi_zip_stream *s, unsigned char *out, size_t bytes) {
     return true;
 }
 
+/* A stored member's next parts, each read and summed by one thread. */
+typedef struct side_by_side {
+    const tpi_zip_stream *s;
+    unsigned char *out;
+    atomic_bool failed;
+    uint32_t crc[PARTS];
+} side_by_side;
+
+static void read_part(int64_t k, void *context) {
+    side_by_side *job = context;
+    unsigned char *out = job->out + k * PART_BYTES;
+    if (!tpi_source_try(&job->s->z->source, job->s->m->at + job->s->given + (uint64_t)k * PART_BYTES, out, PART_BYTES)) job->failed = true;
+    else job->crc[k] = tpi_crc32(0, out, PART_BYTES);
+}
+
+/* How many bytes were read so; what could not be is read again by one thread, which tells why. */
+static size_t read_side_by_side(tpi_zip_stream *s, unsigned char *out, size_t bytes) {
+    size_t parts = s->inflating ? 0 : bytes / PART_BYTES;
+    if (parts > PARTS) parts = PARTS;
+    side_by_side job = {.s = s, .out = out};
+    if (parts < 2) return 0;
+    tpi_parallel_for((int64_t)parts, true, read_part, &job);
+    if (job.failed) return 0;
+    for (size_t k = 0; k < parts; k++) s->crc = (uint32_t)crc32_combine(s->crc, job.crc[k], PART_BYTES);
+    return parts * PART_BYTES;
+}
+
 bool tpi_zip_read(tpi_zip_stream *s, void *out, size_t bytes) {
     if (bytes > s->m->bytes - s->given) return damaged(s->z, "a member is shorter than it says");
     for (unsigned char *p = out; bytes;) {
-        size_t part = bytes < (1 << 20) ? bytes : 1 << 20; /* small enough that the checksum finds it in the cache */
-        bool ok = s->inflating ? inflate_into(s, p, part) : read_at(s->z, s->m->at + s->given, p, part);
-        if (!ok) return false;
-        s->crc = tpi_crc32(s->crc, p, part);
+        size_t part = read_side_by_side(s, p, bytes);
+        if (!part) {
+            part = bytes < PART_BYTES ? bytes : PART_BYTES;
+            bool ok = s->inflating ? inflate_into(s, p, part) : read_at(s->z, s->m->at + s->given, p, part);
+            if (!ok) return false;
+            s->crc = tpi_crc32(s->crc, p, part);
+        }
         s->given += part;
         p += part;
         bytes -= part;

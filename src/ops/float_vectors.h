@@ -3,6 +3,7 @@
 #ifndef TPI_FLOAT_VECTORS_H
 #define TPI_FLOAT_VECTORS_H
 #include <string.h>
+#include "device/cpu/isa.h"
 #ifdef __AVX2__
 #include <immintrin.h>
 #endif
@@ -19,11 +20,7 @@ enum { PANEL = 2 * LANES };
 typedef float vector __attribute__((vector_size(LANES * sizeof(float))));
 
 #define INLINE static inline __attribute__((always_inline, unused))
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#define UNROLL TPI_UNROLL
 
 INLINE vector load(const float *p) {
     vector v;

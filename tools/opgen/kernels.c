@@ -226,7 +226,7 @@ static void write_search(text *t, const op *o, ctype c, const scope *names) {
 
 /* Elements go round lanes, each with a state of its own, and the lanes merge at the end: the loop vectorises, and the order is
  * fixed by n alone. A step waits for the step before in its lane, so there are as many lanes as registers hold the states of: sixteen,
- * or twice as many of a single state. A fold's `inner`, a scan's `total`. */
+ * or twice as many of a single state. A fold's stretch, a scan's `total`. */
 static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     scope names = {0};
     head(t, o, what, "int64_t n, const char *xp, int64_t index0, char *const *state", c, &names);
@@ -241,13 +241,13 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
     step_body(t, o, c, "            ", "a", "0", "x[i]", "index0 + i", &names);
     put(t, "        }\n        return;\n    }\n");
     for (int i = 0; i < v->start->n; i++) put(t, "    %s b%d[LANES];\n", ctype_c[state_type(v, i, c)], i);
-    put(t, "    for (int l = 0; l < LANES; l++) {\n");
+    put(t, "#pragma omp simd\n    for (int l = 0; l < LANES; l++) {\n");
     store_state(t, v, c, "        ", v->start, "b", "l", &names);
     put(t, "    }\n    int64_t i = 0;\n    for (; i + LANES <= n; i += LANES) {\n#pragma omp simd\n        for (int l = 0; l < LANES; l++) {\n");
     step_body(t, v, c, "            ", "b", "l", "x[i + l]", "index0 + i + l", &names);
     put(t, "        }\n    }\n    for (int l = 0; i + l < n; l++) {\n");
     step_body(t, v, c, "        ", "b", "l", "x[i + l]", "index0 + i + l", &names);
-    put(t, "    }\n    for (int w = LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
+    put(t, "    }\n    TPI_UNROLL for (int w = LANES / 2; w > 0; w /= 2)\n        for (int l = 0; l < w; l++) {\n");
     merge_body(t, v, c, "            ", "b", "l", "b", "l + w", &names);
     put(t, "        }\n");
     if (o->first) write_search(t, o, c, &names);
@@ -257,6 +257,15 @@ static void write_lanes(text *t, const op *o, ctype c, const char *what) {
         put(t, "    }\n");
     }
     put(t, "}\n");
+}
+
+/* Stretch after stretch in one loop: the lanes of one merge while the elements of the next come from memory. */
+static void write_inner(text *t, const op *o, ctype c) {
+    write_lanes(t, o, c, "stretch");
+    put(t, "static void fold_inner_%s_%s(const tpi_stretches *from, char *const *state, const tpi_param *param) {\n", o->cname, ctype_suffix[c]);
+    put(t, "    for (int64_t k = 0; k < from->count; k++) {\n        char *at[] = {");
+    for (int i = 0; i < o->start->n; i++) put(t, "%sstate[%d] + k * from->columns_apart * (int64_t)sizeof(%s)", i ? ", " : "", i, ctype_c[state_type(o, i, c)]);
+    put(t, "};\n        fold_stretch_%s_%s(from->n, from->x + k * from->apart, from->index + k * from->later, at, param);\n    }\n}\n", o->cname, ctype_suffix[c]);
 }
 
 /* `rows` rows from r on into each column: the state is read and written once for all of them. */
@@ -429,7 +438,7 @@ static void fold_table(text *t, const op *o) {
         write_start(t, o, c);
         if (scan && o->merge) write_lanes(t, o, c, "total");
         if (scan) write_scan_inner(t, o, c), write_scan_outer(t, o, c);
-        else write_lanes(t, o, c, "inner"), write_outer(t, o, c), write_finish(t, o, c);
+        else write_inner(t, o, c), write_outer(t, o, c), write_finish(t, o, c);
         if (o->merge) write_merge(t, o, c);
     }
     const char *k = kind_names[o->kind];

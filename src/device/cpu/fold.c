@@ -30,10 +30,12 @@ typedef struct fold_job {
     tpi_axes kept, reduced;
     tp_dtype type;                   /* of the kernel's blocks */
     bool side_by_side;
+    bool direct;                     /* one column after the other, and the kernel reads x itself */
     bool columns_lie_closer;         /* than elements of a column: then units of the same piece come one after the other */
     int64_t width, blocks;           /* columns in a block, blocks */
     int64_t piece, pieces;           /* elements in a piece, pieces of a column */
     int64_t units, per_chunk;        /* unit: one piece of one block */
+    int64_t joined;                  /* pieces whose states are merged where they were made: a power of two, 1: none */
     tpi_states states;               /* of all pieces, when there is more than one */
     const tpi_program_job *feed;     /* NULL: the elements are in x */
     int64_t together;                /* fed: columns (inner) or rows (outer) that are made at once */
@@ -68,11 +70,9 @@ static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, 
     for (int64_t i = 0, count; i < c->count; i += count) {
         count = c->count - i < job->together ? c->count - i : job->together;
         const char *made = make_stretch(job, fed, c->x + i * apart + from * raw, count * n, scratch);
-        for (int64_t k = 0; k < count; k++) {
-            char *at[TPI_STATES];
-            for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + (i + k) * job->states.size[v];
-            job->kernel->inner(n, made + k * n * size, from, at, job->params);
-        }
+        char *at[TPI_STATES];
+        for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + i * job->states.size[v];
+        job->kernel->inner(&(tpi_stretches){count, n, made, n * size, from, 0, 1}, at, job->params);
     }
 }
 
@@ -110,18 +110,39 @@ static int64_t stretch_of(const fold_job *job) {
 /* Elements from .. to of each column, one column after the other. */
 static void fold_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch) {
     const tpi_axes *r = &job->reduced;
-    int64_t n = to - from, size = tpi_dtype_bytes[job->type], stride = r->ndim ? r->x[0] : size;
+    int64_t n = to - from, stride = r->ndim ? r->x[0] : 0, apart = job->kept.ndim ? job->kept.x[0] : 0;
+    if (job->direct) {
+        job->kernel->inner(&(tpi_stretches){c->count, n, c->x + from * stride, apart, from, 0, 1}, state, job->params);
+        return;
+    }
     tpi_walk walk = tpi_axes_walk(r);
-    bool one_run = r->ndim <= 1, direct = one_run && job->x->dtype == job->type && (stride == size || n == 1);
     for (int64_t i = 0; i < c->count; i++) {
-        const char *x = c->x + (job->kept.ndim ? i * job->kept.x[0] : 0);
         char *at[TPI_STATES];
         for (int v = 0; v < job->op->nstate; v++) at[v] = state[v] + i * job->states.size[v];
-        if (direct) x += from * stride;
-        else if (one_run) tpi_load_run(n, x + from * stride, stride, job->x->dtype, scratch, job->type);
-        else tpi_load_walk(&walk, from, n, x, job->x->dtype, scratch, job->type);
-        job->kernel->inner(n, direct ? x : scratch, from, at, job->params);
+        if (r->ndim <= 1) tpi_load_run(n, c->x + i * apart + from * stride, stride, job->x->dtype, scratch, job->type);
+        else tpi_load_walk(&walk, from, n, c->x + i * apart, job->x->dtype, scratch, job->type);
+        job->kernel->inner(&(tpi_stretches){1, n, scratch, 0, from, 0, 1}, at, job->params);
     }
+}
+
+/* Whole pieces of a column, from the unit's on, that the kernel takes one after the other. */
+static int64_t whole_pieces(const fold_job *job, int64_t unit, int64_t end) {
+    if (!job->direct || job->pieces == 1 || job->width > 1 || job->columns_lie_closer) return 0;
+    int64_t left = job->reduced.total / job->piece - unit % job->pieces;
+    return left < end - unit ? left : end - unit;
+}
+
+static void fold_pieces(const fold_job *job, int64_t unit, int64_t count) {
+    int64_t piece = unit % job->pieces, stride = job->reduced.x[0], columns = job->states.columns;
+    tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, unit / job->pieces);
+    char *state[TPI_STATES];
+    for (int64_t k = 0; k < count; k++) {
+        tpi_states_of(&job->states, &c, piece + k, state);
+        job->kernel->start(1, state, job->params);
+    }
+    tpi_states_of(&job->states, &c, piece, state);
+    const tpi_stretches from = {count, job->piece, c.x + piece * job->piece * stride, job->piece * stride, piece * job->piece, job->piece, columns};
+    job->kernel->inner(&from, state, job->params);
 }
 
 /* The same elements, one row of all columns after the other. */
@@ -152,46 +173,62 @@ static void finish(const fold_job *job, const tpi_columns *c, char *const *state
     }
 }
 
+/* Merges the states of `pieces` pieces from `first` on, two and two, then those of pairs, from `step` apart on; the first piece's is the result. */
+static void merge_pieces(const fold_job *job, const tpi_columns *c, int64_t first, int64_t pieces, int64_t step) {
+    char *left[TPI_STATES], *right[TPI_STATES];
+    for (; step < pieces; step *= 2)
+        for (int64_t p = 0; p + step < pieces; p += 2 * step) {
+            tpi_states_of(&job->states, c, first + p, left);
+            tpi_states_of(&job->states, c, first + p + step, right);
+            job->kernel->merge(c->count, left, right, job->params);
+        }
+}
+
+static void fold_unit(const fold_job *job, int64_t unit, fold_scratch *s, fed_scratch *fed) {
+    int64_t piece = job->columns_lie_closer ? unit / job->blocks : unit % job->pieces;
+    int64_t block = job->columns_lie_closer ? unit % job->blocks : unit / job->pieces;
+    int64_t from = piece * job->piece, total = job->reduced.total;
+    int64_t to = from + job->piece < total ? from + job->piece : total;
+    tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
+    char *state[TPI_STATES] = {s->state[0], s->state[1], s->state[2], s->state[3]};
+    if (job->pieces > 1) tpi_states_of(&job->states, &c, piece, state);
+    job->kernel->start(c.count, state, job->params);
+    if (to > from && job->feed) (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s->x, fed);
+    else if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s->x);
+    else if (to > from) fold_inner(job, &c, from, to, state, s->x);
+    if (job->pieces == 1) finish(job, &c, state);
+}
+
 static void fold_chunk(int64_t chunk, void *context) {
     const fold_job *job = context;
-    int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < job->units ? unit + job->per_chunk : job->units;
+    int64_t first = chunk * job->per_chunk, end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
     fold_scratch s;
     fed_scratch fed;
     if (job->feed) tpi_program_begin(job->feed, &fed.program);
-    for (; unit < end; unit++) {
-        int64_t piece = job->columns_lie_closer ? unit / job->blocks : unit % job->pieces;
-        int64_t block = job->columns_lie_closer ? unit % job->blocks : unit / job->pieces;
-        int64_t from = piece * job->piece, total = job->reduced.total;
-        int64_t to = from + job->piece < total ? from + job->piece : total;
-        tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
-        char *state[TPI_STATES] = {s.state[0], s.state[1], s.state[2], s.state[3]};
-        if (job->pieces > 1) tpi_states_of(&job->states, &c, piece, state);
-        job->kernel->start(c.count, state, job->params);
-        if (to > from && job->feed) (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s.x, &fed);
-        else if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s.x);
-        else if (to > from) fold_inner(job, &c, from, to, state, s.x);
-        if (job->pieces == 1) finish(job, &c, state);
+    for (int64_t unit = first, whole; unit < end; unit += whole > 1 ? whole : 1) {
+        whole = whole_pieces(job, unit, end);
+        if (whole > 1) fold_pieces(job, unit, whole);
+        else fold_unit(job, unit, &s, &fed);
     }
+    if (job->pieces == 1 || job->joined == 1) return;
+    tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, first / job->pieces);
+    merge_pieces(job, &c, first % job->pieces, end - first, 1);
 }
 
 static void merge_block(int64_t block, void *context) {
     const fold_job *job = context;
     tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, block);
-    char *left[TPI_STATES], *right[TPI_STATES];
-    for (int64_t step = 1; step < job->pieces; step *= 2)
-        for (int64_t p = 0; p + step < job->pieces; p += 2 * step) {
-            tpi_states_of(&job->states, &c, p, left);
-            tpi_states_of(&job->states, &c, p + step, right);
-            job->kernel->merge(c.count, left, right, job->params);
-        }
-    tpi_states_of(&job->states, &c, 0, left);
-    finish(job, &c, left);
+    merge_pieces(job, &c, 0, job->pieces, job->joined);
+    char *state[TPI_STATES];
+    tpi_states_of(&job->states, &c, 0, state);
+    finish(job, &c, state);
 }
 
 static void choose_cut(fold_job *job) {
     const tpi_axes *k = &job->kept, *r = &job->reduced;
     job->columns_lie_closer = k->ndim && r->ndim && llabs(k->x[0]) < llabs(r->x[0]);
     job->side_by_side = k->ndim && k->size[0] >= FEW_COLUMNS && (job->columns_lie_closer || r->total < SHORT_COLUMN);
+    job->direct = !job->side_by_side && job->x->dtype == job->type && (r->ndim == 0 || (r->ndim == 1 && (r->x[0] == tpi_dtype_bytes[job->type] || r->total == 1)));
     job->piece = job->side_by_side ? OUTER_PIECE : INNER_PIECE;
     job->pieces = r->total > job->piece ? tpi_ceil_div(r->total, job->piece) : 1;
     int64_t length = r->total < job->piece ? r->total : job->piece;
@@ -204,6 +241,8 @@ static void choose_cut(fold_job *job) {
     int64_t columns = k->ndim && k->size[0] < job->width ? k->size[0] : job->width;
     job->per_chunk = TPI_CHUNK / (columns * length);
     if (job->per_chunk < 1) job->per_chunk = 1;
+    bool within_a_column = job->blocks == 1 || (!job->columns_lie_closer && job->pieces % job->per_chunk == 0);
+    job->joined = within_a_column && (job->per_chunk & (job->per_chunk - 1)) == 0 ? job->per_chunk : 1;
 }
 
 static bool take_axes(fold_job *job, const bool *reduced) {
@@ -245,6 +284,7 @@ bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *
     if (job.together) {
         if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand)) return false;
         job.feed = &program;
+        job.direct = false;
     } else if (feed && x->numel && !make_first(&job, feed)) return false;
     bool ok = run_fold(&job);
     if (feed && x->numel && !job.together) tpi_release(job.x);

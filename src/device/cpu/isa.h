@@ -16,6 +16,12 @@
 #define TPI_ISA(name) TPI_ISA_JOIN_(name, TPI_ISA_SUFFIX)
 #endif
 
+#ifdef __clang__
+#define TPI_UNROLL _Pragma("unroll")
+#else
+#define TPI_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 #if defined(__x86_64__)
 #define TPI_ISA_DECLARE(type, name, args) \
     type name##_base args;                \
