@@ -94,6 +94,9 @@ static const tpi_map_op op_abs = {.name = "abs", .nin = 1, .result = TPI_RESULT_
             for (int l = 0; l < TPI_LANES; l++) STATE(type, 0)[k * from->columns_apart] += lane[l];                                  \
         }                                                                                                                            \
     }                                                                                                                                \
+    __attribute__((unused)) static void name##_total(int64_t n, const char *x, int64_t index0, char *const *state, const tpi_param *param) { \
+        name##_inner(&(tpi_stretches){1, n, x, 0, index0, 0, 1}, state, param);                                                      \
+    }                                                                                                                                \
     static void name##_outer(int64_t m, int64_t rows, const char *x, int64_t row, int64_t index0, char *const *state, const tpi_param *param) { \
         (void)param, (void)index0;                                                                                                   \
         for (int64_t r = 0; r < rows; r++)                                                                                           \
@@ -170,9 +173,9 @@ static const tpi_fold_op op_max = {.name = "max", .nstate = 2, .nout = 2, .types
 CUMSUM(cumsum_i64, int64_t)
 CUMSUM(cumsum_f32, float)
 CUMSUM(cumsum_f64, double)
-static const tpi_scan_kernel cumsum_table[TPI_CTYPES] = {[TPI_I64] = {sum_i64_start, cumsum_i64_inner, cumsum_i64_outer, sum_i64_merge, sum_i64_inner},
-                                                         [TPI_F32] = {sum_f32_start, cumsum_f32_inner, cumsum_f32_outer, sum_f32_merge, sum_f32_inner},
-                                                         [TPI_F64] = {sum_f64_start, cumsum_f64_inner, cumsum_f64_outer, sum_f64_merge, sum_f64_inner}};
+static const tpi_scan_kernel cumsum_table[TPI_CTYPES] = {[TPI_I64] = {sum_i64_start, cumsum_i64_inner, cumsum_i64_outer, sum_i64_merge, sum_i64_total},
+                                                         [TPI_F32] = {sum_f32_start, cumsum_f32_inner, cumsum_f32_outer, sum_f32_merge, sum_f32_total},
+                                                         [TPI_F64] = {sum_f64_start, cumsum_f64_inner, cumsum_f64_outer, sum_f64_merge, sum_f64_total}};
 static const tpi_scan_op op_cumsum = {.name = "cumsum", .nstate = 1, .nout = 1, .types = TPI_CAT_ALL, .sum_like = 1, .state_type = {TPI_CTYPES},
                                       .fn = EVERY_ISA(cumsum_table)};
 #endif
