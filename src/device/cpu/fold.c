@@ -18,6 +18,7 @@ enum {
     OUTER_PIECE = 256,   /* and when they are taken side by side */
     FEW_COLUMNS = 16,    /* fewer side by side are not worth a row */
     SHORT_COLUMN = 32,   /* shorter columns are taken side by side even if their elements lie together */
+    ENOUGH_CHUNKS = 64,  /* for balance between threads */
     SHORT_STRETCH = 256, /* elements: a program is not started for fewer */
 };
 
@@ -136,9 +137,9 @@ static void fold_pieces(const fold_job *job, int64_t unit, int64_t count) {
     int64_t piece = unit % job->pieces, stride = job->reduced.x[0], columns = job->states.columns;
     tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, unit / job->pieces);
     char *state[TPI_STATES];
-    for (int64_t k = 0; k < count; k++) {
+    for (int64_t k = 0; k < count; k += columns == 1 ? count : 1) {
         tpi_states_of(&job->states, &c, piece + k, state);
-        job->kernel->start(1, state, job->params);
+        job->kernel->start(columns == 1 ? count : 1, state, job->params);
     }
     tpi_states_of(&job->states, &c, piece, state);
     const tpi_stretches from = {count, job->piece, c.x + piece * job->piece * stride, job->piece * stride, piece * job->piece, job->piece, columns};
@@ -241,6 +242,7 @@ static void choose_cut(fold_job *job) {
     int64_t columns = k->ndim && k->size[0] < job->width ? k->size[0] : job->width;
     job->per_chunk = TPI_CHUNK / (columns * length);
     if (job->per_chunk < 1) job->per_chunk = 1;
+    while (job->pieces > 1 && job->units / job->per_chunk > ENOUGH_CHUNKS) job->per_chunk *= 2; /* states merge the same way, whoever has them */
     bool within_a_column = job->blocks == 1 || (!job->columns_lie_closer && job->pieces % job->per_chunk == 0);
     job->joined = within_a_column && (job->per_chunk & (job->per_chunk - 1)) == 0 ? job->per_chunk : 1;
 }
