@@ -243,7 +243,7 @@ static void ranks_exchange(void **state) {
 
 /* Rank 1 comes when the others have given up; until then it can be told apart from those that wait. */
 static bool late(int rank, int n) {
-    char key[16];
+    char key[32];
     TP_SCOPE {
         CHECK(tp_dist_wait(tp_dist_barrier(NULL)));
         tp_group_set_timeout(NULL, 2);

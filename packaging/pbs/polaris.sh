@@ -15,9 +15,17 @@ module use /soft/modulefiles || echo "WARNING: module use /soft/modulefiles fail
 module load cudatoolkit-standalone taper || echo "WARNING: module load cudatoolkit-standalone taper failed: the job goes on with what PATH has" >&2
 command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 
+# Between nodes NCCL goes over Slingshot by its libfabric plug-in; without it, over sockets, which is slow. Where a program hangs in it, leave NCCL_NET unset.
+plugin=/soft/libraries/aws-ofi-nccl/v1.9.1-aws/lib
+if [ -d "$plugin" ]; then
+    export LD_LIBRARY_PATH=$plugin:/soft/libraries/hwloc/lib:${LD_LIBRARY_PATH:-} NCCL_NET="AWS Libfabric"
+else
+    echo "WARNING: $plugin is not there: NCCL goes over sockets between nodes" >&2
+fi
+
 # The nodes' own disks.
 export TAPER_CACHE=/local/scratch/taper-${PBS_JOBID%%.*}
-export NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_COLLNET_ENABLE=1 FI_CXI_DISABLE_HOST_REGISTER=1 FI_MR_CACHE_MONITOR=userfaultfd
+export NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_COLLNET_ENABLE=1 FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072 FI_MR_CACHE_MONITOR=userfaultfd
 
 # Several ranks may share a GPU: RANKS_PER_GPU=2 makes eight per node, of four cores each.
 nodes=$(sort -u "$PBS_NODEFILE" | wc -l)

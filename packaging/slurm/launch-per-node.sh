@@ -10,6 +10,12 @@
 #SBATCH --output=%x-%j.out
 set -eu
 
+module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
+command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
+
+# What is compiled at run time goes to the nodes' own disks.
+export TAPER_CACHE=${TMPDIR:-/tmp}/$USER-taper-$SLURM_JOB_ID
+
 # All of a node is the launcher's: its ranks share it out. Sites that count GPUs want --gpus-per-node too.
 # Node numbers, and the host that all meet at, come from Slurm's variables.
 srun --kill-on-bad-exit=1 taper launch --nnodes="$SLURM_NNODES" --nproc="${RANKS_PER_NODE:-auto}" --max-restarts="${RESTARTS:-3}" --cpu-bind=cores \

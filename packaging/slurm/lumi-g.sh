@@ -15,6 +15,9 @@ set -eu
 module load LUMI partition/G rocm taper || echo "WARNING: module load LUMI partition/G rocm taper failed: the job goes on with what PATH has" >&2
 command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 
+# Between nodes RCCL goes over Slingshot by its libfabric plug-in, a module of the site's; without it, over sockets, which is slow.
+module load aws-ofi-rccl || echo "WARNING: module load aws-ofi-rccl failed: RCCL goes over sockets between nodes" >&2
+
 # Nodes have no disk: what is compiled at run time goes to memory, a folder per job.
 export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID
 export MIOPEN_USER_DB_PATH=$TAPER_CACHE/miopen MIOPEN_CUSTOM_CACHE_DIR=$TAPER_CACHE/miopen

@@ -135,10 +135,19 @@ static void job_free(tpi_job *job, bool in_order) {
     tpi_mfree(job);
 }
 
+/* Engines that know ranks by themselves have the last word. But one that knows of this process alone, while the launcher counts more, is another MPI than the launcher's: each rank would
+ * train by itself. */
+static bool take_place(tpi_job *job) {
+    int rank = job->rank, size = job->size;
+    job->engine->place(job->self, &job->rank, &job->size);
+    return job->size > 1 || size <= 1 ||
+           tpi_refuse(TP_ERR_RUNTIME, "the launcher says rank %d of %d, but %s, which was opened for the backend 'mpi', knows of this process alone: it is not the launcher's MPI. Load the module that the "
+                                      "launcher is of, name its library (TAPER_MPI=openmpi or mpich), or set MASTER_ADDR and MASTER_PORT and take the backend 'gloo'", rank, size, job->engine->name);
+}
+
 static bool open_engine(tpi_job *job) {
     job->self = job->engine->open(&job->host);
-    if (job->self && job->engine->place) job->engine->place(job->self, &job->rank, &job->size);
-    if (job->self) return true;
+    if (job->self) return !job->engine->place || take_place(job);
     return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "the engine '%s' cannot be opened: %s", job->engine->name, job->engine_error) : false;
 }
 

@@ -16,9 +16,9 @@ static struct {
 static void *find(tp_device_type type) {
     static const char *const nccl[] = {"libnccl.so.2", "libnccl.so", NULL}, *const rccl[] = {"librccl.so.1", "librccl.so", NULL};
     const char *wish = getenv("TAPER_NCCL_LIBRARY");
-    if (tp_gpu_count(type) < 1) return NULL;
-    if (wish && *wish) return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
-    if (type != TP_CUDA) return NULL;
+    bool named = wish && *wish;
+    if ((type != TP_CUDA && !named) || tp_gpu_count(type) < 1) return NULL; /* OpenCL is not opened in vain */
+    if (named) return dlopen(wish, RTLD_NOW | RTLD_LOCAL);
     return tpi_cuda_library(tpi_cuda.hip ? rccl : nccl);
 }
 

@@ -310,7 +310,7 @@ static void serve_sockets(watch *w, int wait_ms) {
 
 /* While ranks still join: rank 0 tells who has not come. */
 static void look_for_absent(watch *w) {
-    char text[512], names[320] = "";
+    char text[768], names[320] = "";
     int missing = 0;
     if (w->job->rank != 0 || w->job->begun || tpi_now() - w->joining < w->job->stall) return;
     for (int i = 0; i < w->job->size; i++) {

@@ -82,3 +82,12 @@ def test_a_timeout_names_who_has_not_come(mpi, size, tmp_path):
     told = mpirun(mpi, 3, late((1,), backend="mpi", size=size), tmp_path)
     named, pids = check_late(told.stdout, size)
     assert named == ((1, pids[1]),) and len(pids) == 3, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("mpi, other", [("openmpi", "mpich"), ("mpich", "openmpi")])
+def test_another_mpi_than_the_launchers(mpi, other, tmp_path):
+    if not os.path.exists(os.path.join(PLUGINS, f"libtaper-mpi-{other}.so")):
+        pytest.skip(f"the engine of {other} is not on this machine")
+    done = mpirun(mpi, 2, "import torch.distributed as dist\ndist.init_process_group('mpi')\nprint('alone')\n", tmp_path, variables={"TAPER_MPI": other})
+    assert done.returncode != 0 and "alone\n" not in done.stdout, done.stdout + done.stderr
+    assert re.search(rf"the launcher says rank \d of 2, but {other}, .* knows of this process alone", done.stderr), done.stderr

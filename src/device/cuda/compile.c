@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/cuda/api.h"
+#include "base/signals.h"
 
 typedef struct compiler {
     bool (*open)(struct compiler *c);
@@ -97,7 +98,10 @@ static void *compile_with(const compiler *c, const char *source, const char *nam
     void *program = NULL;
     int error = c->create(&program, source, name, 0, NULL, NULL);
     if (error) return tpi_fail(TP_ERR_RUNTIME, "%s could not begin the program '%s': %s", c->version_text, name, c->error_text(error));
+    tpi_signals handlers;
+    tpi_signals_keep(&handlers);
     error = c->compile(program, noptions, options);
+    tpi_signals_put_back(&handlers);
     if (error) fail_with_log(c, program, error, name, arch);
     void *code = error ? NULL : code_of(c, program, ptx, bytes);
     c->destroy(&program);

@@ -5,6 +5,7 @@
  * A GPU of several tiles counts as that many devices, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE wants whole cards; TAPER_XPU_TILES=2 cuts
  * every device in two equal parts, where it can be cut. ZE_AFFINITY_MASK=0,2.1 names devices and tiles to use; Intel's own driver reads it itself. */
 #include "device/opencl/cl.h"
+#include "base/signals.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +195,7 @@ static void in_child(void) {
     if (atomic_load(&used)) atomic_store(&forked, true);
 }
 
-static void find_all(void) {
+static void find_devices(void) {
     if (!open_library()) return;
     const char *wish = getenv("TAPER_XPU_DEVICES");
     const cl_bitfield gpus = CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR;
@@ -204,6 +205,13 @@ static void find_all(void) {
     if (ndevices == 0 && wish) snprintf(missing, sizeof missing, "OpenCL found no device for TAPER_XPU_DEVICES=%s", wish);
     else if (ndevices == 0) snprintf(missing, sizeof missing, "OpenCL found no GPU; TAPER_XPU_DEVICES=cpu in the environment takes processors");
     else pthread_atfork(NULL, NULL, in_child);
+}
+
+static void find_all(void) {
+    tpi_signals handlers;
+    tpi_signals_keep(&handlers);
+    find_devices();
+    tpi_signals_put_back(&handlers);
 }
 
 int tpi_cl_count(void) {

@@ -2,6 +2,7 @@
  * threads that launch the same one take turns. PoCL keeps what it compiled itself, and compiles every kernel once more for a binary that it is asked
  * for: it is given the source each time (caps.keeps). A pointer argument is two of the kernel's: the buffer and a byte offset (kernels/dialect.h). */
 #include "device/gpu/program.h"
+#include "base/signals.h"
 #include "device/opencl/cl.h"
 #include <stdio.h>
 
@@ -42,6 +43,14 @@ static void *binary_of(cl_program program, size_t *bytes) {
     return NULL;
 }
 
+static cl_int build(tpi_cl_device *d, cl_program program, const char *options) {
+    tpi_signals handlers;
+    tpi_signals_keep(&handlers);
+    cl_int code = tpi_cl.BuildProgram(program, 1, &d->id, options, NULL, NULL);
+    tpi_signals_put_back(&handlers);
+    return code;
+}
+
 /* Source to a program, under the device's options and some more; NULL if it does not compile, with an error if it has a name. */
 static cl_program build_text(tpi_cl_device *d, const char *source, const char *more, const char *name) {
     const char *texts[] = {tpi_kernel_text_of("builtins.h"), source};
@@ -50,7 +59,7 @@ static cl_program build_text(tpi_cl_device *d, const char *source, const char *m
     cl_program program = tpi_cl.CreateProgramWithSource(d->context, 2, texts, NULL, &code);
     if (!program) return name ? (tpi_cl_ok(code ? code : -6, "CreateProgramWithSource"), NULL) : NULL;
     snprintf(options, sizeof options, "%s%s", d->options, more);
-    code = tpi_cl.BuildProgram(program, 1, &d->id, options, NULL, NULL);
+    code = build(d, program, options);
     if (code == 0 || (name && build_failed(d, program, name, code))) return program;
     tpi_cl.ReleaseProgram(program);
     return NULL;
@@ -83,7 +92,7 @@ static cl_program program_from(tpi_cl_device *d, const void *binary, size_t byte
     cl_int code, status = 0;
     cl_program program = tpi_cl.CreateProgramWithBinary(d->context, 1, &d->id, &bytes, (const unsigned char **)&binary, &status, &code);
     if (!program) return tpi_cl_ok(code ? code : status, "CreateProgramWithBinary"), NULL;
-    code = tpi_cl.BuildProgram(program, 1, &d->id, d->options, NULL, NULL);
+    code = build(d, program, d->options);
     if (code == 0 || build_failed(d, program, "a binary", code)) return program;
     tpi_cl.ReleaseProgram(program);
     return NULL;
