@@ -174,6 +174,7 @@ static void test_large(void **state) {
         for (int64_t i = 0; i < all.n; i++) assert_true(tp_grad(all.tensors[i]) && tpi_same_shape(tp_grad(all.tensors[i]), all.tensors[i]));
         tp_optimiser_free(optimiser);
         tp_state_free(all);
+        tp_module_release(layer);
         tp_tensor *images = tp_empty(TP_INTS(1 << 20, 3, 224, 224)), *weight = tp_empty(TP_INTS(64, 3, 7, 7));
         tp_tensor *maps = tp_conv2d(images, weight, .stride = TP_INTS(2), .padding = TP_INTS(3));
         assert_non_null(maps);
