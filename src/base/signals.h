@@ -10,6 +10,9 @@ typedef struct tpi_signals {
     struct sigaction was[TPI_SIGNALS];
 } tpi_signals;
 
+/* Whichever of the two kinds it is. */
+static inline const void *tpi_signal_handler(const struct sigaction *a) { return a->sa_flags & SA_SIGINFO ? (const void *)a->sa_sigaction : (const void *)a->sa_handler; }
+
 void tpi_signals_keep(tpi_signals *s);
 void tpi_signals_put_back(const tpi_signals *s);
 #endif

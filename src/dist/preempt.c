@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <taper/dist.h>
+#include "base/signals.h"
 
 static volatile sig_atomic_t flag;
 static struct sigaction before[2];
@@ -14,7 +15,7 @@ static const int signals[2] = {SIGTERM, SIGUSR1};
 /* Is the handler the program's own, or Python's? */
 static bool is_ours(const struct sigaction *b) {
     Dl_info where;
-    const void *handler = b->sa_flags & SA_SIGINFO ? (const void *)b->sa_sigaction : (const void *)b->sa_handler;
+    const void *handler = tpi_signal_handler(b);
     if (handler == (const void *)SIG_DFL || handler == (const void *)SIG_IGN) return false;
     return dladdr(handler, &where) && where.dli_fname && (!strcmp(where.dli_fname, program_invocation_name) || strstr(where.dli_fname, "python"));
 }

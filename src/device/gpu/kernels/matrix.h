@@ -57,29 +57,24 @@ typedef A num;
 #define LANE (THREAD % LANES)
 #define COLUMNS (TEAM / LANES) /* that a team takes at once */
 
-INLINE A team_sum(A x, SHARED_OF A *room) {
-    room[THREAD] = x;
-    for (int h = TEAM / 2; h > 0; h /= 2) {
-        SYNC();
-        if (THREAD < h) room[THREAD] += room[THREAD + h];
+/* One number of each thread's to one of all; a and b are two of them. */
+#define TEAM_FOLD(NAME, JOINED)                                     \
+    INLINE A NAME(A x, SHARED_OF A *room) {                         \
+        room[THREAD] = x;                                           \
+        for (int h = TEAM / 2; h > 0; h /= 2) {                     \
+            SYNC();                                                 \
+            if (THREAD < h) {                                       \
+                const A a = room[THREAD], b = room[THREAD + h];     \
+                room[THREAD] = JOINED;                              \
+            }                                                       \
+        }                                                           \
+        SYNC();                                                     \
+        x = room[0];                                                \
+        SYNC();                                                     \
+        return x;                                                   \
     }
-    SYNC();
-    x = room[0];
-    SYNC();
-    return x;
-}
-
-INLINE A team_most(A x, SHARED_OF A *room) {
-    room[THREAD] = x;
-    for (int h = TEAM / 2; h > 0; h /= 2) {
-        SYNC();
-        if (THREAD < h && room[THREAD + h] > room[THREAD]) room[THREAD] = room[THREAD + h];
-    }
-    SYNC();
-    x = room[0];
-    SYNC();
-    return x;
-}
+TEAM_FOLD(team_sum, a + b)
+TEAM_FOLD(team_most, b > a ? b : a)
 
 /* Each column's lanes together; every one of them gets the sum. */
 INLINE num lanes_sum(num x, SHARED_OF num *room) {
