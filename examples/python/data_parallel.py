@@ -1,8 +1,11 @@
-"""A network on MNIST, trained by as many processes as are started; it saves when the scheduler wants the nodes back, and goes on from there.
+"""A network on handwritten digits, trained by as many processes as are started; it saves when the scheduler wants the nodes back, and goes on from there.
 
-    taper launch --nproc 4 data_parallel.py --data FOLDER --checkpoint last      also: srun, mpiexec, torchrun
+    taper launch --nproc 4 data_parallel.py --checkpoint last      also: srun, mpiexec, torchrun
+
+It reads the digits beside the examples; with --data FOLDER all of MNIST, from FOLDER/MNIST/raw.
 """
 import argparse
+import gzip
 import os
 
 import torch
@@ -12,11 +15,24 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 from torchvision import datasets, transforms
 
 preempted = getattr(torch, "preempted", lambda: False)  # Taper: did SIGTERM or SIGUSR1 come?
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+
+
+def digits(folder):
+    """Pairs of pixels from 0 to 1 and a label."""
+    if os.path.isdir(os.path.join(folder, "MNIST")):
+        return datasets.MNIST(folder, train=True, transform=transforms.ToTensor())
+
+    def read(name, header):
+        with gzip.open(os.path.join(folder, name)) as file:
+            return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8, offset=header)
+
+    return TensorDataset(read("train-images.idx.gz", 16).view(-1, 1, 28, 28).float() / 255, read("train-labels.idx.gz", 8).long())
 
 
 class Training:
@@ -66,7 +82,7 @@ def train(args, state, loader, sampler):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data", default=DATA)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=128, help="of all processes together")
     parser.add_argument("--log-interval", type=int, default=10)
@@ -75,7 +91,7 @@ def main():
     dist.init_process_group("gloo")
     preempted()  # from the first question on, the signals are noted; before it they end the process
     torch.manual_seed(0)
-    data = datasets.MNIST(args.data, train=True, transform=transforms.ToTensor())
+    data = digits(args.data)
     sampler = DistributedSampler(data)
     loader = DataLoader(data, args.batch_size // dist.get_world_size(), sampler=sampler)
     model = DistributedDataParallel(nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10)))

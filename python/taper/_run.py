@@ -78,6 +78,19 @@ def _cut_tail(trace):
         asked.tb_next = None
 
 
+def _tell_at_once(*about):
+    """By sys.excepthook, but in one write: ranks that fail together do not print their lines between each other's."""
+    import io
+    target, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        sys.excepthook(*about)
+    finally:
+        text, sys.stderr = sys.stderr.getvalue(), target
+        if target is not None:
+            target.write(text)
+            target.flush()
+
+
 def _report(error):
     """An uncaught exception, told as Python tells it: without the frames that are ours."""
     trace = error.__traceback__
@@ -85,8 +98,9 @@ def _report(error):
         trace = trace.tb_next
     _cut_tail(trace)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
-    sys.excepthook(type(error), error.with_traceback(trace), trace)
-    if "TORCHELASTIC_ERROR_FILE" in os.environ:
+    of_several = "TORCHELASTIC_ERROR_FILE" in os.environ
+    (_tell_at_once if of_several else sys.excepthook)(type(error), error.with_traceback(trace), trace)
+    if of_several:
         from taper.distributed.elastic.multiprocessing.errors import write
         write(error)
     if isinstance(error, KeyboardInterrupt):

@@ -109,9 +109,10 @@ int tpi_first_info(const tp_tensor *info, int64_t *batch) {
     return 0;
 }
 
-const char *tpi_batch_text(int64_t batch) {
-    static _Thread_local char text[48];
-    text[0] = 0;
-    if (batch >= 0) snprintf(text, sizeof text, "(Batch element %lld): ", (long long)batch);
+const char *tpi_failed_text(const char *op, int64_t batch) {
+    static _Thread_local char text[96];
+    int n = tpi_op_now ? 0 : snprintf(text, sizeof text, "%s: ", op);
+    text[n] = 0;
+    if (batch >= 0) snprintf(text + n, sizeof text - (size_t)n, "(Batch element %lld): ", (long long)batch);
     return text;
 }

@@ -49,8 +49,9 @@ bool tpi_check_square(const tp_tensor *t, const char *name);
 bool tpi_are_vectors(const tp_tensor *A, const tp_tensor *B); /* right-hand sides of A: B has one dim, or A's shape without the last */
 /* info: int32, one per matrix. Returns the first that is not 0 (*batch is its place, -1 without batch dims), or 0. */
 int tpi_first_info(const tp_tensor *info, int64_t *batch);
-/* "(Batch element 2): " or "", for messages; in a thread-local buffer. */
-const char *tpi_batch_text(int64_t batch);
+/* How a message about matrices begins, as PyTorch's do: "linalg.inv: (Batch element 2): ", without `op` where the message begins with the
+ * operator that was called, without the element where there is no batch. In a thread-local buffer. */
+const char *tpi_failed_text(const char *op, int64_t batch);
 
 extern const double tpi_pade[14]; /* coefficients of the fraction of degree 13 that stands for exp */
 #endif

@@ -148,10 +148,13 @@ tp_tensor *tpi_compose_cond(tp_tensor *self, tp_scalar p) {
         tp_tensor *first = tpi_put(&bag, tpo_select(s, -1, 0)), *last = tpi_put(&bag, tpo_select(s, -1, k - 1));
         return tpi_empty_bag(&bag, order > 0 ? tpo_div(TP_OPERAND(first), TP_OPERAND(last)) : tpo_div(TP_OPERAND(last), TP_OPERAND(first)));
     }
-    tp_tensor *inverse = tpi_put(&bag, tpo_linalg_inv(self));
+    tp_tensor *parts[2] = {NULL};
+    if (!tpo_linalg_inv_ex(self, false, parts)) return NULL;
+    tp_tensor *inverse = tpi_put(&bag, parts[0]), *info = tpi_put(&bag, parts[1]); /* a singular matrix's number is infinite, not an error */
     tp_tensor *a = tpi_put(&bag, tpo_linalg_matrix_norm(self, p, TP_INTS(-2, -1), false, TP_NO_DTYPE));
-    tp_tensor *b = inverse ? tpi_put(&bag, tpo_linalg_matrix_norm(inverse, p, TP_INTS(-2, -1), false, TP_NO_DTYPE)) : NULL;
-    return tpi_empty_bag(&bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b)));
+    tp_tensor *b = tpi_put(&bag, tpo_linalg_matrix_norm(inverse, p, TP_INTS(-2, -1), false, TP_NO_DTYPE));
+    tp_tensor *number = tpi_put(&bag, tpo_mul(TP_OPERAND(a), TP_OPERAND(b))), *singular = tpi_put(&bag, tpo_ne(info, TP_OPERAND(0)));
+    return tpi_empty_bag(&bag, tpo_masked_fill(number, singular, tp_float(INFINITY)));
 }
 
 /* ---- Tensor inverses, Vandermonde --------------------------------------------------------------------------------------------- */

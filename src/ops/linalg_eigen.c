@@ -1,15 +1,20 @@
 /* Eigenvalues, eigenvectors and singular values. Values only. */
 #include "ops/linalg_eigen.h"
+#include "ops/elsewhere.h"
 #include "ops/linalg_batch.h"
 #include <math.h>
 
-static bool converged(const tp_tensor *info, const char *why) {
+/* The code of a matrix that was not begun with, since it holds an infinity or NaN: LAPACK's own codes are sizes and positions. */
+enum { NOT_FINITE = INT32_MAX };
+
+static bool converged(const char *op, const tp_tensor *info, const char *values) {
     int64_t batch;
     int bad = tpi_first_info(info, &batch);
-    return !bad || tpi_refuse(TP_ERR_LINALG, "%sThe algorithm failed to converge because %s (error code: %d).", tpi_batch_text(batch), why, bad);
+    if (bad == NOT_FINITE)
+        return tpi_refuse(TP_ERR_LINALG, "%sThe algorithm failed to converge because the input matrix contained non-finite values.", tpi_failed_text(op, batch));
+    return !bad || tpi_refuse(TP_ERR_LINALG, "%sThe algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated %s (error code: %d).",
+                              tpi_failed_text(op, batch), values, bad);
 }
-
-static const char EIGEN_WHY[] = "the input matrix is ill-conditioned or has too many repeated eigenvalues";
 
 /* ---- Symmetric and Hermitian ------------------------------------------------------------------------------------------------- */
 
@@ -33,7 +38,7 @@ static bool eigh(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **va
                           .b = tpi_rows_part(*values), .info = (int32_t *)info->data, .upper = upper, .vectors = vectors};
         tpi_scratch need = {0};
         tpi_lapack_syevd(x.dtype, vectors, upper, n, NULL, NULL, &need);
-        ok = tpi_each_matrix(&x, need.bytes, eigh_one) && converged(info, EIGEN_WHY);
+        ok = tpi_each_matrix(&x, need.bytes, eigh_one) && converged("linalg.eigh", info, "eigenvalues");
     }
     tpi_release(info);
     return ok;
@@ -52,6 +57,19 @@ tp_tensor *tpi_native_eigvalsh(tp_tensor *self, const char *UPLO) {
 
 /* ---- General -------------------------------------------------------------------------------------------------------------------- */
 
+/* LAPACK's divide and conquer may never come back from a matrix with an infinity in it, and its QR iteration prints on one. */
+static bool is_finite(tp_dtype dtype, const void *a, int64_t n) {
+    if (tp_dtype_is_complex(dtype)) n *= 2;
+    if (dtype == TP_FLOAT32 || dtype == TP_COMPLEX64) {
+        for (int64_t i = 0; i < n; i++)
+            if (!isfinite(((const float *)a)[i])) return false;
+        return true;
+    }
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(((const double *)a)[i])) return false;
+    return true;
+}
+
 static void eig_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     x->info[i] = tpi_lapack_geev(x->dtype, x->vectors, x->n, tpi_at(x->a, i), tpi_at(x->b, i), x->vectors ? tpi_at(x->c, i) : NULL, s);
 }
@@ -66,13 +84,15 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     *values = a ? tpi_rows_new(self, 2, n, phased) : NULL;
     bool ok = *values && (!vectors || (*vectors = tpi_columns_new(self, 2, n, n, phased)));
     ok = ok && (info = tpi_batch_new(self, 2, TP_INT32)) && tpi_fill_data(info, tp_int(0));
+    if (ok && !tpi_shapes_only && !is_finite((tp_dtype)a->dtype, a->data, a->numel))
+        ok = tpi_refuse(TP_ERR_RUNTIME, "%sinput tensor should not contain infs or NaNs.", tpi_failed_text("torch.linalg.eig", -1));
     if (ok && n) {
         tpi_matrices x = {.dtype = (tp_dtype)self->dtype, .batches = tpi_batches_of(self, 2), .m = n, .n = n, .a = tpi_columns_part(a),
                           .b = tpi_rows_part(*values), .info = (int32_t *)info->data, .vectors = vectors != NULL};
         if (vectors) x.c = tpi_columns_part(*vectors);
         tpi_scratch need = {0};
         tpi_lapack_geev(x.dtype, x.vectors, n, NULL, NULL, NULL, &need);
-        ok = tpi_each_matrix(&x, need.bytes, eig_one) && converged(info, EIGEN_WHY);
+        ok = tpi_each_matrix(&x, need.bytes, eig_one) && converged("torch.linalg.eig", info, "eigenvalues");
     }
     tpi_release(a);
     tpi_release(info);
@@ -90,23 +110,10 @@ tp_tensor *tpi_native_eigvals(tp_tensor *self) {
 
 /* ---- Singular values -------------------------------------------------------------------------------------------------------------- */
 
-/* LAPACK's divide and conquer may never come back from a matrix with an infinity in it. */
-static bool is_finite(tp_dtype dtype, const void *a, int64_t n) {
-    if (tp_dtype_is_complex(dtype)) n *= 2;
-    if (dtype == TP_FLOAT32 || dtype == TP_COMPLEX64) {
-        for (int64_t i = 0; i < n; i++)
-            if (!isfinite(((const float *)a)[i])) return false;
-        return true;
-    }
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite(((const double *)a)[i])) return false;
-    return true;
-}
-
 static void svd_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     bool all = x->job != 'N';
     if (!is_finite(x->dtype, tpi_at(x->a, i), (int64_t)x->m * x->n)) {
-        x->info[i] = 1; /* as if it had not converged */
+        x->info[i] = NOT_FINITE;
         return;
     }
     x->info[i] = tpi_lapack_gesdd(x->dtype, x->job, x->m, x->n, tpi_at(x->a, i), tpi_at(x->b, i), all ? tpi_at(x->c, i) : NULL, all ? tpi_at(x->d, i) : NULL, s);
@@ -138,7 +145,7 @@ static bool svd(tp_tensor *A, bool full, tp_tensor **u, tp_tensor **sv, tp_tenso
         if (u) x.c = tpi_columns_part(*u), x.d = tpi_columns_part(*vh);
         tpi_scratch need = {0};
         tpi_lapack_gesdd(dtype, x.job, x.m, x.n, NULL, NULL, NULL, NULL, &need);
-        ok = tpi_each_matrix(&x, need.bytes, svd_one) && converged(info, "the input matrix contained non-finite values or is ill-conditioned");
+        ok = tpi_each_matrix(&x, need.bytes, svd_one) && converged("linalg.svd", info, "singular values");
     } else if (ok && u) {
         ok = identities(*u) && identities(*vh);
     }

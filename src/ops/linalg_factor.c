@@ -37,7 +37,7 @@ bool tpi_native_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_t
             tpi_fail(TP_ERR_LINALG,
                      "%sThe factorization could not be completed because the input is not positive-definite (the leading minor of order %d is "
                      "not positive-definite).",
-                     tpi_batch_text(batch), bad);
+                     tpi_failed_text("linalg.cholesky", batch), bad);
         }
     }
     tpi_release(l);
@@ -66,7 +66,9 @@ bool tpi_native_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_ten
     tp_tensor *info = pivots ? tpi_batch_new(A, 2, TP_INT32) : NULL;
     bool ok = info && factor_lu(lu, pivots, info);
     int bad = ok && check_errors ? tpi_first_info(info, &batch) : 0;
-    if (bad) ok = tpi_refuse(TP_ERR_RUNTIME, "%sU[%d,%d] is zero and using it on lu_solve would result in a division by zero.", tpi_batch_text(batch), bad, bad);
+    if (bad) ok = tpi_refuse(TP_ERR_RUNTIME, "%sU[%d,%d] is zero and using it on lu_solve would result in a division by zero. If you still want to perform the "
+                                              "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+                             tpi_failed_text("torch.linalg.lu_factor", batch), bad, bad);
     if (ok) out[0] = lu, out[1] = pivots, out[2] = info;
     else tpi_release(lu), tpi_release(pivots), tpi_release(info);
     return ok;
@@ -121,7 +123,7 @@ bool tpi_native_ldl_factor_ex(tp_tensor *self, bool hermitian, bool check_errors
         if (ok) clear_triangle(ld, true);
     }
     int bad = ok && check_errors ? tpi_first_info(info, &batch) : 0;
-    if (bad) ok = tpi_refuse(TP_ERR_RUNTIME, "%sD[%d,%d] is zero and using it on ldl_solve would result in a division by zero.", tpi_batch_text(batch), bad, bad);
+    if (bad) ok = tpi_refuse(TP_ERR_RUNTIME, "%sD[%d,%d] is zero and using it on ldl_solve would result in a division by zero.", tpi_failed_text("torch.linalg.ldl_factor", batch), bad, bad);
     if (ok) out[0] = ld, out[1] = pivots, out[2] = info;
     else tpi_release(ld), tpi_release(pivots), tpi_release(info);
     return ok;

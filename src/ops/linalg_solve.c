@@ -48,7 +48,7 @@ bool tpi_native_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     int bad = ok && check_errors ? tpi_first_info(info, &batch) : 0;
     if (bad)
         ok = tpi_refuse(TP_ERR_LINALG, "%sThe diagonal element %d is zero, the inversion could not be completed because the input matrix is singular.",
-                        tpi_batch_text(batch), bad);
+                        tpi_failed_text("linalg.inv", batch), bad);
     if (ok) out[0] = inverse, out[1] = info;
     else tpi_release(inverse), tpi_release(info);
     return ok;
@@ -118,7 +118,7 @@ bool tpi_native_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_error
     tpi_release(b);
     int64_t batch;
     int bad = x && check_errors ? tpi_first_info(info, &batch) : 0;
-    if (bad) x = tpi_after(x, tpi_fail(TP_ERR_LINALG, "%sThe solver failed because the input matrix is singular.", tpi_batch_text(batch)));
+    if (bad) x = tpi_after(x, tpi_fail(TP_ERR_LINALG, "%sThe solver failed because the input matrix is singular.", tpi_failed_text("torch.linalg.solve", batch)));
     if (x && vector) x = tpi_after(x, without_last_dim(x));
     if (x) out[0] = x, out[1] = info;
     else tpi_release(info);
@@ -293,7 +293,7 @@ static bool run_fit(fit *f, tp_tensor *A, tp_tensor *B, tp_ints batch, double rc
     int64_t at;
     int bad = tpi_first_info(f->info, &at);
     return !bad || tpi_refuse(TP_ERR_RUNTIME, "%sThe least squares solution could not be computed because the input matrix does not have full rank (error code: %d).",
-                              tpi_batch_text(at), bad);
+                              tpi_failed_text("torch.linalg.lstsq", at), bad);
 }
 
 /* The results, from a finished fit: solution, residuals, rank, singular values (the last two empty where the driver gives none). */

@@ -15,6 +15,29 @@ def test_a_matrix_that_cannot_be_factored(call):
     assert issubclass(torch.linalg.LinAlgError, RuntimeError)
 
 
+NAN = torch.full((3, 3), float("nan"))
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: torch.linalg.cholesky(-torch.eye(2)), r"linalg\.cholesky: The factorization could not be completed"),
+    (lambda: torch.stack([torch.eye(2), torch.zeros(2, 2)]).inverse(), r"linalg\.inv: \(Batch element 1\): The diagonal element 1 is zero"),
+    (lambda: torch.linalg.solve(torch.zeros(2, 2), torch.ones(2)), r"torch\.linalg\.solve: The solver failed because the input matrix is singular\.$"),
+    (lambda: torch.linalg.svdvals(NAN), r"linalg\.svd: The algorithm failed to converge because the input matrix contained non-finite values\.$"),
+    (lambda: torch.linalg.eigh(NAN), r"linalg\.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues"),
+    (lambda: torch.linalg.eigvals(NAN), r"torch\.linalg\.eig: input tensor should not contain infs or NaNs\.$"),
+    (lambda: torch.linalg.lu_factor(torch.zeros(2, 2)), r"torch\.linalg\.lu_factor: U\[1,1\] is zero"),
+])
+def test_what_is_said_of_matrices(call, words):
+    with pytest.raises(RuntimeError, match="^" + words):
+        call()
+
+
+def test_the_condition_number_of_a_singular_matrix_is_infinite():
+    both = torch.stack([torch.zeros(3, 3), torch.eye(3)])
+    assert torch.linalg.cond(both, 1).tolist() == [float("inf"), 1.0]
+    assert torch.linalg.cond(both, "fro")[0] == float("inf")
+
+
 def test_einsum_raises_runtime_errors():
     with pytest.raises(RuntimeError, match="does not broadcast"):
         torch.einsum("ij,jk->ik", torch.ones(2, 3), torch.ones(2, 4))

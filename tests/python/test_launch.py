@@ -116,6 +116,30 @@ def test_taper_info_shows_the_rank_and_its_processors():
     assert all(f"{rank} of 2 on" in out for rank in (0, 1)) and f"by torchrun, processors {last}\n" in out, err
 
 
+def test_taper_info_says_when_the_size_is_not_known():
+    _, out, err = launch(command="info", env={"PMIX_RANK": "1"})
+    assert "1 of a number that the launcher does not tell on" in out, out + err
+
+
+def test_ranks_that_fail_together_tell_it_one_by_one(script):
+    path = script("""
+        import os, torch.distributed as dist
+        dist.init_process_group("gloo")
+        def deep(n):
+            return deep(n - 1) if n % 9 else deeper(n - 1) if n else 1 / 0
+        def deeper(n):
+            return deep(n)
+        dist.barrier()
+        deep(200)
+    """)
+    _, _, err = launch("--nproc", 4, path)
+    lines = [line for line in err.splitlines() if not line.startswith("taper")]
+    starts = [at for at, line in enumerate(lines) if line.startswith("Traceback")]
+    assert len(starts) == 4, err
+    told = [lines[start:end] for start, end in zip(starts, starts[1:] + [None])]
+    assert told[0] == told[1] == told[2] == told[3] and told[0][-1] == "ZeroDivisionError: division by zero", err
+
+
 def test_a_failing_rank_ends_the_others_and_says_why(script, tmp_path):
     path = script("""
         import os, sys, time

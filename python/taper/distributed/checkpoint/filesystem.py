@@ -126,6 +126,14 @@ class _IndexReader(pickle.Unpickler):
         return serialization._resolve(module, name) or super().find_class(module, name)
 
 
+class _Part(io.BytesIO):
+    """An item's bytes, with a name for errors about them."""
+
+    def __init__(self, data, info):
+        super().__init__(data)
+        self.name = f"{info.relative_path}, bytes {info.offset} to {info.offset + info.length}"
+
+
 class FileSystemReader(StorageReader):
     """Reads a folder."""
 
@@ -149,4 +157,4 @@ class FileSystemReader(StorageReader):
             data = file.read(info.length)
         if len(data) != info.length:
             raise RuntimeError(f"{info.relative_path} ends after {info.offset + len(data)} bytes: the index says that it has {info.offset + info.length}")
-        return taper.load(io.BytesIO(data), map_location="cpu", weights_only=weights_only)
+        return taper.load(_Part(data, info), map_location="cpu", weights_only=weights_only)
