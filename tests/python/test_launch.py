@@ -121,18 +121,20 @@ def test_taper_info_says_when_the_size_is_not_known():
     assert "1 of a number that the launcher does not tell on" in out, out + err
 
 
-def test_ranks_that_fail_together_tell_it_one_by_one(script):
+def test_ranks_that_fail_together_tell_it_one_by_one(script, tmp_path):
     path = script("""
-        import os, torch.distributed as dist
-        dist.init_process_group("gloo")
+        import os, sys, time
         def deep(n):
             return deep(n - 1) if n % 9 else deeper(n - 1) if n else 1 / 0
         def deeper(n):
             return deep(n)
-        dist.barrier()
+        open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").close()
+        while len(os.listdir(sys.argv[1])) < 4:
+            time.sleep(0.001)
         deep(200)
     """)
-    _, _, err = launch("--nproc", 4, path)
+    (tmp_path / "here").mkdir()
+    _, _, err = launch("--nproc", 4, path, tmp_path / "here")
     lines = [line for line in err.splitlines() if not line.startswith("taper")]
     starts = [at for at, line in enumerate(lines) if line.startswith("Traceback")]
     assert len(starts) == 4, err
