@@ -22,7 +22,7 @@ import rows as workloads
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
-COMPILED = ["mlp_tiny", "bandwidth", "cifar_32", "cifar_512", "resnet", "gpt"]
+COMPILED = ["mlp_tiny", "branches", "bandwidth", "cifar_32", "cifar_512", "resnet", "gpt"]
 ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
 WANTED = {"add_1elem": 3, "tiny_backward": 8, "mlp_tiny_train_step": 5, "exp_big": 1.5, "gelu_big": 1.5, "transpose_copy": 3, "max_dim1": 3, "cumsum": 2,
           "cifar_net_train_b32": 2, "resnet18_cifar_train": 1.15, "gpt_char_train": 1.5, "lstm_train": 1.5}

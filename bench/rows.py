@@ -103,6 +103,19 @@ def mlp_tiny(b):
     b.training("mlp_tiny_train_step", model, b.torch.optim.Adam(model.parameters(), lr=1e-3), lambda: loss(x, y))
 
 
+# ---- Parts that do not depend on each other
+@group
+def branches(b):
+    torch, nn = b.torch, b.nn
+    layers = lambda: nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 64))
+    towers = nn.ModuleList([layers() for _ in range(8)])
+    x = torch.randn(32, 64)
+    run = b.compile(lambda x: torch.stack([tower(x) for tower in towers]).mean(0))
+    with torch.no_grad():
+        b.row("branches_infer", lambda: run(x))
+    b.training("branches_train", towers, torch.optim.SGD(towers.parameters(), lr=1e-3), lambda: run(x).square().mean())
+
+
 # ---- Memory-bound work
 @group
 def bandwidth(b):

@@ -1,5 +1,5 @@
 /* Every operator in a graph: a sample's call is captured on some values and run on others, forward and backward, and must give the bits that the
- * call itself gives. Calls whose results no graph can repeat must say so instead. */
+ * call itself gives. Steps run side by side wherever one does not depend on the other. Calls whose results no graph can repeat must say so instead. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include <taper/graph.h>
+#include "graph/graph.h"
 #include "samples.h"
 #include "tensor/tensor.h"
 
@@ -97,7 +98,23 @@ static void check(const operator_sample *sample, tp_dtype dtype, variant how) {
     drop_evaluation(&first);
 }
 
+/* Steps that draw keep their order, so each operator that does must be known. */
+static void check_draws(const operator_sample *sample, const tp_operator *op) {
+    evaluation e;
+    if (strcmp(op->kind, "native") || !ready(sample, first_dtype(sample), PLAIN, &e, false)) return;
+    at(sample, first_dtype(sample), "draws");
+    tp_manual_seed(7);
+    TP_SCOPE {
+        tp_tensor *first = tp_rand(TP_INTS(1));
+        tp_manual_seed(7);
+        if (!call(&e.args, &e.results)) tp_error_clear();
+        else if (!same_bits(first, tp_rand(TP_INTS(1))) && !tpi_operator_draws(op)) report("draws random numbers, and nobody knows");
+    }
+    drop_evaluation(&e);
+}
+
 static void each(const operator_sample *sample, const tp_operator *op) {
+    check_draws(sample, op);
     if (leaves_memory_unset(op->name)) return;
     check(sample, first_dtype(sample), PLAIN);
     if (!depends_on_strides(op->name)) check(sample, first_dtype(sample), TRANSPOSED);
@@ -106,6 +123,8 @@ static void each(const operator_sample *sample, const tp_operator *op) {
 
 static void graphs_give_the_calls_bits(void **state) {
     (void)state;
+    tpi_branches_gain = -1e9;
+    tp_set_num_interop_threads(2);
     for_each_sample(false, each);
     print_message("%d calls captured, %d refused\n", captured, refused);
     fail_if_reported();

@@ -40,10 +40,14 @@ static PyObject *get_deterministic(PyObject *module, PyObject *unused) {
 static PyObject *set_num_interop_threads(PyObject *module, PyObject *o) {
     (void)module;
     int64_t n;
-    int fits = tpy_fit_int(o, &n);
+    int fits = PyBool_Check(o) ? 0 : tpy_fit_int(o, &n);
     if (fits < 0) return NULL;
-    if (!fits || n < 1 || n > 65536) return PyErr_Format(fits ? PyExc_RuntimeError : PyExc_TypeError, "set_num_interop_threads expects a positive int, got %R", o);
+    if (!fits) return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
+    if (n < 1 || n > INT_MAX) return PyErr_Format(PyExc_RuntimeError, "set_num_interop_threads expects a positive integer");
+    static bool set; /* as in PyTorch, once */
+    if (set) return PyErr_Format(PyExc_RuntimeError, "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called");
     tp_set_num_interop_threads((int)n);
+    set = true;
     Py_RETURN_NONE;
 }
 static PyObject *get_num_interop_threads(PyObject *module, PyObject *unused) {

@@ -55,14 +55,6 @@ TPI_THREAD_LOCAL bool tpi_at_work;
 static void sleep_on(atomic_uint *word, unsigned while_it_is) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, NULL, NULL, 0); }
 static void wake(atomic_uint *word, int sleepers) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, sleepers, NULL, NULL, 0); }
 
-static void pause_briefly(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static int64_t nanoseconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -75,7 +67,7 @@ static bool look_out(atomic_uint *word, unsigned while_it_is, int64_t longest) {
     for (int64_t start = 0, passed = 0; passed < longest;) {
         for (int i = 0; i < LOOKS; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != while_it_is) return true;
-            pause_briefly();
+            tpi_pause();
         }
         int64_t now = nanoseconds();
         if (!start) start = now;

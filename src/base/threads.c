@@ -174,3 +174,13 @@ static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn,
 
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, false, fn, context); }
 void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, true, fn, context); }
+
+void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context) {
+    if (threads > 1 && !tpi_at_work && tpi_team_run(threads, threads, brief, fn, context)) return;
+    for (int i = 0; i < threads; i++) fn(i, context);
+}
+
+int tpi_threads_beside(void) {
+    pthread_once(&find_once, find_allowed);
+    return tpi_at_work || forked ? 1 : tp_num_interop_threads();
+}

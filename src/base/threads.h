@@ -11,6 +11,17 @@ typedef void (*tpi_chunk_fn)(int64_t chunk, void *context);
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
 /* The same for a loop of 2 to 20 microseconds: threads that are awake share it; those asleep are left so, unless many such loops come at once. */
 void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
+/* Calls fn once for each of so many threads, which share work by themselves; where others have the team, one after the other: the first call must then leave nothing to do. */
+void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context);
+int tpi_threads_beside(void); /* for steps side by side: tp_num_interop_threads(), 1 inside a parallel loop or a forked child */
 bool tpi_in_parallel(void);
+/* Between two looks at what another thread will write. */
+static inline void tpi_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 static inline int64_t tpi_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #endif

@@ -5,6 +5,8 @@
  *   norms.c     puts batch norms of evaluation into the convolutions before them
  *   fuse.c      joins chains of maps into block programs
  *   graph.c     a graph's memory; the plan of which value ends with which step
+ *   branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
+ *   beside.c    runs such steps side by side
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
  *
  * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one, whatever made it: views are no
@@ -64,7 +66,20 @@ struct tpi_graph_step {
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;      /* values that nobody reads after this step */
     int32_t *dead;
+    /* Among branches: how many steps must be done before, those that wait for this one, and which of the branches' `ends` it uses. */
+    int32_t nbefore, nafter, nuses;
+    int32_t *after, *uses;
 };
+
+/* Steps [from, to) that may run side by side, each when those that it depends on are done. */
+typedef struct tpi_branches {
+    int32_t from, to;
+    int32_t width;      /* threads that find work */
+    bool brief;
+    int32_t nends;      /* values that end among these steps, and how many of the steps use each */
+    int32_t *ends, *users;
+    struct tpi_branches *next;
+} tpi_branches;
 
 typedef struct tpi_graph_custom { /* a custom step's function, dropped with the graph */
     tpi_custom what;
@@ -103,6 +118,9 @@ struct tp_compiled {
     int32_t *saved;     /* what the backward reads of the forward */
     bool differentiable;
     bool writes;        /* some step writes a tensor that it did not make */
+    tpi_branches *branches; /* in order */
+    int32_t nwritten;   /* outside tensors that steps among the forward's branches write */
+    int32_t *written;
     /* What must be as it was when captured. */
     bool grad_off, inference;
     tp_dtype default_dtype;
@@ -124,6 +142,20 @@ tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, 
 int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which);
 /* Works out what the backward reads, and which values end with which step. */
 bool tpi_graph_plan(tp_compiled *g);
+/* ---- work.c ---- */
+double tpi_step_work(const tp_compiled *g, const tpi_graph_step *s); /* about how long it takes on one thread, in nanoseconds */
+bool tpi_operator_draws(const tp_operator *op);                        /* random numbers, from the default generator */
+/* ---- branches.c ---- */
+bool tpi_graph_find_branches(tp_compiled *g);
+extern double tpi_branches_gain; /* nanoseconds that a run of steps must save to be taken for branches; tests set it */
+/* ---- beside.c ---- */
+typedef struct tpi_beside {
+    const tp_compiled *g;
+    bool (*step)(void *context, int32_t step); /* false: an error is set */
+    void (*end)(void *context, int32_t value); /* nobody needs it any more */
+    void *context;
+} tpi_beside;
+bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads);
 /* ---- norms.c ---- */
 bool tpi_graph_fold_norms(tp_compiled *g);
 /* ---- fuse.c ---- */

@@ -4,8 +4,10 @@
  * Steps run without a tape and without a detour; what they write in place gets a new version, as when the program ran. */
 #include <string.h>
 #include "autograd/glue.h"
+#include "autograd/profile.h"
 #include "autograd/tape.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "graph/graph.h"
 
 typedef struct graph_run {
@@ -45,11 +47,16 @@ static tp_tensor *leaf_grad(graph_run *r, int32_t leaf) {
 
 /* The value's tensor, borrowed. Only a graph from a file may read what no step has made. */
 static tp_tensor *value(graph_run *r, int32_t i) {
-    if (r->slots[i]) return r->slots[i];
+    tp_tensor *there = __atomic_load_n(&r->slots[i], __ATOMIC_ACQUIRE);
+    if (there) return there;
     const tpi_graph_value *v = &r->g->values[i];
     if (v->kind == TPI_VALUE_LEAF_GRAD) return leaf_grad(r, v->of);
     tp_tensor *root = v->kind != TPI_VALUE_VIEW ? NULL : r->g->values[v->of].kind == TPI_VALUE_LEAF_GRAD ? leaf_grad(r, r->g->values[v->of].of) : r->slots[v->of];
-    return root ? r->slots[i] = view(root, &r->g->values[i]) : tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads a value that no step has made");
+    if (!root) return tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads a value that no step has made");
+    tp_tensor *made = view(root, v), *others = NULL;
+    if (!made || __atomic_compare_exchange_n(&r->slots[i], &others, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return made;
+    tpi_release(made); /* a step beside this one was first */
+    return others;
 }
 
 static tp_tensor *make_empty(const tpi_graph_value *v) { return tpi_empty_strided(tpi_value_shape(v), tpi_value_strides(v), (tp_dtype)v->dtype, v->device); }
@@ -182,19 +189,47 @@ static bool run_accumulate(graph_run *r, const tpi_graph_step *s) {
 
 static bool run_forget(graph_run *r, const tpi_graph_step *s) { return tp_zero_grad(r->slots[s->in[0]]); }
 
-static bool run_steps(graph_run *r, int32_t from, int32_t to) {
+static bool run_step(void *context, int32_t i) {
     static bool (*const ways[])(graph_run *, const tpi_graph_step *) = {[TPI_STEP_MAP] = run_map, [TPI_STEP_FOLD] = run_reduction, [TPI_STEP_SCAN] = run_reduction,
         [TPI_STEP_COPY] = run_write, [TPI_STEP_FILL] = run_write, [TPI_STEP_CALL] = run_call, [TPI_STEP_PROGRAM] = run_program,
         [TPI_STEP_CUSTOM] = run_custom, [TPI_STEP_ACCUMULATE] = run_accumulate, [TPI_STEP_FORGET] = run_forget};
-    bool off = tpi_grad_off, ok = true;
-    tpi_grad_off = true;
-    for (int32_t i = from; i < to && ok; i++) {
-        const tpi_graph_step *s = &r->g->steps[i];
-        ok = ways[s->kind](r, s);
-        for (int32_t d = 0; d < s->ndead; d++) {
-            if (r->slots[s->dead[d]]) tpi_release(r->slots[s->dead[d]]);
-            r->slots[s->dead[d]] = NULL;
+    graph_run *r = context;
+    return ways[r->g->steps[i].kind](r, &r->g->steps[i]);
+}
+
+static void end_value(void *context, int32_t v) {
+    graph_run *r = context;
+    if (r->slots[v]) tpi_release(r->slots[v]);
+    r->slots[v] = NULL;
+}
+
+/* On how many threads may steps run side by side? One where somebody watches or casts what this thread calls, and where an input is a tensor that a step writes. */
+static int threads_beside(const graph_run *r) {
+    const tp_compiled *g = r->g;
+    int threads = g->branches && !tpi_detours ? tpi_threads_beside() : 1;
+    for (int32_t w = 0; w < g->nwritten && threads > 1; w++)
+        for (int32_t i = 0; i < g->ninputs; i++) {
+            const tp_tensor *input = r->slots[g->inputs[i]];
+            if (input && input->storage == r->slots[g->written[w]]->storage) return 1;
         }
+    return threads;
+}
+
+static bool run_steps(graph_run *r, int32_t from, int32_t to) {
+    bool off = tpi_grad_off, ok = true;
+    int threads = threads_beside(r);
+    const tpi_branches *b = threads > 1 ? r->g->branches : NULL;
+    tpi_grad_off = true;
+    for (int32_t i = from; i < to && ok;) {
+        while (b && b->from < i) b = b->next;
+        if (b && b->from == i) {
+            ok = tpi_run_beside(&(tpi_beside){r->g, run_step, end_value, r}, b, threads);
+            i = b->to;
+            continue;
+        }
+        ok = run_step(r, i);
+        for (int32_t d = 0; d < r->g->steps[i].ndead; d++) end_value(r, r->g->steps[i].dead[d]);
+        i++;
     }
     tpi_grad_off = off;
     return ok;

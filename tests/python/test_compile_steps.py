@@ -1,6 +1,8 @@
 """torch.compile of whole training steps: zero_grad, backward, clipping and the optimiser's step are part of the graph, and give what the Python gives, bit by
 bit; what may change between steps (rates, gradients that were kept, hooks) is seen."""
 import copy
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -391,3 +393,34 @@ def test_contents_that_cannot_be_watched():
         assert f(torch.ones(1)).item() == 2 and f(torch.ones(1)).item() == 2
     factors[0] = 5.0
     assert f(torch.ones(1)).item() == 5
+
+
+def test_branches_beside_each_other():
+    """The number of threads for steps side by side is set once, as in PyTorch, and changes no bits."""
+    code = """
+import sys, torch
+from torch import nn
+torch.set_num_interop_threads(int(sys.argv[1]))
+assert torch.get_num_interop_threads() == int(sys.argv[1])
+try:
+    torch.set_num_interop_threads(3)
+except RuntimeError as e:
+    assert str(e) == "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called"
+torch.manual_seed(0)
+towers = nn.ModuleList([nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 64), nn.BatchNorm1d(64)) for _ in range(6)])
+f = torch.compile(lambda x: torch.stack([tower(x) for tower in towers]).sum(0))
+optimiser = torch.optim.SGD(towers.parameters(), lr=0.1)
+for i in range(30):
+    optimiser.zero_grad()
+    f(torch.randn(32, 64)).square().mean().backward()
+    optimiser.step()
+print([float(p.double().sum()).hex() for p in list(towers.parameters()) + list(towers.buffers())])
+"""
+    printed = {subprocess.run([sys.executable, "-m", "taper", "run", "-c", code, threads], capture_output=True, text=True, check=True).stdout for threads in ("1", "2", "4")}
+    assert len(printed) == 1 and "0x" in printed.pop()
+
+
+@pytest.mark.parametrize("bad, message", [(0, "expects a positive integer"), (-1, "expects a positive integer"), ("a", "expects an int, but got str"), (True, "expects an int, but got bool")])
+def test_numbers_of_threads_that_are_none(bad, message):
+    with pytest.raises(RuntimeError, match="set_num_interop_threads " + message):
+        torch.set_num_interop_threads(bad)
