@@ -68,7 +68,38 @@ static void test_joined_layers(void **state) {
     tp_manual_seed(0);
     for (int how = 0; how < 8; how++) check_joined(how & 1 ? 128 : 3, how & 1 ? 64 : 5, how & 2, how & 4, false);
     check_joined(128, 64, true, false, true);
+    check_joined(100, 70, true, false, false); /* halves of different sizes */
     check_joined(4, 4096, true, false, false); /* too large for the short way */
+}
+
+/* Two threads share such a network's products and its optimiser's step in halves. */
+static void train_shared(int threads, float *weights) {
+    tp_set_num_threads(threads);
+    tp_manual_seed(0);
+    tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 100), tp_nn_relu(), tp_nn_linear(100, 10));
+    tp_state parameters = tp_module_parameters(net);
+    tp_optimiser *adam = tp_adam(tp_list(parameters.n, parameters.tensors), .lr = 1e-2);
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(32, 64)), *y = tp_randint(10, TP_INTS(32));
+        for (int step = 0; step < 20; step++) TP_SCOPE {
+            tp_optimiser_zero_grad(adam);
+            assert_true(tp_backward(tp_cross_entropy(tp_forward(net, x), y)));
+            assert_true(tp_step(adam));
+        }
+    }
+    assert_true(tp_copy_out(tp_module_tensor(net, "0.weight"), weights, 64 * 128 * sizeof(float)));
+    tp_optimiser_free(adam), tp_state_free(parameters), tp_module_release(net);
+    tp_set_num_threads(0);
+}
+
+static void test_shared_steps_give_the_same_bits(void **state) {
+    (void)state;
+    static float alone[64 * 128], together[64 * 128];
+    train_shared(1, alone);
+    for (int threads = 2; threads < 5; threads++) {
+        train_shared(threads, together);
+        assert_memory_equal(alone, together, sizeof alone);
+    }
 }
 
 static void test_convnet_trains(void **state) {
@@ -276,7 +307,7 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     /* Some run twice: what their first calls set up or intern stays. */
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_shared_steps_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
         cmocka_unit_test(test_several_results), TEST(test_several_results), TEST(test_loading), TEST(test_copies_and_dtypes), cmocka_unit_test(test_texts), TEST(test_texts), TEST(test_mistakes), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -29,6 +29,7 @@ enum {
     SEVERAL = 4                               /* and this many of them say that more will come */
 };
 static const unsigned OPEN = 1u << 31;
+enum { NO_PAIR, OFFERED, TAKEN, AWAITED }; /* the second half of a pair; AWAITED: taken, and the caller sleeps */
 
 typedef struct run { /* of chunks */
     _Alignas(64) atomic_llong next;
@@ -45,7 +46,12 @@ static struct {
     int brief;                          /* loops in a row, while somebody slept */
     int64_t last_brief;                 /* when it was */
     atomic_int processors;              /* as many as there were when the last of them came */
-    _Alignas(64) atomic_uint loops;     /* counts them; members sleep on it */
+    struct {                            /* one line, which is all that a member has to fetch before it works on a pair */
+        _Alignas(64) atomic_uint loops; /* counts them, and pairs; members sleep on it */
+        atomic_uint pair;
+        tpi_chunk_fn fn;
+        void *context;
+    } desk;
     _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
 } team = {.turn = PTHREAD_MUTEX_INITIALIZER};
@@ -96,22 +102,32 @@ static bool join_loop(void) {
 }
 
 static unsigned next_loop(unsigned seen) {
-    bool soon = look_out(&team.loops, seen, LOOK_OUT);
+    bool soon = look_out(&team.desk.loops, seen, LOOK_OUT);
     for (unsigned now;; soon = false) {
         if (!soon) {
             atomic_fetch_add(&team.asleep, 1);
-            sleep_on(&team.loops, seen);
+            sleep_on(&team.desk.loops, seen);
             atomic_fetch_sub(&team.asleep, 1);
         }
-        if ((now = atomic_load(&team.loops)) != seen) return now;
+        if ((now = atomic_load(&team.desk.loops)) != seen) return now;
     }
+}
+
+static bool take_half(void) {
+    unsigned offered = OFFERED;
+    if (!atomic_compare_exchange_strong_explicit(&team.desk.pair, &offered, TAKEN, memory_order_acq_rel, memory_order_relaxed)) return false;
+    tpi_at_work = true;
+    team.desk.fn(1, team.desk.context);
+    tpi_at_work = false;
+    if (atomic_exchange_explicit(&team.desk.pair, NO_PAIR, memory_order_acq_rel) == AWAITED) wake(&team.desk.pair, 1);
+    return true;
 }
 
 static void *member(void *number) {
     int me = (int)(intptr_t)number;
     for (unsigned seen = 0;;) {
         seen = next_loop(seen);
-        if (!join_loop()) continue;
+        if (take_half() || !join_loop()) continue;
         work(me % team.members);
         if (atomic_fetch_sub_explicit(&team.inside, 1, memory_order_acq_rel) == 1) wake(&team.inside, 1); /* the last one, and it is closed */
     }
@@ -172,6 +188,26 @@ static bool more_will_come(bool brief) {
     return team.brief >= SEVERAL;
 }
 
+/* A pair is a loop of two chunks for one other thread, the first that comes; if none does, the caller works on both. */
+bool tpi_team_pair(tpi_chunk_fn fn, void *context) {
+    if (pthread_mutex_trylock(&team.turn)) return false;
+    if (team.workers < 1) grow_to(1);
+    if (team.members != 2) team.members = 2;
+    team.desk.fn = fn, team.desk.context = context;
+    atomic_store_explicit(&team.desk.pair, OFFERED, memory_order_release);
+    atomic_fetch_add(&team.desk.loops, 1);
+    if (atomic_load(&team.asleep) > 0 && team.processors > 1 && more_will_come(true)) wake(&team.desk.loops, 1);
+    tpi_at_work = true;
+    fn(0, context);
+    unsigned state = OFFERED;
+    if (atomic_compare_exchange_strong_explicit(&team.desk.pair, &state, NO_PAIR, memory_order_acq_rel, memory_order_acquire)) fn(1, context);
+    else if (state == TAKEN && !look_out(&team.desk.pair, TAKEN, ALERT) && atomic_compare_exchange_strong(&team.desk.pair, &state, AWAITED))
+        while (atomic_load(&team.desk.pair) == AWAITED) sleep_on(&team.desk.pair, AWAITED);
+    tpi_at_work = false;
+    pthread_mutex_unlock(&team.turn);
+    return true;
+}
+
 bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void *context) {
     if (pthread_mutex_trylock(&team.turn)) return false;
     if (threads > MOST_MEMBERS) threads = MOST_MEMBERS;
@@ -179,8 +215,8 @@ bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void
     if (team.workers < threads - 1) grow_to(threads - 1);
     deal_out(chunks);
     atomic_store_explicit(&team.inside, OPEN, memory_order_release);
-    atomic_fetch_add(&team.loops, 1);
-    if (atomic_load(&team.asleep) > 0 && more_will_come(brief)) wake(&team.loops, threads - 1);
+    atomic_fetch_add(&team.desk.loops, 1);
+    if (atomic_load(&team.asleep) > 0 && more_will_come(brief)) wake(&team.desk.loops, threads - 1);
     work(0);
     wait_for_others();
     pthread_mutex_unlock(&team.turn);

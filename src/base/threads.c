@@ -168,6 +168,7 @@ bool tpi_in_parallel(void) { return tpi_at_work; }
 static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn, void *context) {
     int threads = chunks > 1 && worth_it && !tpi_at_work ? tp_num_threads() : 1;
     if (threads > chunks) threads = (int)chunks;
+    if (threads == 2 && chunks == 2 && brief && tpi_team_pair(fn, context)) return;
     if (threads > 1 && tpi_team_run(threads, chunks, brief, fn, context)) return;
     for (int64_t chunk = 0; chunk < chunks; chunk++) fn(chunk, context);
 }

@@ -5,8 +5,11 @@
 #include "device/cpu/isa.h"
 #include "device/device.h"
 
-/* x = x <= 0 ? 0 : x, as relu says it: a NaN stays. */
-TPI_ISA_DECLARE(void, tpi_relu_floats, (int64_t n, float *x));
-/* masked = y > 0 ? grad : 0 over `rows` contiguous rows of n, and sums[j] the sum of its column j in the order of the rows. */
-TPI_ISA_DECLARE(void, tpi_relu_back_floats, (int64_t rows, int64_t n, const float *grad, const float *y, float *masked, float *sums));
+/* Over `rows` rows of n floats that begin `step` floats after each other.
+ * x = x <= 0 ? 0 : x, as relu says it: a NaN stays. */
+TPI_ISA_DECLARE(void, tpi_relu_floats, (int64_t rows, int64_t n, int64_t step, float *x));
+/* masked = y > 0 ? grad : 0, and sums[j] the sum of its column j in the order of the rows. */
+TPI_ISA_DECLARE(void, tpi_relu_back_floats, (int64_t rows, int64_t n, int64_t step, const float *grad, const float *y, float *masked, float *sums));
+/* to += x. */
+TPI_ISA_DECLARE(void, tpi_add_floats, (int64_t n, const float *x, float *to));
 #endif
