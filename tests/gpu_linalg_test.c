@@ -169,6 +169,16 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
         same(tp_linalg_slogdet(square).sign, tp_linalg_slogdet(far_square).sign, tolerance);
         same(tp_linalg_cholesky(square), tp_linalg_cholesky(far_square), tolerance), same(tp_linalg_cholesky(square, .upper = true), tp_linalg_cholesky(far_square, .upper = true), tolerance);
         same(tp_linalg_inv(square), tp_linalg_inv(far_square), tolerance), same(tp_linalg_solve(square, x, .left = false), tp_linalg_solve(far_square, far, .left = false), tolerance);
+        for (int upper = 0; upper < 2; upper++) { /* of a matrix whose values have both signs, and some of which are the same; the other triangle is not read */
+            const char *UPLO = upper ? "U" : "L";
+            tp_tensor *both = tp_sub(square, tp_mul(eye, 0.5 * (double)n + 1)), *part = upper ? tp_triu(both) : tp_tril(both), *far_part = there(part);
+            same(tp_linalg_eigvalsh(part, .UPLO = UPLO), tp_linalg_eigvalsh(far_part, .UPLO = UPLO), tolerance);
+            tp_linalg_eigh_result e = tp_linalg_eigh(far_part, .UPLO = UPLO);
+            same(both, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)), tolerance);
+            same(tp_expand(eye, TP_INTS(batch, n, n)), tp_matmul(tp_adjoint(e.eigenvectors), e.eigenvectors), tolerance);
+        }
+        tp_tensor *ones = tp_expand(eye, TP_INTS(batch, n, n));
+        same(tp_linalg_eigvalsh(ones), tp_linalg_eigvalsh(there(ones)), 0);
         tp_tensor *small = tp_mul(tp_mul(square, tp_reshape(tp_to(tp_arange(tp_int(batch)), .dtype = dtype), TP_INTS(-1, 1, 1))), -0.1);
         same(tp_linalg_matrix_exp(small), tp_linalg_matrix_exp(there(small)), tolerance);
         assert_int_equal(tp_host_detours(), detours), assert_int_equal(served, before);

@@ -3,10 +3,12 @@
 #include "ops/gpu/factor.h"
 #include "tpi_ops.h"
 
-enum { MOST = 512, LONGEST = 1 << 16 };
+enum { MOST = 512, LONGEST = 1 << 16, FEW = 17 * 32, MANY = 33 * 64, MOST_HELD_BYTES = 17 << 10 };
 
-static const tpi_gpu_site lu_site = {"factor.h", "lu"}, solve_site = {"factor.h", "solve"}, determinant_site = {"factor.h", "determinant"}, permutation_site = {"factor.h", "permutation"};
+
+static const tpi_gpu_site lu_site = {"factor.h", "lu"}, solve_site = {"factor.h", "solve"}, systems_site = {"factor.h", "systems"}, determinant_site = {"factor.h", "determinant"};
 static const tpi_gpu_site cholesky_site = {"factor.h", "cholesky"}, reflectors_site = {"factor.h", "reflectors"}, product_site = {"factor.h", "product"};
+static const tpi_gpu_site permutation_site = {"factor.h", "permutation"};
 
 static bool is_complex(const tp_tensor *t) { return tp_dtype_is_complex((tp_dtype)t->dtype); }
 static bool is_wide(const tp_tensor *t) { return t->dtype == TP_FLOAT64 || t->dtype == TP_COMPLEX128; }
@@ -27,42 +29,67 @@ typedef struct team {
 static team team_for(const tp_tensor *t) {
     const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
     if (!caps || !tpi_gpu_sharing(caps)) return (team){1, 1};
-    return (team){tpi_rows_of(t) * tpi_cols_of(t) <= 1024 ? 32 : tpi_gpu_block_size(caps), tpi_rows_of(t) <= 16 ? 8 : 32};
+    return (team){tpi_rows_of(t) * tpi_cols_of(t) <= 256 ? 32 : tpi_gpu_block_size(caps), tpi_rows_of(t) <= 16 ? 8 : tpi_rows_of(t) <= 32 ? 16 : 32};
 }
 
-static tpi_gpu_function *kernel_of(const tpi_gpu_site *site, const tp_tensor *t, team of, bool logarithm) {
-    const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", is_complex(t)), TPI_DEFINE("TEAM", of.threads), TPI_DEFINE("LANES", of.lanes), TPI_DEFINE("LOGARITHM", logarithm)};
-    return tpi_gpu_site_kernel(tpi_device(t), site, is_wide(t), 4, defines);
+/* The room for so many numbers in shared memory; 0: it is too much. Few sizes, since each has a kernel of its own. */
+static int room_for(const tp_tensor *t, int64_t held) {
+    const tpi_gpu_caps *caps = tpi_gpu_caps_of(tpi_device(t));
+    int room = held <= FEW ? FEW : MANY;
+    return caps && tpi_gpu_sharing(caps) && held <= room && (int64_t)room * tpi_itemsize(t) <= MOST_HELD_BYTES ? room : 0;
 }
 
-bool tpi_gpu_each_matrix(const tpi_gpu_site *site, const tp_tensor *t, int nargs, const tpi_gpu_arg *args) {
+bool tpi_gpu_holds(const tp_tensor *t, int64_t held) { return room_for(t, held) > 0; }
+
+static tpi_gpu_function *kernel_of(const tpi_gpu_matrix_kernel *k, const tp_tensor *t, team of) {
+    const tpi_gpu_define defines[] = {TPI_DEFINE("COMPLEX", is_complex(t)), TPI_DEFINE("TEAM", of.threads), TPI_DEFINE("LANES", of.lanes), TPI_DEFINE("OPTION", k->option),
+                                      TPI_DEFINE("HELD", k->held ? room_for(t, k->held) : 0)};
+    return tpi_gpu_site_kernel(tpi_device(t), k->site, is_wide(t), 5, defines);
+}
+
+bool tpi_gpu_each_matrix(tpi_gpu_matrix_kernel k, const tp_tensor *t, int nargs, const tpi_gpu_arg *args) {
     team of = team_for(t);
-    tpi_gpu_function *kernel = kernel_of(site, t, of, false);
+    tpi_gpu_function *kernel = kernel_of(&k, t, of);
     return kernel && tpi_gpu_launch(tpi_device(t), kernel, tpi_batches_of(t, 2), of.threads, 0, nargs, args);
 }
 
 /* A thread for each of n things. */
-static bool each_thread(const tpi_gpu_site *site, const tp_tensor *t, bool logarithm, int64_t n, int nargs, const tpi_gpu_arg *args) {
-    tpi_gpu_function *kernel = kernel_of(site, t, (team){1, 1}, logarithm);
+static bool each_thread(const tpi_gpu_site *site, const tp_tensor *t, int64_t n, int nargs, const tpi_gpu_arg *args) {
+    tpi_gpu_function *kernel = kernel_of(&(tpi_gpu_matrix_kernel){.site = site}, t, (team){1, 1});
     return kernel && tpi_gpu_launch(tpi_device(t), kernel, tpi_ceil_div(n, 64), 64, 0, nargs, args);
 }
 
 /* ---- LU and Cholesky -------------------------------------------------------------------------------------------------------------- */
 bool tpi_gpu_block_lu(tp_tensor *a, tp_tensor *pivots, tp_tensor *info) {
     int m = (int)tpi_rows_of(a), n = (int)tpi_cols_of(a);
-    return tpi_gpu_each_matrix(&lu_site, a, 5, (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(pivots->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
+    return tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&lu_site, tpi_gpu_held(m, n), 0}, a, 5,
+                               (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(pivots->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
 }
 
-bool tpi_gpu_block_lu_solve(const tp_tensor *lu, const tp_tensor *pivots, tp_tensor *b) {
-    int64_t systems = tpi_batches_of(lu, 2);
-    int n = (int)tpi_cols_of(lu), sides = (int)tpi_cols_of(b);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(lu->data), TPI_GPU_PTR(pivots->data), TPI_GPU_PTR(b->data), TPI_GPU_VAL(systems), TPI_GPU_VAL(n), TPI_GPU_VAL(sides)};
-    return each_thread(&solve_site, lu, false, systems * sides, 6, args);
+bool tpi_gpu_block_solve(tp_tensor *a, tp_tensor *b, bool inverse, tp_tensor *info) {
+    int64_t systems = tpi_batches_of(a, 2);
+    int n = (int)tpi_cols_of(a), sides = (int)tpi_cols_of(b);
+    tpi_gpu_matrix_kernel both = {&systems_site, tpi_gpu_held(n, (int64_t)n + sides), inverse};
+    if (tpi_gpu_holds(a, both.held))
+        return tpi_gpu_each_matrix(both, a, 5, (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(b->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(n), TPI_GPU_VAL(sides)});
+    tp_tensor *pivots = tpi_rows_new(a, 2, n, TP_INT32);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(a->data), TPI_GPU_PTR(tpi_gpu_data(pivots)), TPI_GPU_PTR(b->data), TPI_GPU_VAL(systems), TPI_GPU_VAL(n), TPI_GPU_VAL(sides)};
+    bool ok = pivots && (!inverse || tpi_gpu_fill_identity(b)) && tpi_gpu_block_lu(a, pivots, info) && each_thread(&solve_site, a, systems * sides, 6, args);
+    tpi_release(pivots);
+    return ok;
+}
+
+bool tpi_gpu_fill_identity(tp_tensor *t) {
+    tp_tensor *diagonal = tpi_fill_data(t, tp_int(0)) ? tpo_diagonal(t, 0, -2, -1) : NULL;
+    bool ok = diagonal && tpi_fill_data(diagonal, tp_int(1));
+    tpi_release(diagonal);
+    return ok;
 }
 
 bool tpi_gpu_block_cholesky(tp_tensor *a, tp_tensor *info) {
     int n = (int)tpi_cols_of(a);
-    return tpi_gpu_each_matrix(&cholesky_site, a, 3, (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(n)});
+    return tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&cholesky_site, tpi_gpu_held(n, n), 0}, a, 3,
+                               (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(info->data), TPI_GPU_VAL(n)});
 }
 
 /* P (m, m) with A = P L U, one matrix per row of pivots. */
@@ -75,7 +102,7 @@ tp_tensor *tpi_gpu_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtype) 
     int64_t systems = tpi_batches_of(pivots, 1);
     int size = (int)m, k = (int)tpi_cols_of(pivots);
     const tpi_gpu_arg args[] = {TPI_GPU_FAULT(fault), TPI_GPU_PTR(tpi_gpu_data(p)), TPI_GPU_PTR(tpi_gpu_data(from)), TPI_GPU_PTR(tpi_gpu_data(rows)), TPI_GPU_VAL(systems), TPI_GPU_VAL(size), TPI_GPU_VAL(k)};
-    bool ok = from && fault.word && tpi_fill_data(p, tp_int(0)) && each_thread(&permutation_site, p, false, systems, 8, args);
+    bool ok = from && fault.word && tpi_fill_data(p, tp_int(0)) && each_thread(&permutation_site, p, systems, 8, args);
     tpi_release(rows), tpi_release(narrow), tpi_release(from);
     return ok ? p : tpi_after(p, NULL);
 }
@@ -85,11 +112,9 @@ static bool determinants(tp_tensor *A, tp_tensor *sign, tp_tensor *logarithm) {
     tp_tensor *factored[3];
     if (!A->numel) return tpi_fill_data(sign, tp_int(1)) && (!logarithm || tpi_fill_data(logarithm, tp_int(0))); /* of matrices without elements */
     if (!tpi_gpu_lu_factor_ex(A, true, false, factored)) return false;
-    int64_t systems = tpi_batches_of(A, 2);
     int n = (int)tpi_cols_of(A);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(factored[0]->data), TPI_GPU_PTR(factored[1]->data), TPI_GPU_PTR(sign->data), TPI_GPU_PTR(tpi_gpu_data(logarithm)), TPI_GPU_VAL(systems),
-                                TPI_GPU_VAL(n)};
-    bool ok = each_thread(&determinant_site, A, logarithm != NULL, systems, 6, args);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(factored[0]->data), TPI_GPU_PTR(factored[1]->data), TPI_GPU_PTR(sign->data), TPI_GPU_PTR(tpi_gpu_data(logarithm)), TPI_GPU_VAL(n)};
+    bool ok = tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&determinant_site, 0, logarithm != NULL}, A, 5, args);
     for (int i = 0; i < 3; i++) tpi_release(factored[i]);
     return ok;
 }
@@ -122,7 +147,8 @@ static bool reflectors(tp_tensor *a, tp_tensor *tau) { /* false without an error
         if (ok || tp_error()) return ok;
     }
     int m = (int)tpi_rows_of(a), n = (int)tpi_cols_of(a);
-    return tpi_gpu_blocks_fit(a) && tpi_gpu_each_matrix(&reflectors_site, a, 4, (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
+    return tpi_gpu_blocks_fit(a) && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&reflectors_site, tpi_gpu_held(m, n), 0}, a, 4,
+                                                      (tpi_gpu_arg[]){TPI_GPU_PTR(a->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n)});
 }
 
 bool tpi_gpu_geqrf(tp_tensor *self, tp_tensor **out) {
@@ -144,7 +170,8 @@ static bool multiply(tp_tensor *q, const tp_tensor *tau) { /* q: reflectors, whi
         tpi_release(info);
         if (ok || tp_error()) return ok;
     }
-    return tpi_gpu_blocks_fit(q) && tpi_gpu_each_matrix(&product_site, q, 5, (tpi_gpu_arg[]){TPI_GPU_PTR(q->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n), TPI_GPU_VAL(k)});
+    return tpi_gpu_blocks_fit(q) && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&product_site, tpi_gpu_held(m, n), 0}, q, 5,
+                                                      (tpi_gpu_arg[]){TPI_GPU_PTR(q->data), TPI_GPU_PTR(tau->data), TPI_GPU_VAL(m), TPI_GPU_VAL(n), TPI_GPU_VAL(k)});
 }
 
 /* The first columns of the product of reflectors (m, >= k) with tau (k). */

@@ -11,12 +11,21 @@ static inline int64_t tpi_cols_of(const tp_tensor *t) { return t->shape[t->ndim 
 bool tpi_gpu_blocks_fit(const tp_tensor *t);
 
 /* A block for each matrix of t, which is in column order. */
-bool tpi_gpu_each_matrix(const tpi_gpu_site *site, const tp_tensor *t, int nargs, const tpi_gpu_arg *args);
+typedef struct tpi_gpu_matrix_kernel {
+    const tpi_gpu_site *site; /* static */
+    int64_t held;  /* numbers of t's dtype that it works on: in shared memory, if they fit. tpi_gpu_held(m, n) for a matrix */
+    int option;    /* see the kernel */
+} tpi_gpu_matrix_kernel;
+bool tpi_gpu_each_matrix(tpi_gpu_matrix_kernel kernel, const tp_tensor *t, int nargs, const tpi_gpu_arg *args);
+static inline int64_t tpi_gpu_held(int64_t m, int64_t n) { return (m | 1) * n; }
+bool tpi_gpu_holds(const tp_tensor *t, int64_t held); /* do they fit? */
 
 /* All in place, and in column order. pivots: int32. */
 bool tpi_gpu_block_lu(tp_tensor *a, tp_tensor *pivots, tp_tensor *info);
-bool tpi_gpu_block_lu_solve(const tp_tensor *lu, const tp_tensor *pivots, tp_tensor *b);
+/* b becomes the solution, inverse: of the identity; what is in a afterwards is of no use. */
+bool tpi_gpu_block_solve(tp_tensor *a, tp_tensor *b, bool inverse, tp_tensor *info);
 bool tpi_gpu_block_cholesky(tp_tensor *a, tp_tensor *info);
+bool tpi_gpu_fill_identity(tp_tensor *t);
 
 /* The driver's library for t, where it is there and t is worth it; NULL without an error. */
 const tpi_gpu_driver *tpi_gpu_solver_for(const tp_tensor *t);

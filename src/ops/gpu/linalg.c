@@ -4,7 +4,7 @@
 #include "ops/gpu/factor.h"
 #include "tpi_ops.h"
 
-enum { LEAST = 64, MOST_MATRICES = 64 };
+enum { LEAST = 64, MOST_MATRICES = 64, MOST_TURNED = 128 }; /* by rotations: jacobi.h has room for so many columns */
 
 static int64_t rows_of(const tp_tensor *t) { return tpi_rows_of(t); }
 static int64_t cols_of(const tp_tensor *t) { return tpi_cols_of(t); }
@@ -75,16 +75,21 @@ bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor
     return give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out);
 }
 
-/* b, in column order, becomes the solution of A x = b, where A's batch dims are those of `batch` (not given: its own). info: of A's factors. driver: the library's, or
- * NULL. */
-static bool solve(const tpi_gpu_driver *driver, tp_tensor *A, tp_ints batch, tp_tensor *b, tp_tensor *info) {
-    tp_tensor *a = tpi_columns_copy(A, batch), *pivots = a ? tpi_rows_new(a, 2, cols_of(A), driver ? TP_INT64 : TP_INT32) : NULL;
-    tp_tensor *scrap = pivots ? tpi_batch_new(a, 2, TP_INT32) : NULL;
-    bool ok = scrap && (driver ? factor(driver, a, pivots, info) : tpi_gpu_block_lu(a, pivots, info));
-    if (ok && !driver) ok = tpi_gpu_block_lu_solve(a, pivots, b);
-    else if (ok)
-        ok = tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_LU_SOLVE, .b = b->data, .columns = cols_of(b), .pivots = (int64_t *)pivots->data, .info = (int32_t *)scrap->data});
-    tpi_release(a), tpi_release(pivots), tpi_release(scrap);
+/* b becomes the solution of a x = b by the library; a is scratch. */
+static bool solve_with(const tpi_gpu_driver *driver, tp_tensor *a, tp_tensor *b, tp_tensor *info) {
+    tp_tensor *pivots = tpi_rows_new(a, 2, cols_of(a), TP_INT64), *scrap = pivots ? tpi_batch_new(a, 2, TP_INT32) : NULL;
+    bool ok = scrap && factor(driver, a, pivots, info) &&
+              tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_LU_SOLVE, .b = b->data, .columns = cols_of(b), .pivots = (int64_t *)pivots->data, .info = (int32_t *)scrap->data});
+    tpi_release(pivots), tpi_release(scrap);
+    return ok;
+}
+
+/* b, in column order, becomes the solution of A x = b (inverse: of the identity), where A's batch dims are those of `batch` (not given: its own). info: of A's factors.
+ * driver: the library's, or NULL. */
+static bool solve(const tpi_gpu_driver *driver, tp_tensor *A, tp_ints batch, tp_tensor *b, bool inverse, tp_tensor *info) {
+    tp_tensor *a = tpi_columns_copy(A, batch);
+    bool ok = a && (driver ? (!inverse || tpi_gpu_fill_identity(b)) && solve_with(driver, a, b, info) : tpi_gpu_block_solve(a, b, inverse, info));
+    tpi_release(a);
     return ok;
 }
 
@@ -92,10 +97,7 @@ bool tpi_gpu_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
     if ((!driver && !tpi_gpu_blocks_fit(A)) || rows_of(A) != cols_of(A)) return false;
     tp_tensor *x = tpi_columns_new(A, 2, rows_of(A), cols_of(A), (tp_dtype)A->dtype), *info = x ? tpi_batch_new(A, 2, TP_INT32) : NULL;
-    bool ok = info && tpi_fill_data(x, tp_int(0));
-    tp_tensor *diagonal = ok ? tpo_diagonal(x, 0, -2, -1) : NULL;
-    ok = diagonal && tpi_fill_data(diagonal, tp_int(1)) && solve(driver, A, tp_no_ints(), x, info) && (!check_errors || all_zero(info));
-    tpi_release(diagonal);
+    bool ok = info && solve(driver, A, tp_no_ints(), x, true, info) && (!check_errors || all_zero(info));
     return give(2, (tp_tensor *[]){x, info}, ok, out);
 }
 
@@ -108,7 +110,7 @@ static bool solve_systems(tp_tensor *A, tp_tensor *B, bool check_errors, tp_tens
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
     tp_tensor *x = tpi_columns_copy(B, tp_ints_view(batch, ndim)), *info = x ? tpi_batch_new(x, 2, TP_INT32) : NULL;
     if (driver && info && tpi_batches_of(x, 2) > MOST_MATRICES) driver = NULL;
-    bool ok = info && (driver || tpi_gpu_blocks_fit(A)) && solve(driver, A, tp_ints_view(batch, ndim), x, info) && (!check_errors || all_zero(info));
+    bool ok = info && (driver || tpi_gpu_blocks_fit(A)) && solve(driver, A, tp_ints_view(batch, ndim), x, false, info) && (!check_errors || all_zero(info));
     return give(2, (tp_tensor *[]){x, info}, ok, out);
 }
 
@@ -130,11 +132,26 @@ bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, 
     return ok;
 }
 
+/* By rotations. */
+static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **out) {
+    static const tpi_gpu_site site = {"jacobi.h", "eigen"};
+    int n = (int)cols_of(a), above = upper;
+    int64_t held = tpi_gpu_held(n, (vectors ? 2 : 1) * (int64_t)n);
+    tp_tensor *x = tpi_columns_copy(a, tp_no_ints()), *v = !x ? NULL : vectors ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
+    tp_tensor *values = v ? tpi_rows_new(a, 2, n, tpi_dtype_to_real((tp_dtype)a->dtype)) : NULL, *scratch = !values ? NULL : vectors && !tpi_gpu_holds(a, held) ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(x)), TPI_GPU_PTR(tpi_gpu_data(scratch)), TPI_GPU_PTR(tpi_gpu_data(v)), TPI_GPU_PTR(tpi_gpu_data(values)), TPI_GPU_VAL(n),
+                                TPI_GPU_VAL(above)};
+    bool ok = scratch && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&site, held, vectors}, x, 6, args);
+    tpi_release(x), tpi_release(scratch);
+    return give(2, (tp_tensor *[]){values, v}, ok, out);
+}
+
 static bool eigen(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **out) { /* values, and the matrix in whose place the vectors are */
-    const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
-    if (!driver || rows_of(self) != cols_of(self) || !UPLO || !UPLO[0]) return false;
+    if (self->ndim < 2 || rows_of(self) != cols_of(self) || !UPLO || !UPLO[0]) return false;
     bool upper = UPLO[0] == 'U' || UPLO[0] == 'u', lower = UPLO[0] == 'L' || UPLO[0] == 'l';
     if (!upper && !lower) return false;
+    const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
+    if (!driver) return tpi_gpu_blocks_fit(self) && cols_of(self) <= MOST_TURNED && eigen_of_blocks(self, upper, vectors, out);
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()), *values = a ? tpi_rows_new(self, 2, cols_of(self), tpi_dtype_to_real((tp_dtype)self->dtype)) : NULL;
     tp_tensor *info = values ? tpi_batch_new(self, 2, TP_INT32) : NULL;
     bool ok = info && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_EIGH, .upper = upper, .vectors = vectors, .values = values->data, .info = (int32_t *)info->data}) &&

@@ -15,6 +15,20 @@ typedef struct singular {
 
 static bool is_tall(const tp_tensor *A) { return tpi_rows_of(A) >= tpi_cols_of(A); }
 
+/* The same by rotations, of which every thread of a block has a share. sorted: the values alone, from the largest; NULL: all. */
+static bool rotate(tpi_bag *bag, tp_tensor *A, singular *out, tp_tensor **sorted) {
+    int m = (int)tpi_rows_of(A), n = (int)tpi_cols_of(A);
+    tp_dtype real = tpi_dtype_to_real((tp_dtype)A->dtype);
+    out->left = tpi_put(bag, tpi_columns_copy(A, tp_no_ints()));
+    out->right = out->left && !sorted ? tpi_put(bag, tpi_columns_new(A, 2, n, n, (tp_dtype)A->dtype)) : NULL;
+    out->values = out->left ? tpi_put(bag, tpi_rows_new(A, 2, n, real)) : NULL;
+    if (sorted) *sorted = out->values ? tpi_put(bag, tpi_rows_new(A, 2, n, real)) : NULL;
+    if (!out->values || !(sorted ? *sorted : out->right)) return false;
+    const tpi_gpu_arg args[] = {TPI_GPU_PTR(out->left->data), TPI_GPU_PTR(tpi_gpu_data(out->right)), TPI_GPU_PTR(out->values->data), TPI_GPU_PTR(sorted ? (*sorted)->data : NULL),
+                                TPI_GPU_VAL(m), TPI_GPU_VAL(n)};
+    return tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&jacobi_site, tpi_gpu_held(m, n) + (sorted ? 0 : tpi_gpu_held(n, n)), !sorted}, out->left, 6, args);
+}
+
 /* Of A, which has no fewer rows than columns; the bag owns the results. False without an error: not served. */
 static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
     tp_tensor *made[3];
@@ -26,13 +40,7 @@ static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
         out->left = row ? tpi_put(bag, tpo_mul(tp_operand_tensor(u), tp_operand_tensor(row))) : NULL;
         return out->left && out->right;
     }
-    if (!tpi_gpu_blocks_fit(A)) return false;
-    int m = (int)tpi_rows_of(A), n = (int)tpi_cols_of(A);
-    out->left = tpi_put(bag, tpi_columns_copy(A, tp_no_ints()));
-    out->right = out->left ? tpi_put(bag, tpi_columns_new(A, 2, n, n, (tp_dtype)A->dtype)) : NULL;
-    out->values = out->right ? tpi_put(bag, tpi_rows_new(A, 2, n, tpi_dtype_to_real((tp_dtype)A->dtype))) : NULL;
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(out->left)), TPI_GPU_PTR(tpi_gpu_data(out->right)), TPI_GPU_PTR(tpi_gpu_data(out->values)), TPI_GPU_VAL(m), TPI_GPU_VAL(n)};
-    return out->values && tpi_gpu_each_matrix(&jacobi_site, out->left, 5, args);
+    return tpi_gpu_blocks_fit(A) && rotate(bag, A, out, NULL);
 }
 
 /* A without its history, seen with no fewer rows than columns; hermitian: its lower triangle is all that is read. */
@@ -52,10 +60,10 @@ static bool can(const tp_tensor *A, bool hermitian) {
 tp_tensor *tpi_gpu_svdvals(tp_tensor *A) {
     tpi_bag bag = {0};
     singular s;
-    tp_tensor *x = can(A, false) ? tall(&bag, A, false) : NULL, *sorted[2] = {NULL};
-    bool ok = x && decompose(&bag, x, &s) && tpo_sort(s.values, -1, true, false, sorted);
-    if (ok) tpi_put(&bag, sorted[1]);
-    return tpi_empty_bag(&bag, ok ? sorted[0] : NULL);
+    tp_tensor *x = can(A, false) ? tall(&bag, A, false) : NULL, *values = NULL;
+    if (x && tpi_gpu_solver_for(x)) values = decompose(&bag, x, &s) ? s.values : NULL; /* which are in order */
+    else if (x && !rotate(&bag, x, &s, &values)) values = NULL;
+    return tpi_empty_bag(&bag, tpi_retain(values));
 }
 
 /* ---- What counts as zero ------------------------------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
  * INLINE, HEAVY  declare a function, put in line or not
  * THREAD, THREADS, BLOCK, BLOCKS       number and count of threads in the block, of blocks in the grid; _Y and _Z the other two dims
  * BARRIER()      all threads of the block come here, and see what the others wrote before
+ * SHARED_OF      of a pointer to shared memory; SWAP(x, by), CUDA and HIP alone: x of the thread of this warp whose number differs by that bit
  * UNROLL         before a loop;  KERNEL_OF(name, threads, blocks)  a kernel of so many threads a block, that many blocks of which share a processor
  *
  * Elements in memory are of a storage type, s_<dtype>; get_<dtype> gives the value in its compute type (b8, i32, i64, f32, f64, c64,
@@ -36,6 +37,7 @@ typedef long int64_t;
 #define KERNEL_OF(name, threads, blocks) __kernel void name
 #define GLOBAL __global
 #define SHARED __local
+#define SHARED_OF __local
 #define PTR(name) __global char *name##_block, const ulong name##_offset
 #define AT(type, name) ((__global type *)(name##_block + name##_offset))
 #define INLINE static inline
@@ -91,6 +93,12 @@ typedef long long int64_t;
 #define KERNEL_OF(name, threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks) name
 #define GLOBAL
 #define SHARED __shared__
+#define SHARED_OF
+#if defined(__HIP__)
+#define SWAP(x, by) __shfl_xor(x, by)
+#else
+#define SWAP(x, by) __shfl_xor_sync(0xffffffffu, x, by)
+#endif
 #define PTR(name) char *name
 #define AT(type, name) ((type *)(name))
 #define INLINE static __device__ __forceinline__

@@ -6,17 +6,6 @@
 #define LANE (THREAD % GROUP)
 #define GROUP_ROW ((int64_t)BLOCK * GROUPS + THREAD / GROUP)
 
-#if defined(__OPENCL_VERSION__)
-#define SHARED_OF __local
-#else
-#define SHARED_OF
-#if defined(__HIP__)
-#define SWAP(x, by) __shfl_xor(x, by)
-#else
-#define SWAP(x, by) __shfl_xor_sync(0xffffffffu, x, by)
-#endif
-#endif
-
 /* Room in shared memory that a reduction of this type takes: GROUP_ROOM elements. */
 #if defined(__OPENCL_VERSION__)
 #define GROUP_ROOM (GROUP * GROUPS)

@@ -1,13 +1,11 @@
 /* Numbers of matrices, real or complex, and teams: the threads of a block, which work on one matrix. Before this text: A the type, float or double, of a
  * number or of its parts (COMPLEX: it has two); TEAM, how many threads a block has, and LANES, how many of them take a column together (powers of two). A
- * team of one has no barriers: some compilers take seconds over each. Matrices lie in column order, one behind the other. */
+ * team of one has no barriers: some compilers take seconds over each. Matrices lie in column order, one behind the other.
+ *
+ * HELD is how many numbers a block holds in shared memory: matrices that are small are worked on there, those that are not (HELD is 0) where they lie. OPTION
+ * is what a kernel makes of it. */
 #ifndef MATRIX_H
 #define MATRIX_H
-#if defined(__OPENCL_VERSION__)
-#define SHARED_OF __local
-#else
-#define SHARED_OF
-#endif
 
 #if COMPLEX
 typedef struct num {
@@ -76,7 +74,39 @@ typedef A num;
 TEAM_FOLD(team_sum, a + b)
 TEAM_FOLD(team_most, b > a ? b : a)
 
+/* ---- Where a matrix is while it is worked on; columns are DOWN(rows) apart there, so that rows too are spread over the banks ---- */
+#if HELD
+#define WHERE SHARED_OF
+#define DOWN(m) ((m) | 1)
+INLINE WHERE num *taken(GLOBAL const num *from, SHARED_OF num *room, int m, int n) {
+    for (int i = THREAD; i < m * n; i += TEAM) room[i / m * DOWN(m) + i % m] = from[i];
+    SYNC();
+    return room;
+}
+INLINE void given_back(GLOBAL num *to, WHERE const num *x, int m, int n) {
+    SYNC();
+    for (int i = THREAD; i < m * n; i += TEAM) to[i] = x[i / m * DOWN(m) + i % m];
+}
+#define ROOM HELD
+#else
+#define WHERE GLOBAL
+#define DOWN(m) ((int64_t)(m))
+INLINE WHERE num *taken(GLOBAL num *from, SHARED_OF num *room, int m, int n) { return from; }
+INLINE void given_back(GLOBAL num *to, WHERE const num *x, int m, int n) {}
+#define ROOM 1
+#endif
+
 /* Each column's lanes together; every one of them gets the sum. */
+#if defined(SWAP) && LANES > 1 && LANES <= WARP
+#define IN_STEP 1 /* by what threads of a warp see of each other */
+INLINE num swapped(num x, int by) { return number(SWAP(RE(x), by), SWAP(IM(x), by)); }
+INLINE num lanes_sum(num x, SHARED_OF num *room) {
+    UNROLL
+    for (int by = LANES / 2; by > 0; by /= 2) x = plus(x, swapped(x, by));
+    return x;
+}
+#else
+#define IN_STEP 0
 INLINE num lanes_sum(num x, SHARED_OF num *room) {
     room[THREAD] = x;
     for (int h = LANES / 2; h > 0; h /= 2) {
@@ -88,4 +118,5 @@ INLINE num lanes_sum(num x, SHARED_OF num *room) {
     SYNC();
     return x;
 }
+#endif
 #endif

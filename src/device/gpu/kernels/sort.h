@@ -18,10 +18,8 @@ typedef uint32_t key_t;
 #endif
 #if defined(__OPENCL_VERSION__)
 #define COUNT_UP(at) atomic_inc(at)
-#define SHARED_OF __local
 #else
 #define COUNT_UP(at) atomicAdd(at, 1)
-#define SHARED_OF
 #endif
 #define DIGIT(key) ((int)((key) >> shift) & 255)
 
