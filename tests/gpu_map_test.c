@@ -157,7 +157,7 @@ static void offsets_of_64_bits(void **state) {
     const int64_t groups = 60, layout[] = {10, 16, 160, 16, 160, 0, 4};
     const tpi_param none = {.i64 = 0};
     tpi_gpu_arg args[] = {TPI_GPU_PTR(got->data), TPI_GPU_PTR(gx->data), TPI_GPU_PTR(gy->data), TPI_GPU_VAL(groups), TPI_GPU_VAL(layout), TPI_GPU_VAL(none)};
-    assert_true(tpi_gpu_launch(device, kernel, 1, TPI_GPU_MAP_THREADS, 0, 6, args));
+    assert_true(tpi_gpu_launch(device, kernel, 1, tpi_gpu_map_threads(&form), 0, 6, args));
     tp_tensor *back = here(got);
     if (!same_bits(back, want)) fail_msg("%s", difference());
     tp_tensor *all[] = {x, y, want, gx, gy, got, back};

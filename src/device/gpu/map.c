@@ -138,7 +138,7 @@ static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_pla
         if (is_number(p, k)) memcpy(&params[nparam++], p->data[k], tpi_dtype_bytes[p->dtype[k]]);
         else args[nargs++] = TPI_GPU_PTR(p->data[k]);
     }
-    int64_t groups = p->numel / f->vector, n = f->packed ? p->numel : groups, tile = (int64_t)tpi_gpu_map_groups(f) * TPI_GPU_MAP_THREADS;
+    int64_t groups = p->numel / f->vector, n = f->packed ? p->numel : groups, tile = (int64_t)tpi_gpu_map_groups(f) * tpi_gpu_map_threads(f);
     args[nargs++] = TPI_GPU_VAL(n);
     if (!f->packed) {
         fill_layout(f, p, layout);
@@ -146,7 +146,7 @@ static bool launch(tp_device device, const tpi_gpu_map_call *call, const tpi_pla
     }
     args[nargs++] = (tpi_gpu_arg){TPI_GPU_VALUE, (uint32_t)((nparam ? nparam : 1) * (int)sizeof *params), params};
     int64_t blocks = (groups + tile - 1) / tile;
-    return tpi_gpu_launch(device, kernel, blocks ? blocks : 1, TPI_GPU_MAP_THREADS, 0, nargs, args);
+    return tpi_gpu_launch(device, kernel, blocks ? blocks : 1, tpi_gpu_map_threads(f), 0, nargs, args);
 }
 
 /* ---- Operands that are straightened first ----------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ static bool put_layout(tpi_text *t, const tpi_gpu_form *f) {
     return tpi_text_put(t, "typedef struct layout_t { uint32_t size[%d], multiplier[%d], shift[%d]; int32_t stride[%d][%d]; } layout_t;\n", dims, dims, dims, f->nargs, f->ndim);
 }
 
-/* Kernels that wait for memory rather than compute: with registers for as many threads as a processor holds (H200: gelu with 40 registers was a hundredth
+/* Kernels that wait for memory rather than compute: with registers for as many threads as a processor holds, 2048 (H200: gelu with 40 registers was a hundredth
  * behind exp with 20). */
 static bool light(const tpi_gpu_map_text *m) {
     bool ok = m->form->packed && m->form->vector > 1;
@@ -56,7 +56,7 @@ static bool put_head(tpi_text *t, const tpi_gpu_map_text *m) {
     bool ok = tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) && put_layout(t, f);
     for (int k = 0; k < f->nargs && ok; k++)
         if (in_groups(f, k)) ok = put_group(t, f, k);
-    ok = ok && (light(m) ? tpi_text_put(t, "KERNEL_OF(entry, %d, 8)(", TPI_GPU_MAP_THREADS) : tpi_text_put(t, "KERNEL(entry)("));
+    ok = ok && (light(m) ? tpi_text_put(t, "KERNEL_OF(entry, %d, %d)(", tpi_gpu_map_threads(f), 2048 / tpi_gpu_map_threads(f)) : tpi_text_put(t, "KERNEL(entry)("));
     for (int k = 0; k < f->nargs && ok; k++)
         if (f->way[k] != TPI_WAY_NUMBER) ok = tpi_text_put(t, "PTR(a%d), ", k);
     return ok && tpi_text_put(t, "const int64_t n, %sconst params_t param) {\n", f->packed ? "" : "const layout_t at, ");
@@ -161,12 +161,12 @@ bool tpi_gpu_put_map(tpi_text *t, const void *map_text) {
     const tpi_gpu_map_text *m = map_text;
     const tpi_gpu_form *f = m->form;
     const char *index = index_type(f);
-    int each = tpi_gpu_map_groups(f);
+    int each = tpi_gpu_map_groups(f), threads = tpi_gpu_map_threads(f);
     /* n counts elements where all is packed, and groups otherwise. A thread's groups lie a block's width apart. */
     return put_head(t, m) && put_locals(t, m) &&
-           tpi_text_put(t, "    const %s groups = (%s)(n / %d), first = (%s)BLOCK * %d + THREAD;\n", index, index, f->packed ? f->vector : 1, index, each * TPI_GPU_MAP_THREADS) &&
-           tpi_text_put(t, "    UNROLL\n    for (int i = 0; i < %d; i++) {\n        const %s g = first + i * %d;\n        if (g >= groups) break;\n", each, index, TPI_GPU_MAP_THREADS) &&
-           put_offsets(t, f) && put_loads(t, m) && tpi_text_put(t, "    }\n    UNROLL\n    for (int i = 0; i < %d; i++) {\n        if (first + i * %d >= groups) break;\n", each, TPI_GPU_MAP_THREADS) &&
+           tpi_text_put(t, "    const %s groups = (%s)(n / %d), first = (%s)BLOCK * %d + THREAD;\n", index, index, f->packed ? f->vector : 1, index, each * threads) &&
+           tpi_text_put(t, "    UNROLL\n    for (int i = 0; i < %d; i++) {\n        const %s g = first + i * %d;\n        if (g >= groups) break;\n", each, index, threads) &&
+           put_offsets(t, f) && put_loads(t, m) && tpi_text_put(t, "    }\n    UNROLL\n    for (int i = 0; i < %d; i++) {\n        if (first + i * %d >= groups) break;\n", each, threads) &&
            tpi_text_put(t, "        group0 result;\n        UNROLL\n        for (int j = 0; j < %d; j++) result.e[j] = ", f->vector) && put_call(t, m, "i", "j") &&
            tpi_text_put(t, ";\n        store0(p0 + o0[i], result, d0);\n    }\n") && put_rest(t, m) && tpi_text_put(t, "}\n");
 }
