@@ -133,15 +133,7 @@ static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *re
 }
 
 static PyObject *tensor_backward(PyObject *o, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
-    if (tpy_overridden(&o, 1)) {
-        PyObject *own = PyObject_GetAttrString((PyObject *)tpy_tensor_type, "backward"), *result = NULL;
-        PyObject *all[16] = {o};
-        Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-        for (Py_ssize_t i = 0; i < total && i < 15; i++) all[i + 1] = args[i];
-        if (own && total < 15) result = tpy_call_override(own, all, n + 1, kwnames);
-        Py_XDECREF(own);
-        return result;
-    }
+    if (tpy_overridden(&o, 1)) return tpy_call_overridden_method("backward", o, args, n, kwnames);
     static const char *const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
     PyObject *given[4] = {NULL};
     if (n > 4) return PyErr_Format(PyExc_TypeError, "Tensor.backward() takes from 1 to 5 positional arguments but %zd were given", n + 1);
@@ -274,6 +266,7 @@ static PyObject *requires_grad_(PyObject *o, PyObject *args, PyObject *kwargs) {
 }
 static PyObject *detach(PyObject *o, PyObject *unused) {
     (void)unused;
+    if (tpy_overridden(&o, 1)) return tpy_call_overridden_method("detach", o, NULL, 0, NULL);
     return tpy_wrap(tp_detach(tpy_unwrap(o)));
 }
 static PyObject *detach_(PyObject *o, PyObject *unused) { (void)unused; return tp_detach_(tpy_unwrap(o)) ? Py_NewRef(o) : tpy_raise(); }

@@ -96,8 +96,7 @@ static int fit_keyword(const char *name, PyObject *value, target *to) {
 }
 
 #define MAX_GIVEN 12
-/* Hands a call of Tensor.name to the subclass's __torch_function__. */
-static PyObject *overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+PyObject *tpy_call_overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     PyObject *all[MAX_GIVEN + 1] = {self}, *method = PyObject_GetAttrString((PyObject *)tpy_tensor_type, name), *result = NULL;
     Py_ssize_t total = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
     if (method && total > MAX_GIVEN)
@@ -123,14 +122,14 @@ static PyObject *overridden_call(const char *name, PyObject *self, PyObject *arg
             PyTuple_SET_ITEM(names, k, Py_NewRef(key));
             all[n + k] = value;
         }
-        result = overridden_method(name, self, all, n, names);
+        result = tpy_call_overridden_method(name, self, all, n, names);
     }
     Py_DECREF(names);
     return result;
 }
 
 static PyObject *tensor_to(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
-    if (tpy_overridden(&self, 1)) return overridden_method("to", self, args, n, kwnames);
+    if (tpy_overridden(&self, 1)) return tpy_call_overridden_method("to", self, args, n, kwnames);
     target to = {0};
     Py_ssize_t at = 0;
     int fits = fit_positions(args, n, &at, &to);

@@ -123,6 +123,7 @@ bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObje
 /* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it NULL. */
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n);
 PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+PyObject *tpy_call_overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* of Tensor.name */
 int tpy_init_override(PyObject *module);
 
 /* ---- Protocols of the tensor type ---- */

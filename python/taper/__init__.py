@@ -21,13 +21,13 @@ from taper import autograd, overrides  # noqa: E402,F401
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset("""
-    __config__ _dynamo _inductor accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg mps
-    multiprocessing nested nn optim profiler quantization random return_types serialization signal sparse special testing utils version xpu""".split())
+    __config__ _dynamo _inductor accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
+    multiprocessing nested nn optim profiler quantization quasirandom random return_types serialization signal sparse special testing utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_vmap", **dict.fromkeys("""
     autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype
     set_autocast_gpu_dtype""".split(), "amp.autocast_mode"), **dict.fromkeys("""
-    sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_compressed_tensor""".split(), "sparse._tensor"), "spmm": "sparse._products", "dsmm": "sparse._products", "ops": "_ops", "jagged": "nested", **dict.fromkeys("""
+    sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_compressed_tensor""".split(), "sparse._tensor"), "spmm": "sparse._products", "dsmm": "sparse._products", "ops": "_ops", "jagged": "nested", "lobpcg": "_lobpcg", **dict.fromkeys("""
     qint8 quint8 qint32 per_tensor_affine per_tensor_symmetric quantize_per_tensor dequantize fake_quantize_per_tensor_affine""".split(), "_quantized"), **dict.fromkeys("""
     embedding embedding_bag batch_norm instance_norm ctc_loss kl_div binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss
     margin_ranking_loss triplet_margin_loss poisson_nll_loss adaptive_max_pool1d native_dropout detach detach_ resize_as_ empty_permuted to_dlpack cond

@@ -163,6 +163,7 @@ def _run_mode(func, types, args, kwargs):
     return result
 
 
+_C.DisableTorchFunctionSubclass, _C.DisableTorchFunction, _C._disabled_torch_function_impl = DisableTorchFunctionSubclass, DisableTorchFunction, _disabled_torch_function_impl
 _KEEP_TYPE = frozenset()
 _C.Tensor.__torch_function__ = classmethod(_tensor_torch_function)
 _C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode)

@@ -97,3 +97,20 @@ def test_modes_belong_to_their_thread():
         thread.start()
         thread.join()
     assert mode.seen == []
+
+
+def test_detach_asks_and_keeps_the_type():
+    class Marked(torch.Tensor):
+        pass
+
+    class Logged(torch.Tensor):
+        seen = []
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            cls.seen.append(func.__name__)
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+
+    assert type(torch.ones(2).as_subclass(Marked).detach()) is Marked
+    assert type(torch.ones(2).as_subclass(Logged).detach()) is torch.Tensor and Logged.seen == ["detach"]

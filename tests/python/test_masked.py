@@ -1,0 +1,46 @@
+"""torch.masked: PyTorch's answers for functions of what a mask leaves, and for tensors that carry one."""
+import math
+
+import pytest
+
+import taper as torch
+from taper import masked
+
+X = torch.tensor([[1.5, -0.5, 2.0], [4.0, 3.0, -1.0]])
+MASK = torch.tensor([[True, False, True], [False, False, False]])
+
+
+@pytest.mark.parametrize("name, wanted", [
+    ("sum", [3.5, 0.0]), ("prod", [3.0, 1.0]), ("amax", [2.0, -math.inf]), ("amin", [1.5, math.inf]), ("argmax", [2.0, 0.0]), ("mean", [1.75, math.nan]),
+    ("median", [1.5, math.nan]), ("var", [0.125, math.nan]), ("logsumexp", [2.4740769, -math.inf])])
+def test_reductions(name, wanted):
+    got = getattr(masked, name)(X, 1, mask=MASK)
+    assert torch.allclose(got, torch.tensor(wanted), equal_nan=True), got
+    assert getattr(masked, name)(X, 1, keepdim=True, mask=MASK).shape == (2, 1)
+
+
+def test_along_a_dim():
+    soft = masked.softmax(X, 1, mask=MASK)
+    assert soft[0, 1] == 0 and torch.allclose(soft[0].sum(), torch.tensor(1.0)) and soft[1].isnan().all()
+    assert masked.cumsum(X, 1, mask=MASK).tolist() == [[1.5, 1.5, 3.5], [0, 0, 0]]
+    assert torch.allclose(masked.normalize(X, 2.0, 1, mask=MASK)[0], torch.tensor([0.6, 0.0, 0.8]))
+    assert masked.norm(X, 1.0, 1, mask=MASK).tolist() == [3.5, 0]
+    with pytest.raises(ValueError, match="Could not infer output dtype"):
+        masked.mean(X.long(), 1, mask=MASK)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_tensors_with_a_mask():
+    a = masked.masked_tensor(X, MASK, requires_grad=True)
+    assert repr(a.sum()) == "MaskedTensor(  3.5000, True)" and a.sum(1).get_mask().tolist() == [True, False]
+    assert repr(a * 2).split() == "MaskedTensor( [ [ 3.0000, --, 4.0000], [ --, --, --] ] )".split()
+    assert a.reshape(3, 2).get_mask().tolist() == [[True, False], [True, False], [False, False]] and a.to_tensor(-1.0)[1].tolist() == [-1, -1, -1]
+    (a.square().sum()).backward()
+    assert a.grad.tolist() == [[3, 0, 4], [0, 0, 0]]
+    with pytest.raises(ValueError, match="masks must match"):
+        a + masked.masked_tensor(X, ~MASK)
+    with pytest.raises(TypeError, match="dtype bool"):
+        masked.masked_tensor(X, X)
+    y = X.clone().requires_grad_()
+    masked.as_masked_tensor(y, MASK).mean().backward()
+    assert y.grad.tolist() == [[0.5, 0, 0.5], [0, 0, 0]] and masked.is_masked_tensor(a) and not masked.is_masked_tensor(y)
