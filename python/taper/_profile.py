@@ -1,6 +1,5 @@
 """`taper profile`: runs a script as `taper run` does and says where its time went: operators with their share, how much of what the machine can do they
 reach, the memory they took, and how busy the threads were. The calling thread is watched; what others run counts as processor time alone."""
-import os
 import sys
 import time
 
@@ -146,13 +145,12 @@ def profile(arguments):
         return 2
     from taper import _C
     from taper._run import run
-    begin, busy = time.perf_counter(), os.times()
+    begin, busy = time.perf_counter(), time.process_time()
     running = _C._profile_start(True, None)
     try:
         return run(arguments)
     finally:
-        now = os.times()
-        wall, processor = time.perf_counter() - begin, now.user + now.system - busy.user - busy.system
+        wall, processor = time.perf_counter() - begin, time.process_time() - busy
         _, recorded = _C._profile_stop(running)
         sys.stdout.flush()
         print("\n" + _report(recorded, wall, processor, top, shapes))
