@@ -5,4 +5,4 @@ command -v clang > /dev/null || { echo "clang is not installed"; exit 77; }
 build=$TAPER_BUILD_DIR-clang
 CC=clang cmake -S "$TAPER_SOURCE_DIR" -B "$build" -G Ninja -DTAPER_WERROR=ON -DTAPER_BUILD_TESTS=ON
 cmake --build "$build" --target all tests
-ctest --test-dir "$build" --output-on-failure -LE long
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -LE long
