@@ -5,7 +5,7 @@
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 file(GLOB test_support CONFIGURE_DEPENDS tests/*.c)
-list(FILTER test_support EXCLUDE REGEX "_test\\.c$|/processors_as_xpu\\.c$|/fake_nccl\\.c$")
+list(FILTER test_support EXCLUDE REGEX "_test\\.c$|/processors_as_xpu\\.c$|/fake_(nccl|cuda)\\.c$")
 add_library(taper_test_support STATIC EXCLUDE_FROM_ALL ${TAPER_GENERATED}/samples.c ${TAPER_GENERATED}/layer_samples.c ${test_support})
 target_link_libraries(taper_test_support PUBLIC taper_testable PkgConfig::CMOCKA)
 target_include_directories(taper_test_support PUBLIC tests)
@@ -21,6 +21,12 @@ target_link_libraries(fake_nccl PRIVATE ${CMAKE_DL_LIBS} rt)
 set_target_properties(fake_nccl PROPERTIES C_VISIBILITY_PRESET default PREFIX "lib" OUTPUT_NAME fake-nccl LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 add_dependencies(fake_nccl taper_generated)
 add_dependencies(tests fake_nccl)
+
+# CUDA's driver with two devices and without a GPU, for those that have this folder in LD_LIBRARY_PATH.
+add_library(fake_cuda MODULE EXCLUDE_FROM_ALL tests/fake_cuda.c)
+target_link_libraries(fake_cuda PRIVATE Threads::Threads)
+set_target_properties(fake_cuda PROPERTIES C_VISIBILITY_PRESET default PREFIX "lib" SUFFIX ".so.1" OUTPUT_NAME cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake-cuda)
+add_dependencies(tests fake_cuda)
 
 # Threads that wait sleep instead of spinning, or a machine that is busy with something else makes the tests many times slower.
 function(taper_register name timeout)

@@ -16,6 +16,7 @@
     X(device_memory, "cuDeviceTotalMem_v2", "hipDeviceTotalMem", (size_t *bytes, int device)) \
     X(device_attribute, "cuDeviceGetAttribute", "hipDeviceGetAttribute", (int *value, int attribute, int device)) \
     X(device_uuid, "cuDeviceGetUuid", "hipDeviceGetUuid", (void *uuid, int device)) \
+    X(can_reach, "cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer", (int *can, int device, int other)) \
     X(synchronize, "cuCtxSynchronize", "hipDeviceSynchronize", (void)) \
     X(priorities, "cuCtxGetStreamPriorityRange", "hipDeviceGetStreamPriorityRange", (int *least, int *greatest)) \
     X(alloc, "cuMemAlloc_v2", "hipMalloc", (void **block, size_t bytes)) \
@@ -71,11 +72,13 @@ typedef struct tpi_cuda_api {
 #define X(member, cuda, hip, args) int(*member) args;
     TPI_CUDA_FUNCTIONS(X)
 #undef X
-    int (*context_retain)(void **context, int device); /* CUDA alone, as are the next three */
+    int (*context_retain)(void **context, int device); /* CUDA alone, as are the next four */
     int (*context_set)(void *context);
+    int (*context_reach)(void *other, unsigned flags); /* the thread's device the other's memory */
     int (*error_name)(int error, const char **name);
     int (*error_text)(int error, const char **text);
-    int (*device_set)(int index); /* HIP alone, as are the next three */
+    int (*device_set)(int index); /* HIP alone, as are the next four */
+    int (*device_reach)(int other, unsigned flags);
     const char *(*hip_error_name)(int error);
     const char *(*hip_error_text)(int error);
     int (*device_properties)(void *properties, int index);

@@ -17,11 +17,13 @@ static void *alloc(int index, size_t bytes) {
     return tpi_cuda_check(error, "alloc") ? block : NULL;
 }
 
-static void release(int index, void *block) {
+static void release_by(int (*give_back)(void *block), int index, void *block) {
     bool fine = tp_ok();
-    if (tpi_cuda_use(index)) tpi_cuda.free(block);
+    if (tpi_cuda_use(index)) give_back(block);
     else if (fine) tp_error_clear(); /* a forked child lets go of what its parent owns */
 }
+
+static void release(int index, void *block) { release_by(tpi_cuda.free, index, block); }
 
 static bool memory_info(int index, size_t *free, size_t *total) { return tpi_cuda_use(index) && TPI_CUDA(memory_info, free, total); }
 
@@ -35,7 +37,7 @@ static void *host_alloc(size_t bytes) {
     return error == 0 ? block : NULL;
 }
 
-static void host_free(void *block) { tpi_cuda.host_free(block); }
+static void host_free(void *block) { release_by(tpi_cuda.host_free, tpi_gpu_current(TP_CUDA), block); } /* the thread may have no context yet */
 
 static bool copy(int index, tpi_gpu_stream *stream, void *to, const void *from, size_t bytes, tpi_gpu_way way) {
     if (!tpi_cuda_use(index)) return false;
@@ -44,9 +46,23 @@ static bool copy(int index, tpi_gpu_stream *stream, void *to, const void *from, 
     return TPI_CUDA(copy_within, to, from, bytes, stream);
 }
 
-static bool copy_peer(int to_index, void *to, int from_index, const void *from, size_t bytes, tpi_gpu_stream *stream) { /* a stream of from_index */
-    (void)to_index; /* addresses are the process's own: they tell the device */
-    return tpi_cuda_use(from_index) && TPI_CUDA(copy_between, to, from, bytes, stream);
+/* Lets the thread's device reach the other's memory, so that bytes need not go by way of the host. Asked for once; where it is refused, copies work all the same. */
+static void reach(int index, int other) {
+    static bool asked[TPI_MAX_GPUS][TPI_MAX_GPUS];
+    int can = 0, mode = TPI_CUDA_CAPTURE_RELAXED;
+    if (__atomic_exchange_n(&asked[index][other], true, __ATOMIC_RELAXED)) return;
+    swap_mode(&mode);
+    if (tpi_cuda.can_reach(&can, tpi_cuda.device[index], tpi_cuda.device[other]) == 0 && can) {
+        if (tpi_cuda.hip) tpi_cuda.device_reach(other, 0);
+        else tpi_cuda.context_reach(tpi_cuda.context[other], 0);
+    }
+    swap_mode(&mode);
+}
+
+static bool copy_peer(int to_index, void *to, int from_index, const void *from, size_t bytes, tpi_gpu_stream *stream) {
+    if (!tpi_cuda_use(to_index)) return false; /* whose stream it is: NULL is the default one of the context that is current */
+    reach(to_index, from_index);
+    return TPI_CUDA(copy_between, to, from, bytes, stream); /* addresses are the process's own: they tell the device */
 }
 
 static bool set(int index, tpi_gpu_stream *stream, void *to, int byte, size_t bytes) { return tpi_cuda_use(index) && TPI_CUDA(set, to, (unsigned char)byte, bytes, stream); }

@@ -39,18 +39,19 @@ static bool find_functions(tpi_cuda_api *api, void *library, bool hip) {
         TPI_CUDA_FUNCTIONS(X)
 #undef X
     };
-    const tpi_symbol cuda[] = {{"cuDevicePrimaryCtxRetain", &api->context_retain}, {"cuCtxSetCurrent", &api->context_set},
+    const tpi_symbol cuda[] = {{"cuDevicePrimaryCtxRetain", &api->context_retain}, {"cuCtxSetCurrent", &api->context_set}, {"cuCtxEnablePeerAccess", &api->context_reach},
                                {"cuGetErrorName", &api->error_name}, {"cuGetErrorString", &api->error_text}};
-    const tpi_symbol amd[] = {{"hipSetDevice", &api->device_set}, {"hipGetErrorName", &api->hip_error_name}, {"hipGetErrorString", &api->hip_error_text}};
+    const tpi_symbol amd[] = {{"hipSetDevice", &api->device_set}, {"hipDeviceEnablePeerAccess", &api->device_reach}, {"hipGetErrorName", &api->hip_error_name},
+                              {"hipGetErrorString", &api->hip_error_text}};
     if (!tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols))) return false;
-    if (!hip) return tpi_cuda_symbols(library, cuda, 4);
+    if (!hip) return tpi_cuda_symbols(library, cuda, 5);
     /* The properties' layout changed once, and the function's name with it. */
     api->arch_offset = 1160;
     if (!tpi_cuda_symbols(library, &(tpi_symbol){"hipGetDevicePropertiesR0600", &api->device_properties}, 1)) {
         api->arch_offset = 396;
         if (!tpi_cuda_symbols(library, &(tpi_symbol){"hipGetDeviceProperties", &api->device_properties}, 1)) return false;
     }
-    return tpi_cuda_symbols(library, amd, 3);
+    return tpi_cuda_symbols(library, amd, 4);
 }
 
 static void open_driver(bool hip) {

@@ -141,7 +141,7 @@ typedef struct tpi_gpu_driver {
 
     /* In the stream's order. From and to pageable host memory the call returns when the host block may be used again. */
     bool (*copy)(int index, tpi_gpu_stream *stream, void *to, const void *from, size_t bytes, tpi_gpu_way way);
-    bool (*copy_peer)(int to_index, void *to, int from_index, const void *from, size_t bytes, tpi_gpu_stream *stream); /* NULL: by way of the host */
+    bool (*copy_peer)(int to_index, void *to, int from_index, const void *from, size_t bytes, tpi_gpu_stream *stream); /* one of `to`'s; NULL: by way of the host */
     bool (*set)(int index, tpi_gpu_stream *stream, void *to, int byte, size_t bytes);
 
     bool (*stream_new)(int index, int priority, tpi_gpu_stream **stream);
