@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <taper/taper.h>
@@ -32,6 +33,26 @@ static void *scratch_for(tpi_scratch *need) {
     return need->memory;
 }
 
+/* As the library has them: of a real matrix's pair the real parts, and the imaginary ones behind them. */
+static void pack(const tpi_gpu_solver *s, const char *values, const char *from, char *to) {
+    size_t n = (size_t)s->n, size = tpi_dtype_bytes[s->dtype];
+    for (size_t j = 0; j < n; j++) {
+        double im = size == 4 ? ((const float *)values)[2 * j + 1] : ((const double *)values)[2 * j + 1];
+        for (size_t i = 0; i < n; i++) memcpy(to + (j * n + i) * size, from + ((im < 0 ? j - 1 : j) * n + i) * 2 * size + (im < 0 ? size : 0), size);
+    }
+}
+
+static int general(const tpi_gpu_solver *s, char *a, char *b, char *values, tpi_scratch *need) {
+    bool real = !tp_dtype_is_complex(s->dtype);
+    char *wide = real && s->vectors ? malloc((size_t)(s->n * s->n) * 16) : NULL;
+    tpi_lapack_geev(s->dtype, s->vectors, (int)s->n, NULL, NULL, NULL, need);
+    scratch_for(need);
+    int info = tpi_lapack_geev(s->dtype, s->vectors, (int)s->n, a, values, wide ? wide : b, need);
+    if (wide) pack(s, values, wide, b);
+    free(wide);
+    return info;
+}
+
 static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values, int64_t *pivots, int32_t *info) {
     int m = (int)s->m, n = (int)s->n, least = m < n ? m : n;
     int32_t *narrow = calloc((size_t)least + 1, 4);
@@ -51,6 +72,7 @@ static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values
         scratch_for(&need);
         *info = tpi_lapack_syevd(s->dtype, s->vectors, s->upper, n, a, values, &need);
     }
+    if (s->what == TPI_SOLVER_EIG) *info = general(s, a, b, values, &need);
     if (s->what == TPI_SOLVER_SVD) {
         tpi_lapack_gesdd(s->dtype, 'S', m, n, NULL, NULL, NULL, NULL, &need);
         scratch_for(&need);
@@ -70,7 +92,7 @@ static void one(const tpi_gpu_solver *s, char *a, char *b, char *c, char *values
 }
 
 static size_t elements_of_b(const tpi_gpu_solver *s) {
-    if (s->what == TPI_SOLVER_SVD) return (size_t)(s->m * s->n);
+    if (s->what == TPI_SOLVER_SVD || s->what == TPI_SOLVER_EIG) return (size_t)(s->m * s->n);
     if (s->what == TPI_SOLVER_QR) return (size_t)(s->m < s->n ? s->m : s->n);
     return (size_t)(s->what == TPI_SOLVER_QR_PRODUCT ? s->columns : s->n * s->columns);
 }
@@ -80,7 +102,7 @@ static tpi_gpu_served by_lapack(int index, tpi_gpu_stream *stream, const tpi_gpu
     assert_true(driver.stream_sync(0, stream));
     size_t size = tpi_dtype_bytes[s->dtype], real = s->dtype == TP_FLOAT64 || s->dtype == TP_COMPLEX128 ? 8 : 4, least = (size_t)(s->m < s->n ? s->m : s->n);
     size_t a_step = (size_t)(s->m * s->n) * size, b_step = elements_of_b(s) * size, c_step = (size_t)(s->n * s->n) * size;
-    size_t batch = (size_t)s->batch, v_step = least * real;
+    size_t batch = (size_t)s->batch, v_step = least * real * (s->what == TPI_SOLVER_EIG ? 2 : 1);
     char *a = fetch(s->a, batch * a_step), *b = fetch(s->b, s->b ? batch * b_step : 0), *c = fetch(s->c, s->c ? batch * c_step : 0);
     char *values = fetch(s->values, s->values ? batch * v_step : 0);
     int64_t *pivots = fetch(s->pivots, s->pivots ? batch * least * 8 : 0);
@@ -133,6 +155,13 @@ static void large_matrices(tp_dtype dtype, tp_ints shape) {
         assert_int_equal(served - before, 7); /* inverse and solution: two steps each */
         tp_linalg_eigh_result e = tp_linalg_eigh(there(spd));
         same(spd, tp_matmul(tp_mul(e.eigenvectors, tp_unsqueeze(e.eigenvalues, -2)), tp_adjoint(e.eigenvectors)), 100 * tolerance);
+        before = served;
+        tp_linalg_eig_result general = tp_linalg_eig(there(x));
+        tp_tensor *phased = tp_to(there(x), .dtype = tp_dtype_of(general.eigenvalues));
+        same(tp_to(tp_matmul(phased, general.eigenvectors), .device = cpu), tp_mul(general.eigenvectors, tp_unsqueeze(general.eigenvalues, -2)), 10 * tolerance);
+        same(tp_ones_like(tp_real(tp_to(general.eigenvalues, .device = cpu))), tp_sqrt(tp_sum(tp_square(tp_abs(general.eigenvectors)), .dim = TP_INTS(-2))), tolerance);
+        same(tp_to(general.eigenvalues, .device = cpu), tp_linalg_eigvals(there(x)), 10 * tolerance);
+        assert_int_equal(served - before, 2);
         tp_linalg_svd_result u = tp_linalg_svd(there(x), .full_matrices = false);
         same(x, tp_matmul(tp_mul(u.U, tp_unsqueeze(u.S, -2)), u.Vh), 10 * tolerance);
         tp_linalg_lu_factor_result here = tp_linalg_lu_factor(well), far = tp_linalg_lu_factor(there(well));
@@ -241,6 +270,9 @@ static void what_is_wrong_the_cpu_says(void **s) {
         tp_error_clear();
         assert_null(tp_linalg_inv(zeros));
         assert_non_null(strstr(tp_error(), "singular"));
+        tp_error_clear();
+        assert_null(tp_linalg_eig(tp_full(TP_INTS(70, 70), tp_float(INFINITY), .device = gpu)).eigenvalues);
+        assert_non_null(strstr(tp_error(), "infs or NaNs"));
         tp_error_clear();
         int before = served;
         same(tp_linalg_inv(tp_eye(4)), tp_linalg_inv(there(tp_eye(4))), 0);

@@ -28,6 +28,10 @@ static struct {
     int (*qr_space)(void *handle, void *params, int64_t m, int64_t n, int type, const void *a, int64_t lda, int tau_type, const void *tau, int compute, size_t *device, size_t *host);
     int (*qr)(void *handle, void *params, int64_t m, int64_t n, int type, void *a, int64_t lda, int tau_type, void *tau, int compute, void *space, size_t bytes, void *host,
               size_t host_bytes, int *info);
+    int (*eig_space)(void *handle, void *params, int left, int right, int64_t n, int type, const void *a, int64_t lda, int value_type, const void *values, int left_type,
+                     const void *vl, int64_t ldl, int right_type, const void *vr, int64_t ldr, int compute, size_t *device, size_t *host); /* since CUDA 12.8; may be NULL */
+    int (*eig)(void *handle, void *params, int left, int right, int64_t n, int type, void *a, int64_t lda, int value_type, void *values, int left_type, void *vl, int64_t ldl,
+               int right_type, void *vr, int64_t ldr, int compute, void *space, size_t bytes, void *host, size_t host_bytes, int *info);
     int (*product_space[4])(void *handle, int m, int n, int k, const void *a, int lda, const void *tau, int *elements); /* by type: see product_of */
     int (*product[4])(void *handle, int m, int n, int k, void *a, int lda, const void *tau, void *space, int elements, int *info);
     void *params;
@@ -45,7 +49,9 @@ static bool open_library(void) {
                                   {"cusolverDnDorgqr_bufferSize", &solver.product_space[1]}, {"cusolverDnCungqr_bufferSize", &solver.product_space[2]},
                                   {"cusolverDnZungqr_bufferSize", &solver.product_space[3]}, {"cusolverDnSorgqr", &solver.product[0]}, {"cusolverDnDorgqr", &solver.product[1]},
                                   {"cusolverDnCungqr", &solver.product[2]}, {"cusolverDnZungqr", &solver.product[3]}};
+    const tpi_symbol newer[] = {{"cusolverDnXgeev_bufferSize", &solver.eig_space}, {"cusolverDnXgeev", &solver.eig}};
     void *library = tpi_cuda_library(names);
+    if (library && !tpi_cuda_symbols(library, newer, 2)) solver.eig_space = NULL, solver.eig = NULL;
     return library && tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols)) && solver.params_new(&solver.params) == 0;
 }
 
@@ -63,7 +69,7 @@ static int product_space(void *h, const tpi_gpu_solver *s, size_t *device) {
 }
 
 static int space_for(void *h, const tpi_gpu_solver *s, size_t *device, size_t *host) {
-    int type = library_type(s->dtype), real = type & 1 ? R_64F : R_32F;
+    int type = library_type(s->dtype), real = type & 1 ? R_64F : R_32F, complex = type & 1 ? C_64F : C_32F;
     *device = *host = 0;
     switch (s->what) {
     case TPI_SOLVER_CHOLESKY: return solver.cholesky_space(h, solver.params, s->upper, s->n, type, s->a, s->n, type, device, host);
@@ -73,16 +79,18 @@ static int space_for(void *h, const tpi_gpu_solver *s, size_t *device, size_t *h
         return solver.svd_space(h, solver.params, 'S', 'S', s->m, s->n, type, s->a, s->m, real, s->values, type, s->b, s->m, type, s->c, s->n, type, device, host);
     case TPI_SOLVER_QR: return solver.qr_space(h, solver.params, s->m, s->n, type, s->a, s->m, type, s->b, type, device, host);
     case TPI_SOLVER_QR_PRODUCT: return product_space(h, s, device);
+    case TPI_SOLVER_EIG:
+        return solver.eig_space(h, solver.params, 0, s->vectors, s->n, type, s->a, s->n, complex, s->values, type, NULL, s->n, type, s->b, s->n, type, device, host);
     default: return 0;
     }
 }
 
 /* Matrix i of the batch. */
 static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t bytes, void *host, size_t host_bytes) {
-    int type = library_type(s->dtype), real = type & 1 ? R_64F : R_32F;
-    size_t size = tpi_dtype_bytes[s->dtype], real_size = type & 1 ? 8 : 4;
+    int type = library_type(s->dtype), real = type & 1 ? R_64F : R_32F, complex = type & 1 ? C_64F : C_32F;
+    size_t size = tpi_dtype_bytes[s->dtype], value_size = (type & 1 ? 8 : 4) * (s->what == TPI_SOLVER_EIG ? 2 : 1);
     int64_t least = s->m < s->n ? s->m : s->n;
-    char *a = (char *)s->a + (size_t)(i * s->m * s->n) * size, *values = s->values ? (char *)s->values + (size_t)(i * least) * real_size : NULL;
+    char *a = (char *)s->a + (size_t)(i * s->m * s->n) * size, *values = s->values ? (char *)s->values + (size_t)(i * least) * value_size : NULL;
     int64_t *pivots = s->pivots ? s->pivots + i * least : NULL;
     int *info = s->info + i;
     switch (s->what) {
@@ -94,6 +102,9 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
     case TPI_SOLVER_QR: return solver.qr(h, solver.params, s->m, s->n, type, a, s->m, type, (char *)s->b + (size_t)(i * least) * size, type, space, bytes, host, host_bytes, info);
     case TPI_SOLVER_QR_PRODUCT:
         return solver.product[product_of(s->dtype)](h, (int)s->m, (int)s->n, (int)s->columns, a, (int)s->m, (char *)s->b + (size_t)(i * s->columns) * size, space, (int)(bytes / size), info);
+    case TPI_SOLVER_EIG:
+        return solver.eig(h, solver.params, 0, s->vectors, s->n, type, a, s->n, complex, values, type, NULL, s->n, type,
+                          s->vectors ? (char *)s->b + (size_t)(i * s->n * s->n) * size : NULL, s->n, type, space, bytes, host, host_bytes, info);
     default:
         return solver.svd(h, solver.params, 'S', 'S', s->m, s->n, type, a, s->m, real, values, type, (char *)s->b + (size_t)(i * s->m * s->n) * size, s->m, type,
                           (char *)s->c + (size_t)(i * s->n * s->n) * size, s->n, type, space, bytes, host, host_bytes, info);
@@ -102,7 +113,7 @@ static int one(void *h, const tpi_gpu_solver *s, int64_t i, void *space, size_t 
 
 static tpi_gpu_served solve_locked(int index, tpi_gpu_stream *stream, const tpi_gpu_solver *s) {
     if (!solver.tried) solver.there = open_library(), solver.tried = true;
-    if (!solver.there || (!solver.handle[index] && solver.create(&solver.handle[index]) != 0)) return TPI_GPU_NOT_SERVED;
+    if (!solver.there || (s->what == TPI_SOLVER_EIG && !solver.eig) || (!solver.handle[index] && solver.create(&solver.handle[index]) != 0)) return TPI_GPU_NOT_SERVED;
     void *h = solver.handle[index];
     size_t bytes, host_bytes;
     if (solver.set_stream(h, stream) != 0 || space_for(h, s, &bytes, &host_bytes) != 0) return TPI_GPU_NOT_SERVED;

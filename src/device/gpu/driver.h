@@ -104,17 +104,18 @@ typedef struct tpi_gpu_fft {
 
 /* Matrices in column order, one behind the other; results in place. */
 typedef struct tpi_gpu_solver {
-    enum { TPI_SOLVER_CHOLESKY, TPI_SOLVER_LU, TPI_SOLVER_LU_SOLVE, TPI_SOLVER_EIGH, TPI_SOLVER_SVD, TPI_SOLVER_QR, TPI_SOLVER_QR_PRODUCT } what;
+    enum { TPI_SOLVER_CHOLESKY, TPI_SOLVER_LU, TPI_SOLVER_LU_SOLVE, TPI_SOLVER_EIGH, TPI_SOLVER_SVD, TPI_SOLVER_QR, TPI_SOLVER_QR_PRODUCT, TPI_SOLVER_EIG } what;
     tp_dtype dtype;           /* float32, float64, complex64, complex128 */
     bool upper;               /* CHOLESKY, EIGH: the triangle that is read, and CHOLESKY written */
-    bool vectors;             /* EIGH: a becomes the eigenvectors */
+    bool vectors;             /* EIGH: a becomes the eigenvectors; EIG: b does */
     int64_t m, n, batch;      /* SVD, QR_PRODUCT: m >= n; QR and LU: any; all others: m = n */
     void *a;
     void *b;                  /* LU_SOLVE: n by columns, becomes the solution; SVD: U, m by n; QR: the reflectors' factors, the smaller of m and n, and read by
-                                 QR_PRODUCT, `columns` per matrix: a, reflectors in its first columns, becomes the first n columns of their product */
+                                 QR_PRODUCT, `columns` per matrix: a, reflectors in its first columns, becomes the first n columns of their product; EIG: n by n, of a's
+                                 dtype: of a real matrix's conjugate pair the first column has the real, the second the imaginary parts; a is scratch */
     int64_t columns;
     void *c;                  /* SVD: V adjoint, n by n */
-    void *values;             /* EIGH, SVD: n real numbers per matrix */
+    void *values;             /* EIGH, SVD: n real numbers per matrix; EIG: n complex ones, pairs side by side, the positive imaginary part first */
     int64_t *pivots;          /* LU, LU_SOLVE: the smaller of m and n per matrix, from 1 */
     int32_t *info;            /* one per matrix, on the device, as LAPACK's */
 } tpi_gpu_solver;

@@ -31,6 +31,9 @@ bool tpi_gpu_fill_identity(tp_tensor *t);
 const tpi_gpu_driver *tpi_gpu_solver_for(const tp_tensor *t);
 bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tpi_gpu_solver s);
 
+bool tpi_gpu_info_clear(const tp_tensor *info);                                       /* all zero? waits for the device */
+bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out);          /* hands over, or drops; returns ok */
+
 /* The natives of linalg_lu_factor_ex, linalg_solve_ex, linalg_svd_with and linalg_qr, for others; false without an error: not served. */
 bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out);
 bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out);

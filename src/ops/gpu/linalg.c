@@ -4,7 +4,7 @@
 #include "ops/gpu/factor.h"
 #include "tpi_ops.h"
 
-enum { LEAST = 64, MOST_MATRICES = 64, MOST_TURNED = 128 }; /* by rotations: jacobi.h has room for so many columns */
+enum { LEAST = 64, MOST_MATRICES = 64 };
 
 static int64_t rows_of(const tp_tensor *t) { return tpi_rows_of(t); }
 static int64_t cols_of(const tp_tensor *t) { return tpi_cols_of(t); }
@@ -23,7 +23,7 @@ bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tp
     return driver->solver(device.index, tpi_gpu_stream_of(device), &s) == TPI_GPU_SERVED;
 }
 
-static bool all_zero(const tp_tensor *info) { /* waits for the device */
+bool tpi_gpu_info_clear(const tp_tensor *info) {
     tp_tensor *here = tpi_empty(tpi_shape(info), TP_INT32, (tp_device){TP_CPU, 0});
     int64_t batch;
     bool zero = here && tpi_copy_data(here, info) && tpi_first_info(here, &batch) == 0;
@@ -31,7 +31,7 @@ static bool all_zero(const tp_tensor *info) { /* waits for the device */
     return zero;
 }
 
-static bool give(int n, tp_tensor *const *made, bool ok, tp_tensor **out) { /* hands over, or drops */
+bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out) {
     for (int i = 0; i < n; i++) {
         if (ok) out[i] = made[i];
         else tpi_release(made[i]);
@@ -46,9 +46,9 @@ bool tpi_gpu_cholesky_ex(tp_tensor *self, bool upper, bool check_errors, tp_tens
     tp_tensor *l = seen ? tpi_columns_copy(seen, tp_no_ints()) : NULL, *info = l ? tpi_batch_new(self, 2, TP_INT32) : NULL;
     tpi_release(seen), tpi_release(plain);
     bool ok = info && (driver ? tpi_gpu_library_solves(driver, l, (tpi_gpu_solver){.what = TPI_SOLVER_CHOLESKY, .upper = upper, .info = (int32_t *)info->data}) : tpi_gpu_block_cholesky(l, info));
-    ok = ok && (!check_errors || all_zero(info)) && (upper && driver ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
+    ok = ok && (!check_errors || tpi_gpu_info_clear(info)) && (upper && driver ? tpo_triu_(l, 0) : tpo_tril_(l, 0)) != NULL;
     if (ok && upper && !driver) ok = (l = tpi_after(l, tpo_adjoint(l))) != NULL;
-    return give(2, (tp_tensor *[]){l, info}, ok, out);
+    return tpi_gpu_give(2, (tp_tensor *[]){l, info}, ok, out);
 }
 
 /* The factors take a's place; pivots are 64-bit, as the library's are. */
@@ -59,8 +59,8 @@ static bool factor(const tpi_gpu_driver *driver, tp_tensor *a, tp_tensor *pivots
 static bool lu_of_blocks(tp_tensor *A, bool check_errors, tp_tensor **out) {
     int64_t least = rows_of(A) < cols_of(A) ? rows_of(A) : cols_of(A);
     tp_tensor *lu = tpi_columns_copy(A, tp_no_ints()), *pivots = lu ? tpi_rows_new(A, 2, least, TP_INT32) : NULL, *info = pivots ? tpi_batch_new(A, 2, TP_INT32) : NULL;
-    bool ok = info && tpi_gpu_block_lu(lu, pivots, info) && (!check_errors || all_zero(info));
-    return give(3, (tp_tensor *[]){lu, pivots, info}, ok, out);
+    bool ok = info && tpi_gpu_block_lu(lu, pivots, info) && (!check_errors || tpi_gpu_info_clear(info));
+    return tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok, out);
 }
 
 bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out) {
@@ -69,10 +69,10 @@ bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor
     if (!driver) return lu_of_blocks(A, check_errors, out);
     int64_t least = rows_of(A) < cols_of(A) ? rows_of(A) : cols_of(A);
     tp_tensor *lu = tpi_columns_copy(A, tp_no_ints()), *wide = lu ? tpi_rows_new(A, 2, least, TP_INT64) : NULL, *info = wide ? tpi_batch_new(A, 2, TP_INT32) : NULL;
-    bool ok = info && factor(driver, lu, wide, info) && (!check_errors || all_zero(info));
+    bool ok = info && factor(driver, lu, wide, info) && (!check_errors || tpi_gpu_info_clear(info));
     tp_tensor *pivots = ok ? tpi_as_dtype_data(wide, TP_INT32) : NULL;
     tpi_release(wide);
-    return give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out);
+    return tpi_gpu_give(3, (tp_tensor *[]){lu, pivots, info}, ok && pivots, out);
 }
 
 /* b becomes the solution of a x = b by the library; a is scratch. */
@@ -97,8 +97,8 @@ bool tpi_gpu_inv_ex(tp_tensor *A, bool check_errors, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
     if ((!driver && !tpi_gpu_blocks_fit(A)) || rows_of(A) != cols_of(A)) return false;
     tp_tensor *x = tpi_columns_new(A, 2, rows_of(A), cols_of(A), (tp_dtype)A->dtype), *info = x ? tpi_batch_new(A, 2, TP_INT32) : NULL;
-    bool ok = info && solve(driver, A, tp_no_ints(), x, true, info) && (!check_errors || all_zero(info));
-    return give(2, (tp_tensor *[]){x, info}, ok, out);
+    bool ok = info && solve(driver, A, tp_no_ints(), x, true, info) && (!check_errors || tpi_gpu_info_clear(info));
+    return tpi_gpu_give(2, (tp_tensor *[]){x, info}, ok, out);
 }
 
 /* A X = B for matrices on both sides, whose batch dims may broadcast. */
@@ -110,8 +110,8 @@ static bool solve_systems(tp_tensor *A, tp_tensor *B, bool check_errors, tp_tens
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
     tp_tensor *x = tpi_columns_copy(B, tp_ints_view(batch, ndim)), *info = x ? tpi_batch_new(x, 2, TP_INT32) : NULL;
     if (driver && info && tpi_batches_of(x, 2) > MOST_MATRICES) driver = NULL;
-    bool ok = info && (driver || tpi_gpu_blocks_fit(A)) && solve(driver, A, tp_ints_view(batch, ndim), x, false, info) && (!check_errors || all_zero(info));
-    return give(2, (tp_tensor *[]){x, info}, ok, out);
+    bool ok = info && (driver || tpi_gpu_blocks_fit(A)) && solve(driver, A, tp_ints_view(batch, ndim), x, false, info) && (!check_errors || tpi_gpu_info_clear(info));
+    return tpi_gpu_give(2, (tp_tensor *[]){x, info}, ok, out);
 }
 
 /* X A = B is A^T X^T = B^T; a vector is a matrix of one column. */
@@ -132,41 +132,6 @@ bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, 
     return ok;
 }
 
-/* By rotations. */
-static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **out) {
-    static const tpi_gpu_site site = {"jacobi.h", "eigen"};
-    int n = (int)cols_of(a), above = upper;
-    int64_t held = tpi_gpu_held(n, (vectors ? 2 : 1) * (int64_t)n);
-    tp_tensor *x = tpi_columns_copy(a, tp_no_ints()), *v = !x ? NULL : vectors ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
-    tp_tensor *values = v ? tpi_rows_new(a, 2, n, tpi_dtype_to_real((tp_dtype)a->dtype)) : NULL, *scratch = !values ? NULL : vectors && !tpi_gpu_holds(a, held) ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
-    const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(x)), TPI_GPU_PTR(tpi_gpu_data(scratch)), TPI_GPU_PTR(tpi_gpu_data(v)), TPI_GPU_PTR(tpi_gpu_data(values)), TPI_GPU_VAL(n),
-                                TPI_GPU_VAL(above)};
-    bool ok = scratch && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&site, held, vectors}, x, 6, args);
-    tpi_release(x), tpi_release(scratch);
-    return give(2, (tp_tensor *[]){values, v}, ok, out);
-}
-
-static bool eigen(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **out) { /* values, and the matrix in whose place the vectors are */
-    if (self->ndim < 2 || rows_of(self) != cols_of(self) || !UPLO || !UPLO[0]) return false;
-    bool upper = UPLO[0] == 'U' || UPLO[0] == 'u', lower = UPLO[0] == 'L' || UPLO[0] == 'l';
-    if (!upper && !lower) return false;
-    const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
-    if (!driver) return tpi_gpu_blocks_fit(self) && cols_of(self) <= MOST_TURNED && eigen_of_blocks(self, upper, vectors, out);
-    tp_tensor *a = tpi_columns_copy(self, tp_no_ints()), *values = a ? tpi_rows_new(self, 2, cols_of(self), tpi_dtype_to_real((tp_dtype)self->dtype)) : NULL;
-    tp_tensor *info = values ? tpi_batch_new(self, 2, TP_INT32) : NULL;
-    bool ok = info && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_EIGH, .upper = upper, .vectors = vectors, .values = values->data, .info = (int32_t *)info->data}) &&
-              all_zero(info);
-    tpi_release(info);
-    return give(2, (tp_tensor *[]){values, a}, ok, out);
-}
-
-bool tpi_gpu_eigh(tp_tensor *self, const char *UPLO, tp_tensor **out) { return eigen(self, UPLO, true, out); }
-
-tp_tensor *tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO) {
-    tp_tensor *made[2];
-    return eigen(self, UPLO, false, made) ? tpi_after(made[1], made[0]) : NULL;
-}
-
 bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
     if (!driver || rows_of(A) < cols_of(A) || (full_matrices && rows_of(A) != cols_of(A))) return false;
@@ -174,9 +139,9 @@ bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
     tp_dtype dtype = (tp_dtype)A->dtype;
     tp_tensor *a = tpi_columns_copy(A, tp_no_ints()), *u = a ? tpi_columns_new(A, 2, m, n, dtype) : NULL, *vh = u ? tpi_columns_new(A, 2, n, n, dtype) : NULL;
     tp_tensor *values = vh ? tpi_rows_new(A, 2, n, tpi_dtype_to_real(dtype)) : NULL, *info = values ? tpi_batch_new(A, 2, TP_INT32) : NULL;
-    bool ok = info && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_SVD, .b = u->data, .c = vh->data, .values = values->data, .info = (int32_t *)info->data}) && all_zero(info);
+    bool ok = info && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_SVD, .b = u->data, .c = vh->data, .values = values->data, .info = (int32_t *)info->data}) && tpi_gpu_info_clear(info);
     tpi_release(a), tpi_release(info);
-    return give(3, (tp_tensor *[]){u, values, vh}, ok, out);
+    return tpi_gpu_give(3, (tp_tensor *[]){u, values, vh}, ok, out);
 }
 
 /* Triangular systems, a thread per right-hand side: matrices that are small, or have many of those. X A = B is A^T X^T = B^T. */
