@@ -10,6 +10,7 @@
 #include "device/cpu/program.h"
 #include "device/launch.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     WIDTH = 1024,        /* columns at a time */
@@ -40,6 +41,7 @@ typedef struct fold_job {
     tpi_states states;               /* of all pieces, when there is more than one */
     const tpi_program_job *feed;     /* NULL: the elements are in x */
     int64_t together;                /* fed: columns (inner) or rows (outer) that are made at once */
+    bool sums;                       /* fed: of floats, and the program adds them up itself where it can */
 } fold_job;
 
 typedef struct fold_scratch {
@@ -49,14 +51,17 @@ typedef struct fold_scratch {
 
 typedef struct fed_scratch {
     tpi_program_scratch program;
+    tpi_program_line line;
     _Alignas(64) char raw[INNER_PIECE * 16]; /* in the program's dtype, where the kernel has another */
 } fed_scratch;
 
 /* ---- Fed by a program ------------------------------------------------------------------------------------------------------------------ */
 
+static int64_t position(const fold_job *job, const char *x) { return (int64_t)((uintptr_t)x - (uintptr_t)job->x->data) / tpi_dtype_bytes[job->x->dtype]; }
+
 /* n elements from the one that would be at x on, in the kernel's dtype. */
 static const char *make_stretch(const fold_job *job, fed_scratch *fed, const char *x, int64_t n, char *scratch) {
-    int64_t size = tpi_dtype_bytes[job->x->dtype], at = (int64_t)((uintptr_t)x - (uintptr_t)job->x->data) / size;
+    int64_t size = tpi_dtype_bytes[job->x->dtype], at = position(job, x);
     bool same = job->x->dtype == job->type;
     char *to = job->feed->aside < 0 ? (char *)x : same ? scratch : fed->raw; /* in x itself, if it has memory */
     tpi_program_range(job->feed, &fed->program, at, at + n, to);
@@ -65,10 +70,19 @@ static const char *make_stretch(const fold_job *job, fed_scratch *fed, const cha
     return scratch;
 }
 
+/* The first columns of c whose n elements from x on the program adds up itself: how many. */
+static int64_t sum_columns(const fold_job *job, const tpi_columns *c, const char *x, int64_t apart, int64_t n, float *state, fed_scratch *fed) {
+    int64_t i = 0;
+    if (job->sums && tpi_program_can_sum(job->feed, n))
+        while (i < c->count && tpi_program_sum(job->feed, &fed->program, &fed->line, position(job, x + i * apart), n, &state[i])) i++;
+    return i;
+}
+
 /* Elements from .. to of each column; columns that lie one after the other are made together. */
 static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch, fed_scratch *fed) {
     int64_t n = to - from, size = tpi_dtype_bytes[job->type], apart = job->kept.ndim ? job->kept.x[0] : 0, raw = tpi_dtype_bytes[job->x->dtype];
-    for (int64_t i = 0, count; i < c->count; i += count) {
+    int64_t summed = sum_columns(job, c, c->x + from * raw, apart, n, (float *)(void *)state[0], fed);
+    for (int64_t i = summed, count; i < c->count; i += count) {
         count = c->count - i < job->together ? c->count - i : job->together;
         const char *made = make_stretch(job, fed, c->x + i * apart + from * raw, count * n, scratch);
         char *at[TPI_STATES];
@@ -205,7 +219,7 @@ static void fold_chunk(int64_t chunk, void *context) {
     int64_t first = chunk * job->per_chunk, end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
     fold_scratch s;
     fed_scratch fed;
-    if (job->feed) tpi_program_begin(job->feed, &fed.program);
+    if (job->feed) tpi_program_begin(job->feed, &fed.program), fed.line.nops = 0;
     for (int64_t unit = first, whole; unit < end; unit += whole > 1 ? whole : 1) {
         whole = whole_pieces(job, unit, end);
         if (whole > 1) fold_pieces(job, unit, whole);
@@ -286,6 +300,7 @@ bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *
     if (job.together) {
         if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand)) return false;
         job.feed = &program;
+        job.sums = (!strcmp(op->name, "sum") || !strcmp(op->name, "mean")) && compute == TPI_F32 && x->dtype == TP_FLOAT32;
         job.direct = false;
     } else if (feed && x->numel && !make_first(&job, feed)) return false;
     bool ok = run_fold(&job);

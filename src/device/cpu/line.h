@@ -15,10 +15,16 @@ typedef struct tpi_line_op {
     float number;
     char *at;     /* for element 0 */
     int64_t move; /* bytes to the next block's element: 0 for what stays in its block */
+    int value;    /* of the program, -1: none; where that stands is for whoever draws the line */
 } tpi_line_op;
 
 enum { TPI_LINE_OPS = 4 * TPI_PROGRAM_STEPS }; /* all lines of a program have room in as many: a step takes three at most, and two steps share an end */
 
 /* nops operations, the end not counted, over n elements, a multiple of TPI_LANES, of the block that begins `done` elements after element 0. */
 TPI_ISA_DECLARE(void, tpi_line_run, (int64_t n, int64_t done, int nops, const tpi_line_op *ops));
+/* The same where n is a multiple of TPI_LINE_SUMS, and what the accumulator holds in the end is not stored: element i is added to sums[i % TPI_LINE_SUMS], as
+ * kernels of sums do (opgen's fold_stretch_sum_f32). */
+enum { TPI_LINE_SUMS = 2 * TPI_LANES };
+TPI_ISA_DECLARE(void, tpi_line_sum, (int64_t n, int64_t done, int nops, const tpi_line_op *ops, float *sums));
+TPI_ISA_DECLARE(float, tpi_line_total, (const float *sums)); /* of the lanes, one half on the other until one is left, as those kernels do */
 #endif

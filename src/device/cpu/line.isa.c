@@ -1,4 +1,4 @@
-/* The machine that runs lines (line.h): all operations on a tile of 64 elements in registers, tile after tile; what is left goes by groups of lanes. */
+/* The machine that runs lines (line.h): all operations on a tile of 64 elements in registers, tile after tile; what is left goes by smaller ones. */
 #include "device/cpu/line.h"
 
 typedef float vec __attribute__((vector_size(32), aligned(4), may_alias));
@@ -25,6 +25,7 @@ typedef int32_t mask __attribute__((vector_size(32)));
 #define IS_STORE(a, v) (MEMORY(v) = a)
 
 #define EIGHT(IS) a0 = IS(a0, 0), a1 = IS(a1, 1), a2 = IS(a2, 2), a3 = IS(a3, 3), a4 = IS(a4, 4), a5 = IS(a5, 5), a6 = IS(a6, 6), a7 = IS(a7, 7)
+#define FOUR(IS) a0 = IS(a0, 0), a1 = IS(a1, 1), a2 = IS(a2, 2), a3 = IS(a3, 3)
 #define TWO(IS) a0 = IS(a0, 0), a1 = IS(a1, 1)
 
 /* An operation with memory, one with a number, one with neither; each goes on to the next by a jump of its own, which processors learn to foresee. */
@@ -50,13 +51,20 @@ typedef int32_t mask __attribute__((vector_size(32)));
 #define WITH_EITHER(ALL, NAME) WITH_MEMORY(ALL, NAME) WITH_NUMBER(ALL, NAME)
 #define WAYS(NAME) [TPI_LINE_##NAME] = &&NAME, [TPI_LINE_NUMBER + TPI_LINE_##NAME] = &&NAME##_NUMBER
 
-/* One tile at element `at` of the block. */
-#define DEFINE_TILE(name, ALL, ...)                                                                                                                       \
-    static inline void name(int64_t at, const tpi_line_op *op) {                                                                                          \
+/* What happens to a tile in the end. Sums are those of TPI_LINE_SUMS lanes: four vectors. */
+#define LEFT_ALONE
+#define FOUR_SUMMED s0 += a0, s1 += a1, s2 += a2, s3 += a3;
+#define EIGHT_SUMMED FOUR_SUMMED s0 += a4, s1 += a5, s2 += a6, s3 += a7;
+
+/* Tiles of `size` elements, from element `at` of the block on; returns where those end. */
+#define DEFINE_TILES(name, size, ALL, ENDS, ...)                                                                                                          \
+    static int64_t name(int64_t at, int64_t n, const tpi_line_op *ops, vec *sums) {                                                                       \
         static const void *const ways[] = {[TPI_LINE_NONE] = &&END, WAYS(ADD), WAYS(SUB), WAYS(FROM), WAYS(MUL), WAYS(DIV), WAYS(INTO), [TPI_LINE_RELU] = &&RELU, \
             [TPI_LINE_NEG] = &&NEG, [TPI_LINE_ABS] = &&ABS, [TPI_LINE_SQUARE] = &&SQUARE, [TPI_LINE_LOAD] = &&LOAD, [TPI_LINE_STORE] = &&STORE};          \
         const vec zero = {0};                                                                                                                             \
-        vec __VA_ARGS__;                                                                                                                                  \
+        vec __VA_ARGS__, s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];                                                                          \
+        const tpi_line_op *op = ops;                                                                                                                      \
+        if (at + size > n) return at;                                                                                                                     \
         goto *ways[op->code];                                                                                                                             \
         WITH_EITHER(ALL, ADD)                                                                                                                             \
         WITH_EITHER(ALL, SUB)                                                                                                                             \
@@ -70,19 +78,44 @@ typedef int32_t mask __attribute__((vector_size(32)));
         ALONE(ALL, NEG)                                                                                                                                   \
         ALONE(ALL, ABS)                                                                                                                                   \
         ALONE(ALL, SQUARE)                                                                                                                                \
-    END:;                                                                                                                                                 \
+    END:                                                                                                                                                  \
+        ENDS                                                                                                                                              \
+        at += size;                                                                                                                                       \
+        if (at + size <= n) {                                                                                                                             \
+            op = ops;                                                                                                                                     \
+            goto *ways[op->code];                                                                                                                         \
+        }                                                                                                                                                 \
+        sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;                                                                                           \
+        return at;                                                                                                                                        \
     }
-DEFINE_TILE(wide_tile, EIGHT, a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero)
-DEFINE_TILE(narrow_tile, TWO, a0 = zero, a1 = zero)
+DEFINE_TILES(wide_tiles, 64, EIGHT, LEFT_ALONE, a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero)
+DEFINE_TILES(narrow_tiles, TPI_LANES, TWO, LEFT_ALONE, a0 = zero, a1 = zero)
+DEFINE_TILES(wide_sums, 64, EIGHT, EIGHT_SUMMED, a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero)
+DEFINE_TILES(narrow_sums, TPI_LINE_SUMS, FOUR, FOUR_SUMMED, a0 = zero, a1 = zero, a2 = zero, a3 = zero)
 
-void TPI_ISA(tpi_line_run)(int64_t n, int64_t done, int nops, const tpi_line_op *ops) {
-    enum { WIDE = 64 };
-    tpi_line_op now[TPI_LINE_OPS]; /* as they are for this block */
+/* Operations as they are for a block. */
+static void move_to(int64_t done, int nops, const tpi_line_op *ops, tpi_line_op *now) {
     for (int k = 0; k <= nops; k++) {
         now[k] = ops[k];
         if (now[k].move) now[k].at += done * now[k].move;
     }
-    int64_t at = 0;
-    for (; at + WIDE <= n; at += WIDE) wide_tile(at, now);
-    for (; at < n; at += TPI_LANES) narrow_tile(at, now);
+}
+
+void TPI_ISA(tpi_line_run)(int64_t n, int64_t done, int nops, const tpi_line_op *ops) {
+    tpi_line_op now[TPI_LINE_OPS];
+    vec none[4] = {{0}};
+    move_to(done, nops, ops, now);
+    narrow_tiles(wide_tiles(0, n, now, none), n, now, none);
+}
+
+void TPI_ISA(tpi_line_sum)(int64_t n, int64_t done, int nops, const tpi_line_op *ops, float *sums) {
+    tpi_line_op now[TPI_LINE_OPS];
+    move_to(done, nops, ops, now);
+    narrow_sums(wide_sums(0, n, now, (vec *)(void *)sums), n, now, (vec *)(void *)sums);
+}
+
+float TPI_ISA(tpi_line_total)(const float *sums) {
+    const vec *s = (const vec *)(const void *)sums, eight = (s[0] + s[2]) + (s[1] + s[3]);
+    const float a = eight[0] + eight[4], b = eight[1] + eight[5], c = eight[2] + eight[6], d = eight[3] + eight[7];
+    return (a + c) + (b + d);
 }

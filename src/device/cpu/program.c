@@ -205,11 +205,11 @@ void tpi_program_draw_lines(tpi_program *program) {
 static bool is_one_line(const tpi_program *program) {
     for (int i = 0; i < program->nsteps; i++)
         if (!program->steps[i].line) return false;
-    return program->nsteps > 1;
+    return true;
 }
 
 static tpi_line_op of_value(const program_job *job, program_scratch *s, const stretch *on, uint8_t code, int value) {
-    tpi_line_op op = {.code = code};
+    tpi_line_op op = {.code = code, .value = value};
     const char *one = one_element(job, on, job->program->values[value].operand);
     if (one && code < TPI_LINE_NUMBER) op.code += TPI_LINE_NUMBER, memcpy(&op.number, one, sizeof op.number);
     else place_value(job, s, on, value, &op.at, &op.move);
@@ -231,8 +231,8 @@ static int line_step(const program_job *job, program_scratch *s, const stretch *
         a = b, b = c, code = turned(code);
     }
     if (a->value != now) to[n++] = of_value(job, s, on, TPI_LINE_LOAD, a->value);
-    if (!b) to[n++] = (tpi_line_op){.code = code};
-    else if (b->value < 0) to[n++] = (tpi_line_op){.code = (uint8_t)(TPI_LINE_NUMBER + code), .number = b->number.f32};
+    if (!b) to[n++] = (tpi_line_op){.code = code, .value = -1};
+    else if (b->value < 0) to[n++] = (tpi_line_op){.code = (uint8_t)(TPI_LINE_NUMBER + code), .number = b->number.f32, .value = -1};
     else to[n++] = of_value(job, s, on, code, b->value);
     return n;
 }
@@ -281,6 +281,39 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
         }
     }
     return n;
+}
+
+/* ---- Sums of a line ---- */
+
+bool tpi_program_can_sum(const program_job *job, int64_t n) {
+    const tpi_program *program = job->program;
+    if (job->aside < 0 || !(job->straight || job->straight_runs) || !is_one_line(program) || n % TPI_LINE_SUMS || (job->block % TPI_LINE_SUMS && job->block < n)) return false;
+    return program->values[program->steps[program->nsteps - 1].out].operand == job->aside;
+}
+
+/* An operation of a line that was drawn for another stretch. */
+static void move_op(const program_job *job, program_scratch *s, const stretch *on, tpi_line_op *op) {
+    if (op->value < 0) return;
+    if (op->code > TPI_LINE_NUMBER && op->code < TPI_LINE_RELU) memcpy(&op->number, one_element(job, on, job->program->values[op->value].operand), sizeof op->number);
+    else place_value(job, s, on, op->value, &op->at, &op->move);
+}
+
+bool tpi_program_sum(const program_job *job, program_scratch *s, tpi_program_line *line, int64_t at, int64_t n, float *sum) {
+    char *data[TPI_MAX_OPERANDS];
+    stretch on = {at, NULL};
+    if (!job->straight) {
+        if (tpi_plan_seek(job->plan, at, data) < n) return false;
+        on.data = data;
+    }
+    for (int k = 0; k < line->nops; k++) move_op(job, s, &on, &line->ops[k]);
+    if (!line->nops) {
+        draw_line(job, s, &on, 0, line->ops, &line->nops);
+        line->ops[--line->nops] = (tpi_line_op){.code = TPI_LINE_NONE}; /* in place of what stores the last value */
+    }
+    _Alignas(32) float sums[TPI_LINE_SUMS] = {0};
+    for (int64_t done = 0; done < n; done += job->block) TPI_ISA_PICK(tpi_line_sum)(n - done < job->block ? n - done : job->block, done, line->nops, line->ops, sums);
+    *sum += TPI_ISA_PICK(tpi_line_total)(sums);
+    return true;
 }
 
 /* Within runs, or over the whole plan. */
@@ -364,7 +397,7 @@ static void study(program_job *job) {
     }
     job->straight = is_straight(job, false);
     job->straight_runs = !job->straight && is_straight(job, true);
-    job->block = job->straight || job->straight_runs ? is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
+    job->block = job->straight || job->straight_runs ? job->program->nsteps > 1 && is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
     if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
     int64_t period = repeats && p->shape[0] % TPI_LANES == 0 ? p->shape[0] : 0; /* blocks that begin alike: what repeats is gathered once */
     if (period && period < job->block) job->block -= job->block % period;

@@ -2,6 +2,7 @@
 #ifndef TPI_CPU_PROGRAM_H
 #define TPI_CPU_PROGRAM_H
 #include "device/cpu/convert.h"
+#include "device/cpu/line.h"
 #include "device/program.h"
 
 enum { TPI_PROGRAM_ROOM = TPI_BLOCK_BYTES + 192 }; /* blocks do not begin at the same place of a page, where they would be in each other's way */
@@ -33,4 +34,13 @@ bool tpi_program_prepare(tpi_program_job *job, const tpi_program *program, const
 void tpi_program_begin(const tpi_program_job *job, tpi_program_scratch *s); /* once per scratch */
 /* Positions at .. end; the operand aside gets its elements at `to`. */
 void tpi_program_range(const tpi_program_job *job, tpi_program_scratch *s, int64_t at, int64_t end, char *to);
+
+/* A program that is one line, whose last value is the operand aside, can be summed without that reaching memory. */
+typedef struct tpi_program_line {
+    int nops; /* 0: not drawn yet */
+    tpi_line_op ops[TPI_LINE_OPS];
+} tpi_program_line;
+bool tpi_program_can_sum(const tpi_program_job *job, int64_t n); /* n positions at a time */
+/* Adds n positions from `at` on to *sum, with the bits of the kernels of sums. False, and nothing is done: they do not lie together. */
+bool tpi_program_sum(const tpi_program_job *job, tpi_program_scratch *s, tpi_program_line *line, int64_t at, int64_t n, float *sum);
 #endif
