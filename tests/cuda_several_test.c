@@ -16,7 +16,7 @@
 #include "tensor/tensor.h"
 
 static const tp_device cpu = {TP_CPU, 0}, first = {TP_CUDA, 0}, second = {TP_CUDA, 1};
-static int (*peers)(int from, int to), (*blocks)(int device);
+static int (*peers)(int from, int to), (*blocks)(int device), (*retain)(void **context, int device), (*turn_to)(void *context);
 
 static void must(bool fine) {
     if (!fine) fail_msg("%s", tp_error() ? tp_error() : "failed without an error");
@@ -32,7 +32,8 @@ static int open_fake(void **s) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return -1;
     *(void **)&peers = dlsym(library, "fake_cuda_peers"), *(void **)&blocks = dlsym(library, "fake_cuda_blocks");
-    return peers && blocks ? 0 : -1;
+    *(void **)&retain = dlsym(library, "cuDevicePrimaryCtxRetain"), *(void **)&turn_to = dlsym(library, "cuCtxSetCurrent");
+    return peers && blocks && retain && turn_to ? 0 : -1;
 }
 
 static void both_are_there(void **s) {
@@ -72,6 +73,25 @@ static void copies_between_are_in_order(void **s) {
     must(tp_stream_set_current(first, NULL) && tp_stream_set_current(second, NULL));
     assert_int_equal(peers(0, 1), 1); /* asked for once each */
     assert_int_equal(peers(1, 0), 1);
+}
+
+/* Another library turns the thread to another device, or to none. */
+static void others_turn_the_thread(void **s) {
+    (void)s;
+    void *other = NULL;
+    assert_int_equal(retain(&other, 1), 0);
+    TP_SCOPE {
+        tp_tensor *x = tp_arange(tp_int(1 << 22)); /* more than is free anywhere: a new block */
+        for (int round = 0; round < 2; round++) {
+            tp_tensor *before = on(x, first);
+            int there = blocks(1), here = blocks(0);
+            turn_to(round ? NULL : other);
+            tp_tensor *copy = on(x, first);
+            assert_int_equal(blocks(1), there);
+            assert_int_equal(blocks(0), here + 1);
+            assert_true(tp_equal(on(copy, cpu), x) && tp_equal(on(before, cpu), x));
+        }
+    }
 }
 
 static void *let_go(void *tensor) { /* a thread that has not met the driver */
@@ -116,7 +136,7 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
         return 1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_are_there), cmocka_unit_test(copies_between_are_in_order), cmocka_unit_test(any_thread_frees_pinned_memory),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_are_there), cmocka_unit_test(copies_between_are_in_order), cmocka_unit_test(others_turn_the_thread), cmocka_unit_test(any_thread_frees_pinned_memory),
                                        cmocka_unit_test(marks_stay_on_their_device)};
     return cmocka_run_group_tests(tests, open_fake, NULL);
 }

@@ -122,6 +122,7 @@ int cuDeviceGetUuid(void *uuid, int device) { return memset(uuid, device + 1, 16
 int cuDeviceCanAccessPeer(int *can, int device, int peer) { return *can = device != peer, OK; }
 int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = &defaults[device], OK; }
 int cuCtxSetCurrent(void *context) { return current = context ? ((stream *)context)->device : -1, OK; }
+int cuCtxGetCurrent(void **context) { return *context = current < 0 ? NULL : &defaults[current], OK; }
 int cuCtxEnablePeerAccess(void *context, unsigned flags) {
     (void)flags;
     if (current < 0) return INVALID_CONTEXT;

@@ -1,7 +1,8 @@
 /* NVIDIA's and AMD's driver interface, which are one under two sets of names: what each function is called, the few constants, and the state of
  * the one that was opened. No vendor header is needed; everything is looked up at run time.
  *
- * Contexts: a device's primary one, retained when the device is first used. A thread's is set when it turns to another device. */
+ * Contexts: a device's primary one, retained when the device is first used. A thread's is set when it turns to another device, or when somebody else's code has
+ * turned it to one. */
 #ifndef TPI_CUDA_API_H
 #define TPI_CUDA_API_H
 #include "device/gpu/driver.h"
@@ -72,12 +73,14 @@ typedef struct tpi_cuda_api {
 #define X(member, cuda, hip, args) int(*member) args;
     TPI_CUDA_FUNCTIONS(X)
 #undef X
-    int (*context_retain)(void **context, int device); /* CUDA alone, as are the next four */
+    int (*context_retain)(void **context, int device); /* CUDA alone, as are the next five */
     int (*context_set)(void *context);
+    int (*context_get)(void **context);
     int (*context_reach)(void *other, unsigned flags); /* the thread's device the other's memory */
     int (*error_name)(int error, const char **name);
     int (*error_text)(int error, const char **text);
-    int (*device_set)(int index); /* HIP alone, as are the next four */
+    int (*device_set)(int index); /* HIP alone, as are the next five */
+    int (*device_now)(int *index);
     int (*device_reach)(int other, unsigned flags);
     const char *(*hip_error_name)(int error);
     const char *(*hip_error_text)(int error);

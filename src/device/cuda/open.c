@@ -39,19 +39,19 @@ static bool find_functions(tpi_cuda_api *api, void *library, bool hip) {
         TPI_CUDA_FUNCTIONS(X)
 #undef X
     };
-    const tpi_symbol cuda[] = {{"cuDevicePrimaryCtxRetain", &api->context_retain}, {"cuCtxSetCurrent", &api->context_set}, {"cuCtxEnablePeerAccess", &api->context_reach},
+    const tpi_symbol cuda[] = {{"cuDevicePrimaryCtxRetain", &api->context_retain}, {"cuCtxSetCurrent", &api->context_set}, {"cuCtxGetCurrent", &api->context_get}, {"cuCtxEnablePeerAccess", &api->context_reach},
                                {"cuGetErrorName", &api->error_name}, {"cuGetErrorString", &api->error_text}};
-    const tpi_symbol amd[] = {{"hipSetDevice", &api->device_set}, {"hipDeviceEnablePeerAccess", &api->device_reach}, {"hipGetErrorName", &api->hip_error_name},
+    const tpi_symbol amd[] = {{"hipSetDevice", &api->device_set}, {"hipGetDevice", &api->device_now}, {"hipDeviceEnablePeerAccess", &api->device_reach}, {"hipGetErrorName", &api->hip_error_name},
                               {"hipGetErrorString", &api->hip_error_text}};
     if (!tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols))) return false;
-    if (!hip) return tpi_cuda_symbols(library, cuda, 5);
+    if (!hip) return tpi_cuda_symbols(library, cuda, 6);
     /* The properties' layout changed once, and the function's name with it. */
     api->arch_offset = 1160;
     if (!tpi_cuda_symbols(library, &(tpi_symbol){"hipGetDevicePropertiesR0600", &api->device_properties}, 1)) {
         api->arch_offset = 396;
         if (!tpi_cuda_symbols(library, &(tpi_symbol){"hipGetDeviceProperties", &api->device_properties}, 1)) return false;
     }
-    return tpi_cuda_symbols(library, amd, 4);
+    return tpi_cuda_symbols(library, amd, 5);
 }
 
 static void open_driver(bool hip) {
@@ -115,7 +115,15 @@ static bool turn_to(int index) {
     return fine;
 }
 
-bool tpi_cuda_use(int index) { return __builtin_expect(here == index + 1, 1) || turn_to(index); }
+/* Other libraries of the process turn a thread to devices as they like; with one device that is no matter. */
+static bool still_at(int index) {
+    void *context = NULL;
+    int now = -1;
+    if (tpi_cuda.count == 1) return true;
+    return tpi_cuda.hip ? tpi_cuda.device_now(&now) == 0 && now == index : tpi_cuda.context_get(&context) == 0 && context == tpi_cuda.context[index];
+}
+
+bool tpi_cuda_use(int index) { return __builtin_expect(here == index + 1 && still_at(index), 1) || turn_to(index); }
 
 /* ---- Descriptions ------------------------------------------------------------------------------------------------------------- */
 enum { THREADS, SHARED, WARP, CLOCK, UNITS, INTEGRATED, PCI_BUS, PCI_DEVICE, MEMORY_CLOCK, BUS, L2, THREADS_PER_UNIT, PCI_DOMAIN, MAJOR, MINOR, SHARED_MOST, ATTRIBUTES };
