@@ -43,14 +43,17 @@ static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
     return tpi_gpu_blocks_fit(A) && rotate(bag, A, out, NULL);
 }
 
-/* A without its history, seen with no fewer rows than columns; hermitian: its lower triangle is all that is read. */
+/* A without its history, seen with no fewer rows than columns; hermitian: its lower triangle is all that is read, and of the diagonal the real parts. */
 static tp_tensor *tall(tpi_bag *bag, tp_tensor *A, bool hermitian) {
     tp_tensor *x = tpi_put(bag, tpi_detached(A));
     if (!x || (is_tall(x) && !hermitian)) return x;
     tp_tensor *turned = tpi_put(bag, tpo_adjoint(x));
     if (!hermitian || !turned) return turned;
     tp_tensor *low = tpi_put(bag, tpo_tril(x, 0)), *high = low ? tpi_put(bag, tpo_triu(turned, 1)) : NULL;
-    return high ? tpi_put(bag, tpo_add(tp_operand_tensor(low), tp_operand_tensor(high), tp_int(1))) : NULL;
+    tp_tensor *whole = high ? tpi_put(bag, tpo_add(tp_operand_tensor(low), tp_operand_tensor(high), tp_int(1))) : NULL;
+    if (!whole || !tp_dtype_is_complex((tp_dtype)A->dtype)) return whole;
+    tp_tensor *diagonal = tpi_put(bag, tpo_diagonal(whole, 0, -2, -1)), *parts = diagonal ? tpi_put(bag, tpo_imag(diagonal)) : NULL;
+    return parts && tpi_fill_data(parts, tp_int(0)) ? whole : NULL;
 }
 
 static bool can(const tp_tensor *A, bool hermitian) {
