@@ -38,17 +38,24 @@ class Future:
         """The value, or the error, once it is there."""
         self._settle()
         with self._changed:
-            self._changed.wait_for(lambda: self._ready)
-        return self.value()
+            while not self._ready:
+                self._changed.wait()
+        try:
+            return self.value()
+        finally:
+            self = None  # an error's frames would hold the future, which holds the error
 
     def value(self):
         if not self._ready:
             self._settle()
         if not self._ready:
             raise RuntimeError("Future is not completed")
-        if self._failed:
-            raise self._value
-        return self._value
+        try:
+            if self._failed:
+                raise self._value
+            return self._value
+        finally:
+            self = None
 
     def _finish(self, value, failed):
         with self._changed:

@@ -93,11 +93,11 @@ def test_what_is_not_there_says_so_at_first_use():
         import horovod.torch, deepspeed
         from torch import onnx
         from torch.onnx import export
-        from torch.distributed.rpc import RRef
+        from torch.onnx import ONNXProgram
         from torch.fx.experimental.proxy_tensor import make_fx
         import torchaudio.transforms, torchtext.data.utils
 
-        def f(x: make_fx | None, y: RRef):
+        def f(x: make_fx | None, y: ONNXProgram):
             return isinstance(x, make_fx)
         assert not f(1, 2) and not hasattr(q, "prepare_qat") and getattr(q, "prepare_qat", None) is None
 
@@ -109,7 +109,7 @@ def test_what_is_not_there_says_so_at_first_use():
                 print(str(e).split(";")[0])
 
         def subclass():
-            class C(RRef): pass
+            class C(ONNXProgram): pass
         def base():
             class C(make_fx): pass
         error(lambda: q.prepare_qat)
@@ -121,7 +121,7 @@ def test_what_is_not_there_says_so_at_first_use():
         error(lambda: export(1))
     """) == "".join(f"{name} is not in Taper yet\n" for name in (
         "torch.ao.quantization.prepare_qat", "torch.fx.experimental.proxy_tensor.make_fx", "torch.fx.experimental.proxy_tensor.make_fx",
-        "torch.distributed.rpc.RRef", "intel_extension_for_pytorch.quantization", "torch.onnx.register_custom_op_symbolic", "torch.onnx.export"))
+        "torch.onnx.ONNXProgram", "intel_extension_for_pytorch.quantization", "torch.onnx.register_custom_op_symbolic", "torch.onnx.export"))
 
 
 def test_what_pytorch_has_not_either_is_an_ordinary_error():
