@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <taper/autograd.h>
 #include "tpi_ops.h"
@@ -229,8 +230,30 @@ static void exponentials_do_not_depend_on_their_neighbours(void **state) {
     tpi_release(t), tpi_release(all);
 }
 
+/* Along rows, of whole groups of lanes and others, and along columns. */
+static void shares_may_be_denormal(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {5, 16, 37, 3000};
+    for (int k = 0; k < 8; k++) {
+        int64_t n = lengths[k / 2], shape[2] = {k % 2 ? n : 2, k % 2 ? 2 : n}, apart = k % 2 ? 2 : 1;
+        float *x = calloc((size_t)(2 * n), sizeof *x);
+        const float at[] = {0, -87.5f, -95, -103, -INFINITY};
+        for (int64_t i = 0; i < n; i++) x[i * apart] = i ? at[i % 5] - 10 * (i % 5 == 0) : 0;
+        tp_tensor *t = tp_keep(tp_from_data(x, TP_FLOAT32, tp_ints_view(shape, 2))), *y = tpo_softmax(t, k % 2 ? 0 : 1, TP_NO_DTYPE);
+        double sum = 0;
+        for (int64_t i = 0; i < n; i++) sum += exp((double)x[i * apart]);
+        for (int64_t i = 0; i < n; i++) {
+            double want = exp((double)x[i * apart]) / sum;
+            assert_true(fabs((double)((float *)(void *)y->data)[i * apart] - want) <= fmax(1e-6 * want, 0x1p-148)); /* two denormals apart: it is rounded twice */
+        }
+        tpi_release(t), tpi_release(y);
+        free(x);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_may_be_denormal),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(exponentials_do_not_depend_on_their_neighbours),
         cmocka_unit_test(attention_sees_only_what_it_may),
