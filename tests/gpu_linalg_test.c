@@ -192,6 +192,16 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
         }
         same(tp_linalg_pinv(x), tp_linalg_pinv(far), tolerance), same(tp_linalg_svdvals(x), tp_linalg_svdvals(far), tolerance), same(tp_linalg_matrix_rank(x), tp_linalg_matrix_rank(far), 0);
         same(tp_linalg_pinv(tp_adjoint(x)), tp_linalg_pinv(tp_adjoint(far)), tolerance), same(tp_linalg_pinv(square, .hermitian = true), tp_linalg_pinv(far_square, .hermitian = true), tolerance);
+        tp_tensor *poor = tp_mul(tp_narrow(x, 1, 0, 1), tp_narrow(x, 2, 0, 1)); /* of rank one: the other vectors are what a basis lacks */
+        for (int form = 0; form < 6; form++) {
+            tp_tensor *seen = form % 3 == 1 ? tp_adjoint(x) : form % 3 ? poor : x, *unit[2];
+            tp_linalg_svd_result f = tp_linalg_svd(there(seen), .full_matrices = form > 2);
+            same(tp_linalg_svdvals(seen), f.S, tolerance);
+            unit[0] = f.U, unit[1] = tp_adjoint(f.Vh);
+            for (int side = 0; side < 2; side++) same(tp_expand(tp_eye(tp_size(unit[side], -1), .dtype = dtype), TP_INTS(batch, tp_size(unit[side], -1), tp_size(unit[side], -1))), tp_matmul(tp_adjoint(unit[side]), unit[side]), tolerance);
+            int64_t k = tp_size(f.S, -1);
+            same(seen, tp_matmul(tp_mul(tp_narrow(f.U, 2, 0, k), tp_unsqueeze(f.S, -2)), tp_narrow(f.Vh, 1, 0, k)), tolerance);
+        }
         if (tp_dtype_is_complex(dtype)) { /* imaginary parts on the diagonal are not read */
             tp_tensor *ones = tp_real(eye), *odd = tp_add(square, tp_complex(ones, ones)), *far_odd = there(odd);
             same(tp_linalg_pinv(odd, .hermitian = true), tp_linalg_pinv(far_odd, .hermitian = true), tolerance), same(tp_linalg_eigvalsh(odd), tp_linalg_eigvalsh(far_odd), tolerance);
@@ -280,6 +290,8 @@ static void what_is_wrong_the_cpu_says(void **s) {
         tp_error_clear();
         int before = served;
         same(tp_linalg_inv(tp_eye(4)), tp_linalg_inv(there(tp_eye(4))), 0);
+        assert_null(tp_linalg_svd(tp_full(TP_INTS(4, 4), tp_float(NAN), .device = gpu)).S);
+        tp_error_clear();
         assert_int_equal(served, before);
     }
 }

@@ -4,8 +4,6 @@
 #include "ops/gpu/factor.h"
 #include "tpi_ops.h"
 
-enum { MOST_TURNED = 128 }; /* columns: jacobi.h has room for so many */
-
 /* ---- Hermitian -------------------------------------------------------------------------------------------------------------------- */
 
 /* By rotations. */
@@ -27,7 +25,7 @@ static bool eigen(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **o
     bool upper = UPLO[0] == 'U' || UPLO[0] == 'u', lower = UPLO[0] == 'L' || UPLO[0] == 'l';
     if (!upper && !lower) return false;
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(self);
-    if (!driver) return tpi_gpu_blocks_fit(self) && tpi_cols_of(self) <= MOST_TURNED && eigen_of_blocks(self, upper, vectors, out);
+    if (!driver) return tpi_gpu_blocks_fit(self) && tpi_cols_of(self) <= TPI_GPU_MOST_TURNED && eigen_of_blocks(self, upper, vectors, out);
     tp_tensor *a = tpi_columns_copy(self, tp_no_ints()), *values = a ? tpi_rows_new(self, 2, tpi_cols_of(self), tpi_dtype_to_real((tp_dtype)self->dtype)) : NULL;
     tp_tensor *info = values ? tpi_batch_new(self, 2, TP_INT32) : NULL;
     bool ok = info && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_EIGH, .upper = upper, .vectors = vectors, .values = values->data, .info = (int32_t *)info->data}) &&
@@ -44,7 +42,7 @@ tp_tensor *tpi_gpu_eigvalsh(tp_tensor *self, const char *UPLO) {
 }
 
 /* ---- General ---------------------------------------------------------------------------------------------------------------------- */
-static bool is_finite(tpi_bag *bag, tp_tensor *a) { /* waits for the device; the library would do so for ever */
+bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *a) {
     tp_tensor *each = tpi_put(bag, tpo_isfinite(a)), *all = each ? tpi_put(bag, tpo_all(each, tp_no_ints(), false)) : NULL;
     tp_tensor *here = all ? tpi_put(bag, tpi_empty(tpi_shape(all), TP_BOOL, (tp_device){TP_CPU, 0})) : NULL;
     return here && tpi_copy_data(here, all) && *(const bool *)here->data;
@@ -68,7 +66,8 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     tpi_bag bag = {0};
     int64_t n = tpi_cols_of(self);
     tp_dtype dtype = (tp_dtype)self->dtype;
-    tp_tensor *a = tpi_put(&bag, tpi_columns_copy(self, tp_no_ints())), *w = a && is_finite(&bag, a) ? tpi_put(&bag, tpi_rows_new(self, 2, n, tpi_dtype_to_complex(dtype))) : NULL;
+    tp_tensor *a = tpi_put(&bag, tpi_columns_copy(self, tp_no_ints())), *w = a && tpi_gpu_is_finite(&bag, a) ? /* the library may never come back from others */
+                    tpi_put(&bag, tpi_rows_new(self, 2, n, tpi_dtype_to_complex(dtype))) : NULL;
     tp_tensor *v = w && vectors ? tpi_put(&bag, tpi_columns_new(self, 2, n, n, dtype)) : NULL, *info = w ? tpi_put(&bag, tpi_batch_new(self, 2, TP_INT32)) : NULL;
     bool ok = info && (v || !vectors) && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_EIG, .vectors = vectors != NULL, .b = tpi_gpu_data(v), .values = w->data, .info = (int32_t *)info->data}) &&
               tpi_gpu_info_clear(info);

@@ -1,6 +1,7 @@
 /* Matrices on GPUs, a block of threads for each (device/gpu/kernels/factor.h, jacobi.h): for those that are small enough, or many. */
 #ifndef TPI_GPU_FACTOR_H
 #define TPI_GPU_FACTOR_H
+#include "ops/bag.h"
 #include "ops/gpu/kernel.h"
 #include "ops/linalg_batch.h"
 
@@ -34,9 +35,14 @@ bool tpi_gpu_library_solves(const tpi_gpu_driver *driver, const tp_tensor *a, tp
 bool tpi_gpu_info_clear(const tp_tensor *info);                                       /* all zero? waits for the device */
 bool tpi_gpu_give(int n, tp_tensor *const *made, bool ok, tp_tensor **out);          /* hands over, or drops; returns ok */
 
-/* The natives of linalg_lu_factor_ex, linalg_solve_ex, linalg_svd_with and linalg_qr, for others; false without an error: not served. */
+bool tpi_gpu_is_finite(tpi_bag *bag, tp_tensor *t);                                  /* every element? waits for the device */
+/* A = U diag(S) Vh of matrices with no fewer rows than columns: out is U, as large as A, S and Vh. */
+bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out);
+
+enum { TPI_GPU_MOST_TURNED = 128 }; /* columns of matrices whose vectors are found by rotations: jacobi.h has room for so many, and larger ones take long */
+
+/* The natives of linalg_lu_factor_ex, linalg_solve_ex and linalg_qr, for others; false without an error: not served. */
 bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, tp_tensor **out);
 bool tpi_gpu_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out);
-bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out);
 bool tpi_gpu_qr(tp_tensor *A, const char *mode, tp_tensor **out);
 #endif

@@ -132,9 +132,9 @@ bool tpi_gpu_solve_ex(tp_tensor *A, tp_tensor *B, bool left, bool check_errors, 
     return ok;
 }
 
-bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
+bool tpi_gpu_library_svd(tp_tensor *A, tp_tensor **out) {
     const tpi_gpu_driver *driver = tpi_gpu_solver_for(A);
-    if (!driver || rows_of(A) < cols_of(A) || (full_matrices && rows_of(A) != cols_of(A))) return false;
+    if (!driver || rows_of(A) < cols_of(A)) return false;
     int64_t m = rows_of(A), n = cols_of(A);
     tp_dtype dtype = (tp_dtype)A->dtype;
     tp_tensor *a = tpi_columns_copy(A, tp_no_ints()), *u = a ? tpi_columns_new(A, 2, m, n, dtype) : NULL, *vh = u ? tpi_columns_new(A, 2, n, n, dtype) : NULL;

@@ -1,4 +1,4 @@
-/* What follows from singular values on GPUs: those themselves, rank, pseudo-inverse and least squares. Small matrices, and many, go by Jacobi's rotations (a block
+/* What follows from singular values on GPUs: those themselves, with vectors or without, rank, pseudo-inverse and least squares. Small matrices, and many, go by Jacobi's rotations (a block
  * each), large ones by the driver's library; what neither serves is the CPU's. */
 #include <float.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static bool rotate(tpi_bag *bag, tp_tensor *A, singular *out, tp_tensor **sorted
 static bool decompose(tpi_bag *bag, tp_tensor *A, singular *out) {
     tp_tensor *made[3];
     if (tpi_gpu_solver_for(A)) {
-        if (!tpi_gpu_svd(A, false, made)) return false;
+        if (!tpi_gpu_library_svd(A, made)) return false;
         tp_tensor *u = tpi_put(bag, made[0]), *vh = tpi_put(bag, made[2]);
         out->values = tpi_put(bag, made[1]), out->right = tpi_put(bag, tpo_adjoint(vh));
         tp_tensor *row = tpi_put(bag, tpo_unsqueeze(out->values, -2));
@@ -67,6 +67,54 @@ tp_tensor *tpi_gpu_svdvals(tp_tensor *A) {
     if (x && tpi_gpu_solver_for(x)) values = decompose(&bag, x, &s) ? s.values : NULL; /* which are in order */
     else if (x && !rotate(&bag, x, &s, &values)) values = NULL;
     return tpi_empty_bag(&bag, tpi_retain(values));
+}
+
+/* ---- With vectors ------------------------------------------------------------------------------------------------------------------- */
+static tp_tensor *in_order(tpi_bag *bag, tp_tensor *columns, tp_tensor *order) {
+    tp_tensor *row = tpi_put(bag, tpo_unsqueeze(order, -2));
+    return row ? tpi_put(bag, tpo_take_along_dim(columns, row, -1)) : NULL;
+}
+
+/* U of the columns of U diag(S): their QR, which is that but for signs, and has for columns of zeros what a basis lacks. full: all of a basis. */
+static tp_tensor *unit_columns(tpi_bag *bag, tp_tensor *left, bool full) {
+    tp_tensor *made[2];
+    if (!tpi_gpu_qr(left, full ? "complete" : "reduced", made)) return NULL;
+    tp_tensor *q = tpi_put(bag, made[0]), *r = tpi_put(bag, made[1]), *diagonal = tpi_put(bag, tpo_diagonal(r, 0, -2, -1));
+    if (diagonal && tp_dtype_is_complex((tp_dtype)r->dtype)) diagonal = tpi_put(bag, tpo_real(diagonal)); /* it has no other parts */
+    tp_tensor *row = diagonal ? tpi_put(bag, tpo_unsqueeze(diagonal, -2)) : NULL, *below = row ? tpi_put(bag, tpo_lt(row, tp_operand_double(0))) : NULL;
+    tp_tensor *sign = below ? tpi_put(bag, tpo_where(below, tp_operand_double(-1), tp_operand_double(1))) : NULL;
+    tp_tensor *first = sign ? tpi_put(bag, tpi_narrowed(q, q->ndim - 1, 0, tpi_cols_of(left))) : NULL;
+    return first && tpo_mul_(first, tp_operand_tensor(sign)) ? q : NULL;
+}
+
+/* Of x, which has no fewer rows than columns: out is U, S, V. False without an error: not served, or the CPU says why. */
+static bool with_vectors(tpi_bag *bag, tp_tensor *x, bool full, tp_tensor **out) {
+    tp_tensor *made[3], *sorted[2];
+    singular s;
+    bool square = tpi_rows_of(x) == tpi_cols_of(x);
+    if (tpi_gpu_solver_for(x)) {
+        if ((full && !square) || !tpi_gpu_library_svd(x, made)) return false;
+        out[0] = tpi_put(bag, made[0]), out[1] = tpi_put(bag, made[1]), out[2] = tpi_put(bag, tpo_adjoint(tpi_put(bag, made[2])));
+        return out[2] != NULL;
+    }
+    if (tpi_cols_of(x) > TPI_GPU_MOST_TURNED || !tpi_gpu_blocks_fit(x) || !rotate(bag, x, &s, NULL) || !tpi_gpu_is_finite(bag, s.values)) return false;
+    if (!tpo_sort(s.values, -1, true, true, sorted)) return false;
+    tp_tensor *order = tpi_put(bag, sorted[1]), *left = in_order(bag, s.left, order);
+    out[1] = tpi_put(bag, sorted[0]), out[2] = left ? in_order(bag, s.right, order) : NULL;
+    out[0] = out[2] ? unit_columns(bag, left, full && !square) : NULL;
+    return out[0] != NULL;
+}
+
+bool tpi_gpu_svd(tp_tensor *A, bool full_matrices, tp_tensor **out) {
+    tpi_bag bag = {0};
+    tp_tensor *found[3], *x = can(A, false) ? tall(&bag, A, false) : NULL;
+    bool ok = x && with_vectors(&bag, x, full_matrices, found);
+    if (ok) { /* a wide A is the adjoint of what was taken apart */
+        out[0] = tpi_retain(found[is_tall(A) ? 0 : 2]), out[1] = tpi_retain(found[1]);
+        ok = (out[2] = tpo_adjoint(found[is_tall(A) ? 2 : 0])) || tpi_no_results(out, 2);
+    }
+    tpi_empty_bag(&bag, NULL);
+    return ok;
 }
 
 /* ---- What counts as zero ------------------------------------------------------------------------------------------------------------ */
