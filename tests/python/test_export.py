@@ -135,3 +135,42 @@ def test_the_module_stays_as_it_was():
     m = torch.nn.BatchNorm1d(2)
     torch.export.export(m, (torch.ones(4, 2),))
     assert m.num_batches_tracked.item() == 0 and m.running_mean.tolist() == [0, 0]
+
+
+class Sizes(torch.nn.Module):
+    def forward(self, x, y):
+        return x.sum(0) + y.sum(0), x.shape[0] * y.shape[0], {"rows": x.shape[0]}
+
+
+def test_sizes_among_the_results_and_dims_of_dims(tmp_path):
+    n = Dim("n", min=2, max=50)
+    program = export(Sizes(), (torch.randn(4, 3), torch.randn(9, 3)), dynamic_shapes={"x": {0: n}, "y": {0: 2 * n + 1}})
+    torch.export.save(program, tmp_path / "sizes.pt2")
+    for module in (program.module(), torch.export.load(tmp_path / "sizes.pt2").module()):
+        x, y = torch.randn(6, 3), torch.randn(13, 3)
+        total, product, rows = module(x, y)
+        assert torch.allclose(total, x.sum(0) + y.sum(0), atol=1e-5) and product == 78 and rows == {"rows": 6}
+        assert module(torch.randn(4, 3), torch.randn(9, 3))[1] == 36
+        with pytest.raises(AssertionError, match="Guard failed"):
+            module(x, torch.randn(12, 3))
+        with pytest.raises(AssertionError, match="Guard failed"):
+            module(x, torch.randn(15, 3))
+    assert (2 * n - 1).__name__ == "2*n - 1"
+    with pytest.raises(NotImplementedError, match="positive integer"):
+        n * 1.5
+
+
+class Causal(torch.nn.Module):
+    """Its mask has time by time elements."""
+
+    def forward(self, x):
+        time = x.shape[1]
+        mask = torch.triu(torch.full((time, time), float("-inf")), 1)
+        return torch.softmax(x @ x.transpose(1, 2) + mask, -1) @ x
+
+
+def test_squares_of_sizes():
+    module = export(Causal(), (torch.randn(2, 6, 4),), dynamic_shapes={"x": {0: Dim("batch"), 1: Dim("time", max=64)}}).module()
+    for shape in ((3, 9, 4), (1, 20, 4), (5, 1, 4)):
+        x = torch.randn(shape)
+        assert torch.allclose(module(x), Causal()(x), atol=1e-5)

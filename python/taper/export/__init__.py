@@ -10,12 +10,39 @@ __all__ = ["Constraint", "Dim", "dims", "draft_export", "export", "ExportedProgr
 
 
 class _Dim(int):
-    """A dimension whose size may change, by name."""
+    """A dimension whose size may change, by name; also a multiple of one, and more or less by a number: the size is factor * n + offset, where n is the root's."""
 
-    def __new__(cls, name, min=None, max=None):
+    def __new__(cls, name, min=None, max=None, root=None, factor=1, offset=0):
         made = super().__new__(cls, 0)
-        made.__name__, made.min, made.max = name, min, max
+        made.__name__, made.min, made.max, made.root, made.factor, made.offset = name, min, max, made if root is None else root, factor, offset
         return made
+
+    def _derived(self, factor, offset):
+        text = (f"{factor}*" if factor != 1 else "") + self.root.__name__ + (f" {'+' if offset > 0 else '-'} {abs(offset)}" if offset else "")
+        return _Dim(text, root=self.root, factor=factor, offset=offset)
+
+    def __mul__(self, other):
+        if type(other) is not int or other <= 0:
+            raise NotImplementedError(f"Attempted to multiply {other} with {self.__name__}, where a positive integer was expected. "
+                                      "(Only increasing linear operations with integer coefficients are supported.)")
+        return self._derived(self.factor * other, self.offset * other)
+
+    def __add__(self, other):
+        if type(other) is not int:
+            raise NotImplementedError(f"Attempted to add {other} to {self.__name__}, where an integer was expected. "
+                                      "(Only increasing linear operations with integer coefficients are supported.)")
+        return self._derived(self.factor, self.offset + other)
+
+    def __sub__(self, other):
+        return self + -other
+
+    __rmul__, __radd__ = __mul__, __add__
+
+    def __hash__(self):
+        return id(self)
+
+    def __eq__(self, other):
+        return self is other
 
 
 class Dim:
@@ -108,17 +135,22 @@ class _Sizes:
     """The sizes that may change: symbols, where they are in the inputs, and how the graph follows them."""
 
     def __init__(self, symbols, places, rules):
-        self.symbols, self.places, self.rules = symbols, places, rules  # {name: [size, least, most]}, [[name or None per dim] per tensor], rules() of _document
+        # {name: [size, least, most]}, [[[name, factor, offset] or None per dim] per tensor], rules() of _document: of the graph, of sizes among the results
+        self.symbols, self.places = symbols, places
+        self.rules, self.results = ([rule for rule in rules if (rule[0][0] == "result") is which] for which in (False, True))
 
     def of(self, leaves):
         """{name: size} of these inputs. An error where one is out of bounds or two do not agree."""
         found = {}
         for i, (x, names) in enumerate(zip(leaves, self.places)):
-            for d, name in enumerate(names):
-                if name is None:
+            for d, place in enumerate(names):
+                if place is None:
                     continue
+                name, factor, offset = place
                 _, least, most = self.symbols[name]
-                size = x.shape[d]
+                size, rest = divmod(x.shape[d] - offset, factor)
+                if rest:
+                    raise AssertionError(f"Guard failed: dim {d} of tensor {i} of the arguments is {x.shape[d]}, expected {factor} * {name} + {offset}")
                 if found.setdefault(name, size) != size or size < (least or 0) or (most is not None and size > most):
                     raise AssertionError(f"Guard failed: dim {d} of tensor {i} of the arguments ({name}) is {size}, expected "
                                          + (f"{found[name]}" if found[name] != size else f"{least or 0} to {'any' if most is None else most}"))
@@ -176,15 +208,16 @@ class ExportedProgram:
             raise AssertionError("Guard failed: the arguments do not have the form that was exported")
         graph, sizes = self._graph, {} if self._sizes is None else self._sizes.of(leaves)
         for i, ((dtype, shape), x) in enumerate(zip(_C._graph_about(graph)[0], leaves)):
-            fixed = [n if name is None else sizes[name] for n, name in zip(shape, self._sizes.places[i])] if sizes else list(shape)
+            fixed = [n if place is None else sizes[place[0]] * place[1] + place[2] for n, place in zip(shape, self._sizes.places[i])] if sizes else list(shape)
             if x.dtype != dtype or list(x.shape) != fixed:
                 raise AssertionError(f"Guard failed: tensor {i} of the arguments is {x.dtype} of shape {list(x.shape)}, expected {dtype} of shape {fixed}")
+        result = self._result
         if any(self._sizes.symbols[name][0] != size for name, size in sizes.items()):
-            graph = self._for_sizes(sizes)
-        return _build(self._result, _C._graph_run(graph, [x if x.is_contiguous() else x.contiguous() for x in leaves]))
+            graph, result = self._for_sizes(sizes)
+        return _build(result, _C._graph_run(graph, [x if x.is_contiguous() else x.contiguous() for x in leaves]))
 
     def _for_sizes(self, sizes):
-        """The graph for other sizes than it was captured with; the tensors are shared."""
+        """The graph for other sizes than it was captured with, and the form of its results; the tensors are shared."""
         from taper.export import _document
         key = tuple(sizes.items())
         if key not in self._others:
@@ -193,7 +226,7 @@ class ExportedProgram:
             graph = _document.graph_of(_document.resized(self._base, self._sizes.rules, change))
             for (_, mine), (_, here) in zip(_C._graph_tensors(graph), _C._graph_tensors(self._graph)):
                 mine.data = here.data
-            self._others[key] = graph
+            self._others[key] = graph, _document.resized({"result": self._result}, self._sizes.results, change)["result"]
         return self._others[key]
 
     # ---- What is in it ----
@@ -276,7 +309,7 @@ def _leaf_specs(o, spec, found):
 
 
 def _symbols(args, kwargs, names, given):
-    """{name: [size, least, most]} and [[name or None per dim] per tensor] of what dynamic_shapes says."""
+    """{name: [size, least, most]} and [[[name, factor, offset] or None per dim] per tensor] of what dynamic_shapes says."""
     by_name = dict(given) if isinstance(given, dict) else dict(zip(names, given))
     specs, leaves, symbols, places = [], [], {}, []
     for name, o in zip(names, [*args, *kwargs.values()]):
@@ -286,10 +319,17 @@ def _symbols(args, kwargs, names, given):
         dims = [spec.get(d, spec.get(d - x.dim())) if isinstance(spec, dict) else spec[d] if isinstance(spec, (list, tuple)) and d < len(spec) else None for d in range(x.dim())]
         places.append([])
         for d, dim in enumerate(dims):
-            named = dim.__name__ if isinstance(dim, _Dim) else f"s_{x.shape[d]}_{d}" if dim in (Dim.AUTO, Dim.DYNAMIC) else None
-            places[-1].append(named)
-            if named is not None and symbols.setdefault(named, [x.shape[d], getattr(dim, "min", None), getattr(dim, "max", None)])[0] != x.shape[d]:
-                raise exc.UserError(None, f"torch.export: dimension {named} has sizes {symbols[named][0]} and {x.shape[d]} in the example inputs")
+            root = dim.root if isinstance(dim, _Dim) else None
+            named = root.__name__ if root is not None else f"s_{x.shape[d]}_{d}" if dim in (Dim.AUTO, Dim.DYNAMIC) else None
+            factor, offset = (dim.factor, dim.offset) if root is not None else (1, 0)
+            places[-1].append(None if named is None else [named, factor, offset])
+            if named is None:
+                continue
+            size, rest = divmod(x.shape[d] - offset, factor)
+            if rest:
+                raise exc.UserError(None, f"torch.export: dimension {dim.__name__} cannot be {x.shape[d]}, which an example input has")
+            if symbols.setdefault(named, [size, getattr(root, "min", None), getattr(root, "max", None)])[0] != size:
+                raise exc.UserError(None, f"torch.export: dimension {named} has sizes {symbols[named][0]} and {size} in the example inputs")
     return symbols, places
 
 
@@ -315,9 +355,9 @@ def _larger(leaves, places, by):
     """The inputs with each dim of a symbol larger by by[symbol]: elements from the beginning come again."""
     import taper
     for x, names in zip(leaves, places):
-        for d, name in enumerate(names):
-            if by.get(name):
-                x = x.index_select(d, taper.arange(x.shape[d] + by[name]) % max(x.shape[d], 1))
+        for d, place in enumerate(names):
+            if place is not None and by.get(place[0]):
+                x = x.index_select(d, taper.arange(x.shape[d] + by[place[0]] * place[1]) % max(x.shape[d], 1))
         yield x
 
 
@@ -330,10 +370,10 @@ def _follow(mod, form, leaves, symbols, places):
     steps = {name: 2 + i for i, name in enumerate(symbols)}
 
     def at(by):
-        return _document.read(_capture(mod, form, list(_larger(leaves, places, by)))[1])
+        result, graph = _capture(mod, form, list(_larger(leaves, places, by)))
+        return {**_document.read(graph), "result": _flatten(result, [])}
     result, graph = _capture(mod, form, leaves)
-    subsets = [[name for k, name in enumerate(symbols) if mask >> k & 1] for mask in range(1, 1 << len(symbols))]
-    rules = _document.rules(_document.read(graph), {tuple(some): at(dict.fromkeys(some, 1)) for some in subsets}, at(steps), steps)
+    rules = _document.rules(at, steps)
     if rules is None:
         raise exc.UserError(None, f"torch.export: what is computed does not follow the sizes of {', '.join(symbols)} in a way that can be written down; export it without dynamic_shapes")
     return result, graph, {"symbols": symbols, "places": places, "rules": rules}

@@ -1,9 +1,11 @@
 """Graphs as what their files hold, plain lists and numbers: to make one for other sizes from a few that were captured, and to say what is in one.
 
 Sizes are symbols with values. A graph is captured for each set of symbols with those one larger, and once more with all of them larger, which must come out as the others
-say: every number that differs is a sum of multiples of products of symbols, and everything else is the same. Then a graph for any sizes is the document with those numbers put in."""
+say: every number that differs is a sum of multiples of products of symbols (their squares too, where it takes those), and everything else is the same. Then a graph for any
+sizes is the document with those numbers put in."""
 import os
 import tempfile
+from itertools import product
 
 import taper
 import taper._C as _C
@@ -38,7 +40,7 @@ def _differences(base, other, path, found):
         return base.keys() == other.keys() and all(_differences(base[key], other[key], path + (key,), found) for key in base)
     if isinstance(base, (list, tuple)):
         return len(base) == len(other) and all(_differences(a, b, path + (i,), found) for i, (a, b) in enumerate(zip(base, other)))
-    if base != other and type(base) is int and path[0] in ("values", "steps"):
+    if base != other and type(base) is int and path[0] in ("values", "steps", "result"):
         found[path] = other - base
         return True
     return base == other or base != base and other != other
@@ -47,31 +49,61 @@ def _differences(base, other, path, found):
 def _value(by, change):
     """What a number gains: by has a factor for each product of symbols."""
     total = 0
-    for product, factor in by.items():
-        for symbol in product.split("*"):
+    for symbols, factor in by.items():
+        for symbol in symbols.split("*"):
             factor *= change[symbol]
         total += factor
-    return total
+    return int(total)
 
 
-def rules(base, larger, all_larger, steps):
-    """[(path, {"symbol*symbol": factor})] from the documents: `larger` has one for each set of symbols, those larger by one; in `all_larger` each is larger by steps[symbol].
-    None: the graph does not follow the sizes so."""
-    factors = {}
-    for symbols in sorted(larger, key=len):
-        found = {}
-        if not _differences(base, larger[symbols], (), found):
+def _coefficients(values, degree):
+    """{exponents: factor} of the polynomial that has these values, {point: value} over the grid of 0 ... degree for each symbol: along one symbol after the other."""
+    for axis in range(len(next(iter(values)))):
+        made = {}
+        for point, value in values.items():
+            if point[axis]:
+                continue
+            line = [values[point[:axis] + (n,) + point[axis + 1:]] for n in range(degree + 1)]
+            square = (line[2] - 2 * line[1] + line[0]) / 2 if degree == 2 else 0
+            for n, factor in enumerate((line[0], line[1] - line[0] - square, square)[:degree + 1]):
+                made[point[:axis] + (n,) + point[axis + 1:]] = factor
+        values = made
+    return {exponents: factor for exponents, factor in values.items() if factor}
+
+
+def _fitted(at, symbols, degree):
+    """{path: {"symbol*symbol": factor}} by the documents of the grid; None where their forms differ."""
+    grid = list(product(range(degree + 1), repeat=len(symbols)))
+    found = {point: {} for point in grid}
+    base = at(dict.fromkeys(symbols, 0))
+    for point in grid[1:]:
+        if not _differences(base, at(dict(zip(symbols, point))), (), found[point]):
             return None
-        for path in factors.keys() | found.keys():
-            by = factors.setdefault(path, {})
-            left = found.get(path, 0) - _value({product: factor for product, factor in by.items() if set(product.split("*")) <= set(symbols)}, dict.fromkeys(symbols, 1))
-            if left:
-                by["*".join(symbols)] = left
-    found = {}
-    if not _differences(base, all_larger, (), found):
-        return None
-    expected = {path: _value(by, steps) for path, by in factors.items()}
-    return [[list(path), by] for path, by in factors.items()] if found == {path: n for path, n in expected.items() if n} else None
+    fitted = {}
+    for path in set().union(*found.values()):
+        factors = _coefficients({point: found[point].get(path, 0) for point in grid}, degree)
+        fitted[path] = {"*".join(name for name, n in zip(symbols, exponents) for _ in range(n)): factor for exponents, factor in factors.items()}
+    return fitted
+
+
+def rules(at, steps):
+    """[(path, {"symbol*symbol": factor})], from the documents at(by), where each symbol is larger by by[symbol]: first as if every number followed products of different
+    symbols, then with their squares. at(steps) must come out as the others say. None: the graph does not follow the sizes so."""
+    kept = {}
+
+    def once(by):
+        key = tuple(by.values())
+        if key not in kept:
+            kept[key] = at(by)
+        return kept[key]
+    for degree in (1, 2):
+        factors, found = _fitted(once, list(steps), degree), {}
+        if factors is None or not _differences(once(dict.fromkeys(steps, 0)), once(steps), (), found):
+            return None
+        expected = {path: _value(by, steps) for path, by in factors.items()}
+        if found == {path: n for path, n in expected.items() if n}:
+            return [[list(path), by] for path, by in factors.items()]
+    return None
 
 
 def resized(base, rules, change):
