@@ -136,7 +136,7 @@ int main(int argc, char **argv) {
         execv("/proc/self/exe", argv);
         return 1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(both_are_there), cmocka_unit_test(copies_between_are_in_order), cmocka_unit_test(others_turn_the_thread), cmocka_unit_test(any_thread_frees_pinned_memory),
-                                       cmocka_unit_test(marks_stay_on_their_device)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(both_are_there), cmocka_unit_test(copies_between_are_in_order), cmocka_unit_test(others_turn_the_thread),
+                                       cmocka_unit_test(any_thread_frees_pinned_memory), cmocka_unit_test(marks_stay_on_their_device)};
     return cmocka_run_group_tests(tests, open_fake, NULL);
 }

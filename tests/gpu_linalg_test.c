@@ -198,7 +198,10 @@ static void small_matrices(tp_dtype dtype, int64_t batch, int64_t m, int64_t n, 
             tp_linalg_svd_result f = tp_linalg_svd(there(seen), .full_matrices = form > 2);
             same(tp_linalg_svdvals(seen), f.S, tolerance);
             unit[0] = f.U, unit[1] = tp_adjoint(f.Vh);
-            for (int side = 0; side < 2; side++) same(tp_expand(tp_eye(tp_size(unit[side], -1), .dtype = dtype), TP_INTS(batch, tp_size(unit[side], -1), tp_size(unit[side], -1))), tp_matmul(tp_adjoint(unit[side]), unit[side]), tolerance);
+            for (int side = 0; side < 2; side++) {
+                int64_t columns = tp_size(unit[side], -1);
+                same(tp_expand(tp_eye(columns, .dtype = dtype), TP_INTS(batch, columns, columns)), tp_matmul(tp_adjoint(unit[side]), unit[side]), tolerance);
+            }
             int64_t k = tp_size(f.S, -1);
             same(seen, tp_matmul(tp_mul(tp_narrow(f.U, 2, 0, k), tp_unsqueeze(f.S, -2)), tp_narrow(f.Vh, 1, 0, k)), tolerance);
         }

@@ -39,10 +39,10 @@ static bool find_functions(tpi_cuda_api *api, void *library, bool hip) {
         TPI_CUDA_FUNCTIONS(X)
 #undef X
     };
-    const tpi_symbol cuda[] = {{"cuDevicePrimaryCtxRetain", &api->context_retain}, {"cuCtxSetCurrent", &api->context_set}, {"cuCtxGetCurrent", &api->context_get}, {"cuCtxEnablePeerAccess", &api->context_reach},
-                               {"cuGetErrorName", &api->error_name}, {"cuGetErrorString", &api->error_text}};
-    const tpi_symbol amd[] = {{"hipSetDevice", &api->device_set}, {"hipGetDevice", &api->device_now}, {"hipDeviceEnablePeerAccess", &api->device_reach}, {"hipGetErrorName", &api->hip_error_name},
-                              {"hipGetErrorString", &api->hip_error_text}};
+    const tpi_symbol cuda[] = {{"cuDevicePrimaryCtxRetain", &api->context_retain}, {"cuCtxSetCurrent", &api->context_set}, {"cuCtxGetCurrent", &api->context_get},
+                               {"cuCtxEnablePeerAccess", &api->context_reach}, {"cuGetErrorName", &api->error_name}, {"cuGetErrorString", &api->error_text}};
+    const tpi_symbol amd[] = {{"hipSetDevice", &api->device_set}, {"hipGetDevice", &api->device_now}, {"hipDeviceEnablePeerAccess", &api->device_reach},
+                              {"hipGetErrorName", &api->hip_error_name}, {"hipGetErrorString", &api->hip_error_text}};
     if (!tpi_cuda_symbols(library, symbols, (int)(sizeof symbols / sizeof *symbols))) return false;
     if (!hip) return tpi_cuda_symbols(library, cuda, 6);
     /* The properties' layout changed once, and the function's name with it. */

@@ -12,7 +12,8 @@ static bool eigen_of_blocks(tp_tensor *a, bool upper, bool vectors, tp_tensor **
     int n = (int)tpi_cols_of(a), above = upper;
     int64_t held = tpi_gpu_held(n, (vectors ? 2 : 1) * (int64_t)n);
     tp_tensor *x = tpi_columns_copy(a, tp_no_ints()), *v = !x ? NULL : vectors ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
-    tp_tensor *values = v ? tpi_rows_new(a, 2, n, tpi_dtype_to_real((tp_dtype)a->dtype)) : NULL, *scratch = !values ? NULL : vectors && !tpi_gpu_holds(a, held) ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
+    tp_tensor *values = v ? tpi_rows_new(a, 2, n, tpi_dtype_to_real((tp_dtype)a->dtype)) : NULL;
+    tp_tensor *scratch = !values ? NULL : vectors && !tpi_gpu_holds(a, held) ? tpi_columns_new(a, 2, n, n, (tp_dtype)a->dtype) : tpi_retain(x);
     const tpi_gpu_arg args[] = {TPI_GPU_PTR(tpi_gpu_data(x)), TPI_GPU_PTR(tpi_gpu_data(scratch)), TPI_GPU_PTR(tpi_gpu_data(v)), TPI_GPU_PTR(tpi_gpu_data(values)), TPI_GPU_VAL(n),
                                 TPI_GPU_VAL(above)};
     bool ok = scratch && tpi_gpu_each_matrix((tpi_gpu_matrix_kernel){&site, held, vectors}, x, 6, args);
@@ -69,8 +70,8 @@ static bool eig(tp_tensor *self, tp_tensor **values, tp_tensor **vectors) {
     tp_tensor *a = tpi_put(&bag, tpi_columns_copy(self, tp_no_ints())), *w = a && tpi_gpu_is_finite(&bag, a) ? /* the library may never come back from others */
                     tpi_put(&bag, tpi_rows_new(self, 2, n, tpi_dtype_to_complex(dtype))) : NULL;
     tp_tensor *v = w && vectors ? tpi_put(&bag, tpi_columns_new(self, 2, n, n, dtype)) : NULL, *info = w ? tpi_put(&bag, tpi_batch_new(self, 2, TP_INT32)) : NULL;
-    bool ok = info && (v || !vectors) && tpi_gpu_library_solves(driver, a, (tpi_gpu_solver){.what = TPI_SOLVER_EIG, .vectors = vectors != NULL, .b = tpi_gpu_data(v), .values = w->data, .info = (int32_t *)info->data}) &&
-              tpi_gpu_info_clear(info);
+    const tpi_gpu_solver what = {.what = TPI_SOLVER_EIG, .vectors = vectors != NULL, .b = tpi_gpu_data(v), .values = tpi_gpu_data(w), .info = tpi_gpu_data(info)};
+    bool ok = info && (v || !vectors) && tpi_gpu_library_solves(driver, a, what) && tpi_gpu_info_clear(info);
     if (ok && vectors && !tp_dtype_is_complex(dtype)) ok = (v = unpack(&bag, v, w)) != NULL;
     if (ok) *values = tpi_retain(w);
     if (ok && vectors) *vectors = tpi_retain(v);
