@@ -4,6 +4,7 @@
 #include <taper/clip.h>
 #include <taper/graph.h>
 #include <taper/optim.h>
+#include "graph/graph.h"
 #include "tape_fixture.h"
 #include "tensor/tensor.h"
 
@@ -101,6 +102,44 @@ static void sums_of_chains_have_the_same_bits(void **state) {
             assert_true(tp_compiled_run(g, TP_LIST(x, y), z));
             assert_same(z[0], summed(which, x, y, &same));
             assert_same(z[1], same);
+            tp_compiled_release(g);
+        }
+}
+
+/* What a running sum gives ends in a map, in a program, in one that reads it again after a first result, or not at all, since it is a result itself. */
+static int over_a_sum(int which, tp_tensor *x, tp_tensor **out) {
+    tp_tensor *y = tp_cumsum(x, 1);
+    if (which == 0) return out[0] = tp_tanh(y), 1;
+    if (which == 1) return out[0] = tp_mul(tp_tanh(y), 0.5), 1;
+    if (which == 2) return out[0] = tp_mul(y, 2.0), out[1] = tp_sub(tp_exp(out[0]), y), 2;
+    if (which == 3) return out[0] = tp_mul(tp_tanh(y), 0.5), out[1] = y, 2;
+    return out[0] = tp_mul(tp_tanh(y), 0.5), out[1] = tp_sum(tp_t(y), .dim = TP_INTS(0)), 2;
+}
+
+static int results_over_operands(const tp_compiled *g) {
+    int n = 0;
+    for (int32_t i = 0; i < g->nsteps; i++)
+        for (int k = 0; g->steps[i].over && k < g->steps[i].nout; k++) n += g->steps[i].over[k] > 0;
+    return n;
+}
+
+static void results_take_over_memory_that_ends(void **state) {
+    (void)state;
+    static const int expected[] = {1, 1, 1, 0, 0};
+    for (int which = 0; which < 5; which++)
+        for (int64_t n = 30; n < 100000; n *= 50) TP_SCOPE {
+            tp_tensor *x = tp_mul(tp_randn(TP_INTS(3, n)), 0.01), *first[2], *got[2], *want[2];
+            tp_capture *c = tp_capture_begin(TP_LIST(x));
+            int count = over_a_sum(which, x, first);
+            tp_compiled *g = tp_capture_end(c, tp_list(count, first));
+            if (!g) fail_msg("%s", tp_error());
+            assert_int_equal(results_over_operands(g), expected[which]);
+            for (int k = 0; k < 2; k++) {
+                x = tp_mul(tp_randn(TP_INTS(3, n)), 0.01);
+                assert_true(tp_compiled_run(g, TP_LIST(x), got));
+                over_a_sum(which, x, want);
+                for (int i = 0; i < count; i++) assert_same(got[i], want[i]);
+            }
             tp_compiled_release(g);
         }
 }
@@ -331,6 +370,7 @@ int main(void) {
         CASE(a_chain_is_one_step_with_the_same_bits),
         CASE(broadcast_strided_and_mixed_operands_join_too),
         CASE(sums_of_chains_have_the_same_bits),
+        CASE(results_take_over_memory_that_ends),
         CASE(a_capture_keeps_no_memory_of_the_past),
         CASE(gradients_flow_and_parameters_stay_live),
         CASE(no_graph_of_what_looks_at_values),

@@ -211,5 +211,5 @@ bool tpi_graph_plan(tp_compiled *g) {
     for (int32_t i = 0; i < g->ntracked; i++)
         if (g->gradients[i] >= 0) p.kept[g->gradients[i]] = p.kept[tpi_value_root(g, g->gradients[i])] = true;
     use_all(&p, g->nforward, g->nsteps);
-    return place_ends(&p, g->nforward, g->nsteps) && tpi_graph_find_branches(g);
+    return place_ends(&p, g->nforward, g->nsteps) && tpi_graph_plan_reuse(g) && tpi_graph_find_branches(g);
 }

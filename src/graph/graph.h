@@ -5,6 +5,7 @@
  *   norms.c     puts batch norms of evaluation into the convolutions before them
  *   fuse.c      joins chains of maps into block programs
  *   graph.c     a graph's memory; the plan of which value ends with which step
+ *   reuse.c     finds results that may be written over what they are made of
  *   branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
  *   beside.c    runs such steps side by side
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
@@ -66,6 +67,7 @@ struct tpi_graph_step {
     struct tpi_graph_step *parts; /* PROGRAM: the maps that it is made of */
     int32_t ndead;      /* values that nobody reads after this step */
     int32_t *dead;
+    int32_t *over;      /* MAP, PROGRAM: per result of its own, 1 + the operand whose memory it may take over, 0: none; NULL: none has one */
     /* Among branches: how many steps must be done before, those that wait for this one, and which of the branches' `ends` it uses. */
     int32_t nbefore, nafter, nuses;
     int32_t *after, *uses;
@@ -142,6 +144,8 @@ tpi_graph_step *tpi_graph_add_step(tp_compiled *g, tpi_step_kind kind, int nin, 
 int32_t tpi_step_writes(const tp_compiled *g, const tpi_graph_step *s, int which);
 /* Works out what the backward reads, and which values end with which step. */
 bool tpi_graph_plan(tp_compiled *g);
+/* ---- reuse.c ---- */
+bool tpi_graph_plan_reuse(tp_compiled *g);
 /* ---- work.c ---- */
 double tpi_step_work(const tp_compiled *g, const tpi_graph_step *s); /* about how long it takes on one thread, in nanoseconds */
 bool tpi_operator_draws(const tp_operator *op);                        /* random numbers, from the default generator */

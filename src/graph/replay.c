@@ -67,6 +67,14 @@ static tp_tensor *target(graph_run *r, int32_t i) {
     return value(r, i);
 }
 
+/* A result that takes over the memory of an operand that ends with the step, if nobody else has it: in its slot, borrowed. NULL, and no error: it does not. */
+static tp_tensor *take_over(graph_run *r, const tpi_graph_step *s, int which) {
+    tp_tensor *t = s->over && s->over[which] ? r->slots[s->over[which] - 1] : NULL;
+    if (!t || r->slots[s->out[which]]) return NULL;
+    bool alone = atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1 && !t->storage->foreign && !t->base;
+    return alone && !t->flags && !t->requires_grad ? r->slots[s->out[which]] = tpi_retain(t) : NULL;
+}
+
 /* A result in its slot; what does not look as it did is no result of this graph. */
 static bool take(graph_run *r, int32_t i, tp_tensor *t) {
     if (!t) return false;
@@ -85,13 +93,13 @@ static bool run_map(graph_run *r, const tpi_graph_step *s) {
         in[i] = s->in[i] >= 0 ? tp_operand_tensor(value(r, s->in[i])) : tp_operand_scalar(s->numbers[i]);
         if (s->in[i] >= 0 && !in[i].tensor) return false;
     }
-    tp_tensor *out = s->inplace ? target(r, s->out[0]) : NULL;
+    tp_tensor *out = s->inplace ? target(r, s->out[0]) : take_over(r, s, 0);
     if (s->inplace && !out) return false;
     tp_tensor *result = tpi_run_map(s->op, out, in, s->params);
-    if (!s->inplace) return take(r, s->out[0], result);
+    if (!out) return take(r, s->out[0], result);
     if (!result) return false;
     tpi_release(result);
-    tpi_touch(out);
+    if (s->inplace) tpi_touch(out);
     return true;
 }
 
@@ -155,7 +163,7 @@ static bool run_program(graph_run *r, const tpi_graph_step *s) {
     tp_storage nowhere = {.device = {TP_CPU, 0}};
     tp_tensor aside = {.dtype = v->dtype, .ndim = v->ndim, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim, .storage = &nowhere, .data = (char *)TPI_PROGRAM_BASE};
     for (int i = 0; i < own; i++)
-        if (!(operands[n++] = target(r, s->out[i]))) return false;
+        if (!(operands[n++] = take_over(r, s, i)) && !(operands[n - 1] = target(r, s->out[i]))) return false;
     if (own < nout) operands[n++] = &aside;
     for (int i = 0; i < s->nin; i++)
         if (!(operands[n++] = value(r, s->in[i]))) return false;
