@@ -1,7 +1,7 @@
 /* Running a graph. Each value has a slot with its tensor, which is released after the last step that reads it. Where gradients flow, the run is
  * one node of the tape, which keeps what the backward reads; its backward runs the second half of the steps.
  *
- * Steps run without a tape and without a detour; what they write in place gets a new version, as when the program ran. */
+ * Steps run without a tape and without casts; what they write in place gets a new version, as when the program ran. */
 #include <string.h>
 #include "autograd/glue.h"
 #include "autograd/profile.h"
@@ -13,12 +13,13 @@
 typedef struct graph_run {
     const tp_compiled *g;
     tp_tensor **slots; /* per value: owned, NULL while it is not there */
+    uint8_t casts;     /* TPI_AUTOCASTS where that is on: the casts are steps of the graph, so only functions of the program's are run with it */
 } graph_run;
 
 /* ---- Values ------------------------------------------------------------------------------------------------------------------------------------- */
 
 static bool run_start(graph_run *r, const tp_compiled *g) {
-    r->g = g;
+    r->g = g, r->casts = tpi_detours & TPI_AUTOCASTS;
     r->slots = tpi_new0((size_t)g->nvalues * sizeof *r->slots + 1);
     if (!r->slots) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
@@ -177,7 +178,9 @@ static bool run_custom(graph_run *r, const tpi_graph_step *s) {
     tp_tensor **list = tpi_new0((size_t)(s->nin + s->nout + 1) * sizeof *list), **out = list ? list + s->nin : NULL;
     bool ok = list;
     for (int i = 0; i < s->nin && ok; i++) ok = (list[i] = value(r, s->in[i])) != NULL;
+    tpi_detours |= r->casts;
     ok = ok && what->run(what->context, (tp_tensors){list, s->nin}, out);
+    tpi_detours &= (uint8_t)~r->casts;
     for (int i = 0; i < s->nout && ok; i++) ok = take(r, s->out[i], out[i]);
     if (list) tpi_delete(list, (size_t)(s->nin + s->nout + 1) * sizeof *list);
     return ok;
@@ -211,7 +214,7 @@ static void end_value(void *context, int32_t v) {
     r->slots[v] = NULL;
 }
 
-/* On how many threads may steps run side by side? One where somebody watches or casts what this thread calls, and where an input is a tensor that a step writes. */
+/* On how many threads may steps run side by side? One where somebody watches what this thread calls, and where an input is a tensor that a step writes. */
 static int threads_beside(const graph_run *r) {
     const tp_compiled *g = r->g;
     int threads = g->branches && !tpi_detours ? tpi_threads_beside() : 1;
@@ -225,6 +228,7 @@ static int threads_beside(const graph_run *r) {
 
 static bool run_steps(graph_run *r, int32_t from, int32_t to) {
     bool off = tpi_grad_off, ok = true;
+    tpi_detours &= (uint8_t)~r->casts;
     int threads = threads_beside(r);
     const tpi_branches *b = threads > 1 ? r->g->branches : NULL;
     tpi_grad_off = true;
@@ -240,6 +244,7 @@ static bool run_steps(graph_run *r, int32_t from, int32_t to) {
         i++;
     }
     tpi_grad_off = off;
+    tpi_detours |= r->casts;
     return ok;
 }
 

@@ -544,3 +544,19 @@ def test_a_damaged_graph_is_refused(tmp_path):
     refused(lambda g: g["values"].append([[5, 7, 0, 1 << 20, 0], [3], [1]]), "beyond")
     refused(lambda g: g["values"].append([[5, 7, 99, 0, 0], [3], [1]]), "a view of nothing")
     refused(lambda g: g["values"][1][1].__setitem__(0, 1 << 50), "another shape|a shape|an input")
+
+
+def test_casts_are_steps():
+    """What ran without autocast, inside of a region that has it, runs without it again."""
+    w = torch.randn(8, 8)
+
+    def f(x):
+        y = x @ w
+        with torch.autocast("cpu", enabled=False):
+            return y, x @ w
+
+    x, compiled = torch.randn(8, 8), torch.compile(f)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(3):
+            for got, want in zip(compiled(x), f(x)):
+                assert got.dtype == want.dtype and torch.equal(got, want)
