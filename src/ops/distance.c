@@ -7,8 +7,11 @@
 #include "tpi_ops.h"
 #include <math.h>
 
+enum { FEW = 32 }; /* columns, up to which rows of x2 are taken side by side */
+
 typedef struct job {
-    const tp_tensor *x1, *x2; /* contiguous (batches, r1, m) and (batches, r2, m) */
+    const tp_tensor *x1, *x2; /* contiguous (batches, r1, m) and (batches, r2, m); with few columns (batches, m, r2) */
+    bool few;
     int64_t r1, r2, m;
     double p;
     char *out;
@@ -17,7 +20,13 @@ typedef struct job {
 static void one_row(int64_t chunk, void *context) {
     const job *j = context;
     int64_t batch = chunk / j->r1;
-    if (j->x1->dtype == TP_FLOAT32)
+    if (j->few && j->x1->dtype == TP_FLOAT32)
+        TPI_ISA_PICK(tpi_distances_narrow_f32)(j->r2, j->m, (const float *)j->x1->data + chunk * j->m, (const float *)j->x2->data + batch * j->r2 * j->m, j->r2,
+                                               (float *)j->out + chunk * j->r2, j->p);
+    else if (j->few)
+        TPI_ISA_PICK(tpi_distances_narrow_f64)(j->r2, j->m, (const double *)j->x1->data + chunk * j->m, (const double *)j->x2->data + batch * j->r2 * j->m, j->r2,
+                                               (double *)j->out + chunk * j->r2, j->p);
+    else if (j->x1->dtype == TP_FLOAT32)
         TPI_ISA_PICK(tpi_distances_f32)(j->r2, j->m, (const float *)j->x1->data + chunk * j->m, (const float *)j->x2->data + batch * j->r2 * j->m,
                                         (float *)j->out + chunk * j->r2, j->p);
     else
@@ -25,12 +34,19 @@ static void one_row(int64_t chunk, void *context) {
                                         (double *)j->out + chunk * j->r2, j->p);
 }
 
-/* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype. */
-static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype compute) {
+/* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype; turned: as (..., m, r). */
+static tp_tensor *spread(tp_tensor *t, const int64_t *batch, int ndim, tp_dtype compute, bool turned) {
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, batch, sizeof *shape * (size_t)ndim);
     shape[ndim] = t->shape[t->ndim - 2], shape[ndim + 1] = t->shape[t->ndim - 1];
     tp_tensor *wide = tpi_expanded(t, tp_ints_view(shape, ndim + 2));
+    if (wide && turned) {
+        int64_t strides[TP_MAX_DIMS], n = shape[ndim];
+        memcpy(strides, wide->strides, sizeof *strides * (size_t)wide->ndim);
+        shape[ndim] = shape[ndim + 1], shape[ndim + 1] = n;
+        strides[ndim] = wide->strides[ndim + 1], strides[ndim + 1] = wide->strides[ndim];
+        wide = tpi_after(wide, tpi_alias(wide, ndim + 2, shape, strides, tpi_offset(wide)));
+    }
     return wide ? tpi_after(wide, tpi_real_data(wide, compute)) : NULL;
 }
 
@@ -52,9 +68,10 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
     int ndim;
     if (!compute || !check_cdist(x1, x2, p)) return NULL;
     if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim)) return NULL;
-    tp_tensor *a = spread(x1, shape, ndim, compute), *b = a ? spread(x2, shape, ndim, compute) : NULL, *out = NULL;
+    bool few = x1->shape[x1->ndim - 1] <= FEW && x1->shape[x1->ndim - 2] > 1 && (p == 2 || p == 1 || p == 0 || isinf(p));
+    tp_tensor *a = spread(x1, shape, ndim, compute, false), *b = a ? spread(x2, shape, ndim, compute, few) : NULL, *out = NULL;
     if (b) {
-        job j = {.x1 = a, .x2 = b, .r1 = x1->shape[x1->ndim - 2], .r2 = x2->shape[x2->ndim - 2], .m = x1->shape[x1->ndim - 1], .p = p};
+        job j = {.x1 = a, .x2 = b, .few = few, .r1 = x1->shape[x1->ndim - 2], .r2 = x2->shape[x2->ndim - 2], .m = x1->shape[x1->ndim - 1], .p = p};
         int64_t rows = j.r1;
         for (int d = 0; d < ndim; d++) rows *= shape[d];
         shape[ndim] = j.r1, shape[ndim + 1] = j.r2;

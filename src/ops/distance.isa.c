@@ -49,3 +49,45 @@ enum { LANES = 16 };
 
 DISTANCES(float, _f32, fabsf, sqrtf, powf)
 DISTANCES(double, _f64, fabs, sqrt, pow)
+
+/* Few columns: a block of rows of y side by side, one column after the other. The last block is padded, so that all go the same way. */
+enum { BLOCK = 64 };
+#define COLUMNS(STEP)                                            \
+    for (int64_t k = 0; k < m; k++) {                            \
+        const T *column = y + k * stride + at;                   \
+        if (wide < BLOCK) {                                      \
+            for (int64_t l = 0; l < wide; l++) part[l] = column[l]; \
+            column = part;                                       \
+        }                                                        \
+        T here = x[k];                                           \
+        for (int l = 0; l < BLOCK; l++) {                        \
+            T d = here - column[l], s = sum[l];                  \
+            sum[l] = STEP;                                       \
+        }                                                        \
+    }
+#define NARROW(SUFFIX, FABS, SQRT)                                                                                                      \
+    void TPI_ISA(tpi_distances_narrow##SUFFIX)(int64_t n, int64_t m, const T *x, const T *y, int64_t stride, T *out, double p) {        \
+        T part[BLOCK] = {0};                                                                                                            \
+        for (int64_t at = 0; at < n; at += BLOCK) {                                                                                     \
+            int64_t wide = n - at < BLOCK ? n - at : BLOCK;                                                                             \
+            T sum[BLOCK] = {0};                                                                                                         \
+            if (p == 2) {                                                                                                               \
+                COLUMNS(s + d * d)                                                                                                      \
+                for (int l = 0; l < BLOCK; l++) sum[l] = SQRT(sum[l]);                                                                  \
+            } else if (p == 1) {                                                                                                        \
+                COLUMNS(s + FABS(d))                                                                                                    \
+            } else if (p == 0) {                                                                                                        \
+                COLUMNS(s + (T)(d != 0))                                                                                                \
+            } else {                                                                                                                    \
+                COLUMNS(LARGER(FABS(d), s))                                                                                             \
+            }                                                                                                                           \
+            for (int64_t l = 0; l < wide; l++) out[at + l] = sum[l];                                                                    \
+        }                                                                                                                               \
+    }
+
+#define T float
+NARROW(_f32, fabsf, sqrtf)
+#undef T
+#define T double
+NARROW(_f64, fabs, sqrt)
+#undef T

@@ -24,13 +24,6 @@ typedef struct tap { /* one neighbour along one axis */
 
 static double get(const job *j, const char *data, int64_t i) { return tpi_real_get(data, j->dtype, i); }
 static void set(const job *j, char *data, int64_t i, double v) { tpi_real_set(data, j->dtype, i, v); }
-static void add(const job *j, char *data, int64_t i, double v) {
-    if (j->dtype == TP_FLOAT32)
-        ((float *)data)[i] += (float)v;
-    else
-        ((double *)data)[i] += v;
-}
-
 /* Brings a pixel coordinate inside by the padding mode; *slope is multiplied with the derivative of that. */
 static double inside(const job *j, double at, int64_t n, double *slope) {
     if (j->padding == REFLECTION) {
@@ -95,38 +88,76 @@ static int neighbours(const job *j, double at, int64_t n, tap *t) {
     return 2;
 }
 
-static void image_task(int64_t image, void *context) {
-    job *j = context;
-    int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2];
-    for (int64_t o = 0; o < ysize; o++) {
-        tap t[3][4] = {{{0, 1, 0}}, {{0, 1, 0}}, {{0, 1, 0}}};
-        int count[3] = {1, 1, 1};
-        for (int d = 0; d < j->dims; d++) /* the grid names the last dim first */
-            count[2 - d] = neighbours(j, get(j, j->grid, (image * ysize + o) * j->dims + d), j->in[2 - d], t[2 - d]);
-        double slope[3] = {0};
-        for (int64_t c = 0; c < j->channels; c++) {
-            int64_t plane = (image * j->channels + c) * xsize, at = (image * j->channels + c) * ysize + o;
-            double sum = 0, g = j->grad ? get(j, j->grad, at) : 0;
-            for (int a = 0; a < count[0]; a++)
-                for (int b = 0; b < count[1]; b++)
-                    for (int e = 0; e < count[2]; e++) {
-                        const tap *p = &t[0][a], *q = &t[1][b], *r = &t[2][e];
-                        if (p->index < 0 || q->index < 0 || r->index < 0) continue;
-                        int64_t place = plane + (p->index * j->in[1] + q->index) * j->in[2] + r->index;
-                        double v = get(j, j->x, place);
-                        if (!j->grad) {
-                            sum += v * p->weight * q->weight * r->weight;
-                            continue;
-                        }
-                        add(j, j->dx, place, g * p->weight * q->weight * r->weight);
-                        slope[0] += g * v * p->slope * q->weight * r->weight;
-                        slope[1] += g * v * p->weight * q->slope * r->weight;
-                        slope[2] += g * v * p->weight * q->weight * r->slope;
-                    }
-            if (!j->grad) set(j, j->y, at, sum);
-        }
-        for (int d = 0; j->grad && d < j->dims; d++) set(j, j->dgrid, (image * ysize + o) * j->dims + d, slope[2 - d]);
+/* The neighbours of one place that lie inside: where in a plane of the input, with which weight and its derivatives by the grid's coordinates, the last dim's first. */
+enum { MOST = 16 };
+typedef struct spot {
+    int count;
+    int64_t at[MOST];
+    double weight[MOST], slope[MOST][3];
+} spot;
+
+static void find(const job *j, int64_t place, spot *s) {
+    tap t[3][4] = {{{0, 1, 0}}, {{0, 1, 0}}, {{0, 1, 0}}};
+    int count[3] = {1, 1, 1};
+    for (int d = 0; d < j->dims; d++) /* the grid names the last dim first */
+        count[2 - d] = neighbours(j, get(j, j->grid, place * j->dims + d), j->in[2 - d], t[2 - d]);
+    s->count = 0;
+    for (int a = 0; a < count[0]; a++)
+        for (int b = 0; b < count[1]; b++)
+            for (int e = 0; e < count[2]; e++) {
+                const tap *p = &t[0][a], *q = &t[1][b], *r = &t[2][e];
+                if (p->index < 0 || q->index < 0 || r->index < 0) continue;
+                s->at[s->count] = (p->index * j->in[1] + q->index) * j->in[2] + r->index;
+                s->weight[s->count] = p->weight * q->weight * r->weight;
+                s->slope[s->count][0] = p->weight * q->weight * r->slope;
+                s->slope[s->count][1] = p->weight * q->slope * r->weight;
+                s->slope[s->count][2] = p->slope * q->weight * r->weight;
+                s->count++;
+            }
+}
+
+/* A block of places of one image: their neighbours are found once, for all channels. */
+enum { BLOCK = 32 };
+#define READ(T)                                                                                                        \
+    for (int64_t c = 0; c < j->channels; c++) {                                                                        \
+        const T *plane = (const T *)j->x + (image * j->channels + c) * xsize;                                          \
+        T *to = (T *)j->y + (image * j->channels + c) * ysize + first;                                                 \
+        for (int o = 0; o < n; o++) {                                                                                  \
+            double sum = 0;                                                                                            \
+            for (int i = 0; i < spots[o].count; i++) sum += (double)plane[spots[o].at[i]] * spots[o].weight[i];        \
+            to[o] = (T)sum;                                                                                            \
+        }                                                                                                              \
     }
+#define READ_BACK(T)                                                                                                   \
+    for (int64_t c = 0; c < j->channels; c++) {                                                                        \
+        const T *plane = (const T *)j->x + (image * j->channels + c) * xsize;                                          \
+        const T *grad = (const T *)j->grad + (image * j->channels + c) * ysize + first;                                \
+        T *back = (T *)j->dx + (image * j->channels + c) * xsize;                                                      \
+        for (int o = 0; o < n; o++)                                                                                    \
+            for (int i = 0; i < spots[o].count; i++) {                                                                 \
+                double g = (double)grad[o], v = g * (double)plane[spots[o].at[i]];                                     \
+                back[spots[o].at[i]] += (T)(g * spots[o].weight[i]);                                                   \
+                for (int d = 0; d < 3; d++) slope[o][d] += v * spots[o].slope[i][d];                                   \
+            }                                                                                                          \
+    }
+
+static void block_of_places(const job *j, int64_t image, int64_t first) {
+    int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2];
+    int n = (int)(ysize - first < BLOCK ? ysize - first : BLOCK);
+    spot spots[BLOCK];
+    double slope[BLOCK][3] = {{0}};
+    for (int o = 0; o < n; o++) find(j, image * ysize + first + o, &spots[o]);
+    if (!j->grad && j->dtype == TP_FLOAT32) READ(float)
+    else if (!j->grad) READ(double)
+    else if (j->dtype == TP_FLOAT32) READ_BACK(float)
+    else READ_BACK(double)
+    for (int64_t o = 0; j->grad && o < n; o++)
+        for (int d = 0; d < j->dims; d++) set(j, j->dgrid, (image * ysize + first + o) * j->dims + d, slope[o][d]);
+}
+
+static void image_task(int64_t image, void *context) {
+    const job *j = context;
+    for (int64_t first = 0; first < j->out[0] * j->out[1] * j->out[2]; first += BLOCK) block_of_places(j, image, first);
 }
 
 static bool split(job *j, const tp_tensor *input, const tp_tensor *grid, int64_t mode, int64_t padding, bool align) {

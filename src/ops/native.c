@@ -64,6 +64,8 @@ tp_tensor *tpi_narrowed(tp_tensor *t, int dim, int64_t start, int64_t length) {
 typedef struct {
     uint64_t half[2];
 } bytes16;
+typedef uint32_t __attribute__((may_alias)) word4;
+typedef uint64_t __attribute__((may_alias)) word8;
 
 #define MOVE(type)                                                                    \
     do {                                                                              \
@@ -72,11 +74,21 @@ typedef struct {
         }                                                                             \
     } while (0)
 
+/* A run from its end to its beginning, by strides that the compiler knows. */
+static bool reversed(char *dst, const char *src, int64_t n, size_t itemsize) {
+    if (itemsize == 4)
+        for (int64_t i = 0; i < n; i++) ((word4 *)(void *)dst)[i] = ((const word4 *)(const void *)src)[-i];
+    else if (itemsize == 8)
+        for (int64_t i = 0; i < n; i++) ((word8 *)(void *)dst)[i] = ((const word8 *)(const void *)src)[-i];
+    return itemsize == 4 || itemsize == 8;
+}
+
 void tpi_move_run(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t n, size_t itemsize) {
     if (dst_stride == (int64_t)itemsize && src_stride == (int64_t)itemsize) {
         memcpy(dst, src, (size_t)n * itemsize);
         return;
     }
+    if (dst_stride == (int64_t)itemsize && src_stride == -dst_stride && reversed(dst, src, n, itemsize)) return;
     switch (itemsize) {
     case 1: MOVE(uint8_t); break;
     case 2: MOVE(uint16_t); break;

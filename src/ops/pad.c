@@ -95,10 +95,17 @@ typedef struct job {
     int parts;
     int64_t planes, in[3], out[3]; /* sizes of the last three dims, padded or not, and the product of the others */
     const int64_t *from[3];        /* per padded dim, the input index of every output index */
+    const int64_t *end;            /* of the last dim: where the run ends that begins at an index and is one in the input too */
     const char *small;
     char *large;                   /* forward: written; backward: read */
     char *back;                    /* backward: added to, shaped like the input */
 } job;
+
+static void move(char *to, const char *from, size_t bytes) {
+    if (bytes == 4) memcpy(to, from, 4); /* single elements at the borders, without a call */
+    else if (bytes == 8) memcpy(to, from, 8);
+    else memcpy(to, from, bytes);
+}
 
 static void forward_plane(int64_t p, void *context) {
     job *j = context;
@@ -107,7 +114,7 @@ static void forward_plane(int64_t p, void *context) {
         for (int64_t h = 0; h < j->out[1]; h++) {
             const char *row = j->small + (size_t)(((p * j->in[0] + j->from[0][d]) * j->in[1] + j->from[1][h]) * j->in[2]) * item;
             char *to = j->large + (size_t)(((p * j->out[0] + d) * j->out[1] + h) * j->out[2]) * item;
-            for (int64_t w = 0; w < j->out[2]; w++) memcpy(to + (size_t)w * item, row + (size_t)j->from[2][w] * item, item);
+            for (int64_t w = 0; w < j->out[2]; w = j->end[w]) move(to + (size_t)w * item, row + (size_t)j->from[2][w] * item, (size_t)(j->end[w] - w) * item);
         }
 }
 
@@ -142,12 +149,14 @@ static int64_t *tables(job *j, tp_ints shape, tp_ints pad, tpi_pad_mode m, size_
         left[at] = left_of(pad, (int)shape.n, (int)i), right[at] = right_of(pad, (int)shape.n, (int)i);
         j->in[at] = shape.v[i], j->out[at] = shape.v[i] + left[at] + right[at];
     }
-    *bytes = (size_t)(j->out[0] + j->out[1] + j->out[2]) * sizeof(int64_t);
+    *bytes = (size_t)(j->out[0] + j->out[1] + 2 * j->out[2]) * sizeof(int64_t);
     int64_t *block = tpi_alloc(*bytes), *at = block;
     for (int i = 0; block && i < 3; i++) {
         j->from[i] = at;
         for (int64_t o = 0; o < j->out[i]; o++) *at++ = source(m, o, left[i], right[i], j->in[i]);
     }
+    if (block) j->end = at;
+    for (int64_t w = j->out[2] - 1; block && w >= 0; w--) at[w] = w + 1 < j->out[2] && j->from[2][w + 1] == j->from[2][w] + 1 ? at[w + 1] : w + 1;
     return block;
 }
 
