@@ -5,7 +5,11 @@
 #include "ops/native.h"
 #include "ops/random_fill.h"
 
-static double element(const char *at, tp_dtype dtype) { return tp_scalar_to_double(tpi_load_scalar(at, dtype)); }
+static inline double element(const char *at, tp_dtype dtype) { return dtype == TP_FLOAT32 ? *(const float *)(const void *)at : tp_scalar_to_double(tpi_load_scalar(at, dtype)); }
+static inline void put(char *at, tp_dtype dtype, double v) {
+    if (dtype == TP_FLOAT32) *(float *)(void *)at = (float)v;
+    else tpi_store_scalar(at, dtype, tp_float(v));
+}
 
 static bool check_real(const tp_tensor *t, const char *name) {
     if (tp_dtype_is_floating((tp_dtype)t->dtype)) return true;
@@ -23,7 +27,7 @@ static bool sample_each(tp_tensor *out, tp_tensor *in, tp_generator *g, sample_f
     g = tpi_generator_lock(g);
     for (int64_t at = 0, n; at < plan.numel; at += n) {
         n = tpi_plan_seek(&plan, at, data);
-        for (int64_t i = 0; i < n; i++) tpi_store_scalar(data[0] + i * to_step, to, tp_float(sample(g, element(data[1] + i * from_step, from), from)));
+        for (int64_t i = 0; i < n; i++) put(data[0] + i * to_step, to, sample(g, element(data[1] + i * from_step, from), from));
     }
     tpi_generator_unlock(g);
     return true;
