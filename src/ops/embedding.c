@@ -4,7 +4,7 @@
 #include "ops/real.h"
 #include "tensor/recorder.h"
 
-#define ROW_TASKS 16 /* the gradient's rows are cut into this many ranges; each task scans all indices for its own */
+#define ROW_TASKS 16 /* the gradient's rows are cut into this many ranges, each a task */
 
 static bool check_indices(const tp_tensor *index, int64_t rows) {
     const int64_t *v = (const int64_t *)index->data;
@@ -23,6 +23,8 @@ typedef struct job {
     char *to;
     const int64_t *counts;   /* how often each row was looked up; NULL: gradients are not scaled */
     int64_t padding, run;
+    const int64_t *sorted;   /* of the gradient: the places of indices, those of the first task's rows first */
+    int64_t begins[ROW_TASKS + 1]; /* where each task's begin in it */
 } job;
 
 static void lookup_run(int64_t run, void *context) {
@@ -62,14 +64,26 @@ tp_tensor *tpi_native_embedding_rows(tp_tensor *weight, tp_tensor *indices, int6
 
 tp_tensor *tpi_native_embedding_backward_backward(tp_tensor *grad, tp_tensor *indices, int64_t padding_idx) { return rows_of(grad, indices, padding_idx); }
 
+/* Which indices each task adds up, in their order: one pass over them, instead of one per task. NULL without memory. */
+static int64_t *sort_by_task(job *j) {
+    int64_t each = tpi_ceil_div(j->rows, ROW_TASKS), *sorted = tpi_alloc((size_t)(j->n + 1) * sizeof *sorted), at[ROW_TASKS] = {0};
+    if (!sorted) return NULL;
+    for (int64_t i = 0; i < j->n; i++)
+        if (j->index[i] != j->padding) at[j->index[i] / each]++;
+    j->begins[0] = 0;
+    for (int task = 0; task < ROW_TASKS; task++) j->begins[task + 1] = j->begins[task] + at[task], at[task] = j->begins[task];
+    for (int64_t i = 0; i < j->n; i++)
+        if (j->index[i] != j->padding) sorted[at[j->index[i] / each]++] = i;
+    return sorted;
+}
+
 static void scatter_range(int64_t task, void *context) {
     job *j = context;
     int64_t each = tpi_ceil_div(j->rows, ROW_TASKS), first = task * each, last = first + each < j->rows ? first + each : j->rows;
     if (first >= last) return;
     memset(j->to + (size_t)first * j->bytes, 0, (size_t)(last - first) * j->bytes);
-    for (int64_t i = 0; i < j->n; i++) {
-        int64_t row = j->index[i];
-        if (row < first || row >= last || row == j->padding) continue;
+    for (const int64_t *next = j->sorted + j->begins[task], *end = j->sorted + j->begins[task + 1]; next < end; next++) {
+        int64_t i = *next, row = j->index[i];
         if (j->dtype == TP_FLOAT32) {
             const float *from = (const float *)j->from + i * j->width;
             float *to = (float *)j->to + row * j->width, scale = j->counts ? 1.0f / (float)j->counts[row] : 1.0f;
@@ -92,13 +106,19 @@ tp_tensor *tpi_native_embedding_backward(tp_tensor *grad, tp_tensor *indices, in
     size_t bytes = (size_t)num_weights * sizeof(int64_t);
     int64_t *counts = out && scale_grad_by_freq ? tpi_alloc(bytes) : NULL;
     bool ok = out && (counts || !scale_grad_by_freq);
+    int64_t *sorted = NULL;
     if (ok) {
         j.n = index->numel, j.index = (const int64_t *)index->data, j.from = g->data, j.to = out->data, j.counts = counts;
+        j.sorted = sorted = sort_by_task(&j);
+        ok = sorted != NULL;
+    }
+    if (ok) {
         if (counts) memset(counts, 0, bytes);
         for (int64_t i = 0; counts && i < j.n; i++) counts[j.index[i]]++;
         tpi_parallel_for(ROW_TASKS, g->numel + out->numel > 16384, scatter_range, &j);
     }
     if (counts) tpi_free(counts, bytes);
+    if (sorted) tpi_free(sorted, (size_t)(j.n + 1) * sizeof *sorted);
     tpi_release(index), tpi_release(g);
     if (!ok) return tpi_release(out), NULL;
     return tpi_real_finish(out, (tp_dtype)grad->dtype);
