@@ -2,6 +2,7 @@
  * backward that makes the masked gradient, the bias's sums on the way, and two products. In a small network half of a step is what operators cost
  * besides their work. Large results, other dtypes and devices, and a backward that is itself recorded go through the operators it is made of. */
 #include "ops/linear_relu.h"
+#include "base/memory.h"
 #include "base/threads.h"
 #include "ops/bag.h"
 #include "ops/gemm.h"
@@ -105,25 +106,24 @@ static void backward(layer *l) {
     if (l->weight_grad.c) multiply(&l->weight_grad);
 }
 
-/* grad and result (rows, out), input (rows, in), weight (out, in). */
+/* grad and result (rows, out), input (rows, in), weight (out, in). What is only needed here comes as one block of a size that no tensor of the layer has, so that
+ * layers and steps that follow get the same one, whose halves are in the right caches. */
 static bool small_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **given) {
     int64_t rows = grad->shape[0], out = grad->shape[1], in = input->shape[1];
-    tp_tensor *masked = tpi_empty(tpi_shape(grad), TP_FLOAT32, tpi_device(grad));
-    bool two = need_input && in_halves(rows, in, out);
-    tp_tensor *rest = two ? tpi_empty(TP_INTS(rows, in), TP_FLOAT32, tpi_device(grad)) : NULL;
-    bool ok = masked && (rest || !two) && (given[2] = tpi_empty(TP_INTS(out), TP_FLOAT32, tpi_device(grad)));
+    size_t room = (size_t)(rows * (out > in ? out : in) * 5 / 2) * sizeof(float);
+    float *masked = tpi_alloc(room);
+    bool ok = masked && (given[2] = tpi_empty(TP_INTS(out), TP_FLOAT32, tpi_device(grad)));
     if (ok && need_input) ok = (given[0] = tpi_empty(TP_INTS(rows, in), TP_FLOAT32, tpi_device(grad))) != NULL;
     if (ok && need_weight) ok = (given[1] = tpi_empty(TP_INTS(out, in), TP_FLOAT32, tpi_device(grad))) != NULL;
     if (ok) {
-        layer l = {.rows = rows, .in = in, .out = out, .grad = floats(grad), .result = floats(result), .masked = floats(masked), .sums = floats(given[2]),
-                   .rest = rest ? floats(rest) : NULL,
-                   .input_grad = {.m = rows, .n = in, .k = out, .a = floats(masked), .a_row = out, .a_col = 1, .b = floats(weight), .b_row = in, .b_col = 1,
+        layer l = {.rows = rows, .in = in, .out = out, .grad = floats(grad), .result = floats(result), .masked = masked, .rest = masked + rows * out, .sums = floats(given[2]),
+                   .input_grad = {.m = rows, .n = in, .k = out, .a = masked, .a_row = out, .a_col = 1, .b = floats(weight), .b_row = in, .b_col = 1,
                                   .c = need_input ? floats(given[0]) : NULL, .c_row = in, .alpha = 1},
-                   .weight_grad = {.m = out, .n = in, .k = rows, .a = floats(masked), .a_row = 1, .a_col = out, .b = floats(input), .b_row = in, .b_col = 1,
+                   .weight_grad = {.m = out, .n = in, .k = rows, .a = masked, .a_row = 1, .a_col = out, .b = floats(input), .b_row = in, .b_col = 1,
                                    .c = need_weight ? floats(given[1]) : NULL, .c_row = in, .alpha = 1}};
         backward(&l);
     }
-    tpi_release(masked), tpi_release(rest);
+    tpi_free(masked, room);
     return ok;
 }
 
