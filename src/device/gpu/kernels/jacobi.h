@@ -22,9 +22,9 @@ typedef struct pair_t {
     int p, q, there;
 } pair_t;
 INLINE pair_t pair_of(const int round, const int pair, const int n) {
-    const int even = n + n % 2, around = even - 1;
+    const int even = n + n % 2, around = even - 1, on = round + pair, back = round - pair;
     pair_t at;
-    at.p = pair == 0 ? around : (round + pair) % around, at.q = (round + around - pair % around) % around;
+    at.p = pair == 0 ? around : on < around ? on : on - around, at.q = back < 0 ? back + around : back;
     at.there = pair < even / 2 && at.p < n && at.q < n;
     if (!at.there) at.p = at.q = 0;
     return at;
@@ -167,10 +167,10 @@ KERNEL(entry)(PTR(a), PTR(vectors), PTR(values), PTR(sorted), const int m, const
 #define PAIRS 64 /* half of what n may be */
 
 typedef struct turning { /* of columns and rows p and q, and what they have on the diagonal then */
+    pair_t at;
     rotation by;
     num e;
     A p, q;
-    int there;
 } turning;
 
 /* What is read becomes the whole matrix; returns what counts as nothing beside its diagonal. */
@@ -198,7 +198,8 @@ INLINE double make_whole(WHERE num *x, int n, int upper, SHARED_OF double *room)
 }
 
 /* Columns p and q of x, and of the vectors. */
-INLINE void turn_columns(WHERE num *x, int n, pair_t at, turning t) {
+INLINE void turn_columns(WHERE num *x, int n, turning t) {
+    const pair_t at = t.at;
     for (int i = LANE; i < n; i += LANES) {
         const num y = x[at.p * DOWN(n) + i], z = times(x[at.q * DOWN(n) + i], t.e);
         x[at.p * DOWN(n) + i] = minus(scaled(y, t.by.c), scaled(z, t.by.s)), x[at.q * DOWN(n) + i] = plus(scaled(y, t.by.s), scaled(z, t.by.c));
@@ -206,7 +207,8 @@ INLINE void turn_columns(WHERE num *x, int n, pair_t at, turning t) {
 }
 
 /* Rows p and q; where they meet their own columns it is known what comes out, without the error that would never let it end. */
-INLINE void turn_rows(WHERE num *x, int n, pair_t at, turning t) {
+INLINE void turn_rows(WHERE num *x, int n, turning t) {
+    const pair_t at = t.at;
     for (int c = LANE; c < n; c += LANES) {
         WHERE num *column = x + c * DOWN(n);
         const num y = column[at.p], z = times(column[at.q], mirrored(t.e));
@@ -239,8 +241,8 @@ KERNEL(entry)(PTR(a), PTR(scratch), PTR(vectors), PTR(values), const int n, cons
                 const num beside = x[at.q * DOWN(n) + at.p]; /* row p, column q */
                 const double re = RE(beside), im = IM(beside), g = COMPLEX ? hypot(re, im) : fabs(re);
                 turning t;
-                t.there = at.there && g > nothing;
-                if (t.there) {
+                t.at = at, t.at.there = at.there && g > nothing;
+                if (t.at.there) {
                     const A pp = RE(x[at.p * DOWN(n) + at.p]), qq = RE(x[at.q * DOWN(n) + at.q]);
                     t.by = rotation_of(pp, qq, g), t.e = turn_back(re, im, g);
                     t.p = pp - t.by.t * (A)g, t.q = qq + t.by.t * (A)g;
@@ -250,14 +252,13 @@ KERNEL(entry)(PTR(a), PTR(scratch), PTR(vectors), PTR(values), const int n, cons
             }
             SYNC();
             for (int pair = THREAD / LANES; pair < even / 2; pair += COLUMNS)
-                if (turns[pair].there) {
-                    const pair_t at = pair_of(round, pair, n);
-                    turn_columns(x, n, at, turns[pair]);
-                    if (OPTION) turn_columns(v, n, at, turns[pair]);
+                if (turns[pair].at.there) {
+                    turn_columns(x, n, turns[pair]);
+                    if (OPTION) turn_columns(v, n, turns[pair]);
                 }
             SYNC();
             for (int pair = THREAD / LANES; pair < even / 2; pair += COLUMNS)
-                if (turns[pair].there) turn_rows(x, n, pair_of(round, pair, n), turns[pair]);
+                if (turns[pair].at.there) turn_rows(x, n, turns[pair]);
             SYNC();
         }
         more = turned[0];
