@@ -70,6 +70,40 @@ static int64_t allocated(void) {
 }
 
 /* A capture holds on to what was made only as long as the program does, however it was looked at. */
+/* Where the order of a maximum's operands shows: what is no number, and zeros of either sign. */
+static tp_tensor *bounded(int which, tp_tensor *x, tp_tensor *y) {
+    switch (which) {
+    case 0: return tp_neg(tp_maximum(x, y));
+    case 1: return tp_neg(tp_minimum(x, y));
+    case 2: return tp_maximum(x, tp_neg(y)); /* what is in the register comes second */
+    case 3: return tp_minimum(x, tp_neg(y));
+    case 4: return tp_neg(tp_clamp(x, .min = tp_float(0)));
+    case 5: return tp_neg(tp_clamp(x, .max = tp_float(-0.0)));
+    case 6: return tp_neg(tp_clamp(x, .min = tp_float(-1), .max = tp_float(0)));
+    case 7: return tp_abs(tp_relu6(tp_mul(x, 2.0)));
+    default: return tp_neg(tp_leaky_relu(tp_mul(x, 0.5), .negative_slope = tp_float(-0.25)));
+    }
+}
+
+static void bounds_in_registers_have_the_same_bits(void **state) {
+    (void)state;
+    static const float odd[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, -NAN, 7, 0.5f, -0.5f};
+    enum { KINDS = sizeof odd / sizeof *odd, N = 8 * KINDS * KINDS + 5 };
+    float a[N], b[N];
+    for (int i = 0; i < N; i++) a[i] = odd[i % KINDS], b[i] = odd[i / KINDS % KINDS];
+    for (int which = 0; which < 9; which++) TP_SCOPE {
+        tp_tensor *x = tp_from_data(a, TP_FLOAT32, TP_INTS(N)), *y = tp_from_data(b, TP_FLOAT32, TP_INTS(N)), *z = NULL;
+        tp_capture *c = tp_capture_begin(TP_LIST(x, y));
+        tp_tensor *first = bounded(which, x, y);
+        tp_compiled *g = tp_capture_end(c, TP_LIST(first));
+        if (!g) fail_msg("%s", tp_error());
+        assert_int_equal(tp_compiled_steps(g), 1);
+        assert_true(tp_compiled_run(g, TP_LIST(x, y), &z));
+        assert_same(z, first);
+        tp_compiled_release(g);
+    }
+}
+
 /* Sums of cheap chains, which reach no memory: rows that are whole groups of lanes and others, in pieces, with one number per row, with values that stay, under any stride. */
 static tp_tensor *summed(int which, tp_tensor *x, tp_tensor *y, tp_tensor **kept) {
     switch (which) {
@@ -82,6 +116,9 @@ static tp_tensor *summed(int which, tp_tensor *x, tp_tensor *y, tp_tensor **kept
     case 6: return tp_sum(tp_neg(*kept = tp_mul(tp_add(x, y), x)), .dim = TP_INTS(0));
     case 7: return tp_sum(tp_div(tp_sub(tp_select(y, 1, 0), tp_select(x, 1, 0)), y), .dim = TP_INTS(1));
     case 8: return tp_mean(tp_square(tp_sub(tp_t(x), tp_t(y))), .dim = TP_INTS(0));
+    case 9: return tp_sum(tp_leaky_relu(tp_add(x, y), .negative_slope = tp_float(0.1)), .dim = TP_INTS(1));
+    case 10: return tp_mean(tp_clamp(x, .min = tp_float(-0.5), .max = tp_float(0.75)), .dim = TP_INTS(1));
+    case 11: return tp_sum(tp_maximum(tp_minimum(x, y), tp_mul(x, 0.5)), .dim = TP_INTS(1));
     default: return tp_sum(tp_mul(tp_sub(tp_slice(x, .dim = 1, .start = 1), 0.5), tp_slice(y, .dim = 1, .start = 1)), .dim = TP_INTS(1));
     }
 }
@@ -89,7 +126,7 @@ static tp_tensor *summed(int which, tp_tensor *x, tp_tensor *y, tp_tensor **kept
 static void sums_of_chains_have_the_same_bits(void **state) {
     (void)state;
     static const int64_t lengths[] = {7, 31, 32, 48, 64, 96, 1000, 1024, 1056, 2048, 5000, 12320};
-    for (int which = 0; which < 10; which++)
+    for (int which = 0; which < 13; which++)
         for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) TP_SCOPE {
             int64_t rows = which == 7 ? lengths[k] : 6;
             tp_tensor *x = tp_randn(TP_INTS(rows, lengths[k])), *y = tp_randn(TP_INTS(rows, lengths[k])), *kept = x, *z[2] = {NULL}, *same = x;
@@ -369,6 +406,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_chain_is_one_step_with_the_same_bits),
         CASE(broadcast_strided_and_mixed_operands_join_too),
+        CASE(bounds_in_registers_have_the_same_bits),
         CASE(sums_of_chains_have_the_same_bits),
         CASE(results_take_over_memory_that_ends),
         CASE(a_capture_keeps_no_memory_of_the_past),

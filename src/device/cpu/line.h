@@ -8,7 +8,8 @@
 
 /* With a number in place of memory: the code plus TPI_LINE_NUMBER. */
 typedef enum tpi_line_code { TPI_LINE_NONE, TPI_LINE_ADD, TPI_LINE_SUB, TPI_LINE_FROM /* memory less the accumulator */, TPI_LINE_MUL, TPI_LINE_DIV, TPI_LINE_INTO /* memory over it */,
-    TPI_LINE_NUMBER, TPI_LINE_RELU = 2 * TPI_LINE_NUMBER, TPI_LINE_NEG, TPI_LINE_ABS, TPI_LINE_SQUARE, TPI_LINE_LOAD, TPI_LINE_STORE } tpi_line_code;
+    TPI_LINE_MAX, TPI_LINE_LARGER, TPI_LINE_MIN, TPI_LINE_SMALLER, /* of the accumulator and memory; LARGER, SMALLER: of memory and the accumulator */
+    TPI_LINE_NUMBER, TPI_LINE_RELU = 2 * TPI_LINE_NUMBER, TPI_LINE_LEAKY /* relu with the number as its slope */, TPI_LINE_BETWEEN /* MAX with a number, MIN with another: no code of an operation */, TPI_LINE_NEG, TPI_LINE_ABS, TPI_LINE_SQUARE, TPI_LINE_LOAD, TPI_LINE_STORE } tpi_line_code;
 
 typedef struct tpi_line_op {
     uint8_t code; /* TPI_LINE_NONE ends a line */
@@ -18,7 +19,7 @@ typedef struct tpi_line_op {
     int value;    /* of the program, -1: none; where that stands is for whoever draws the line */
 } tpi_line_op;
 
-enum { TPI_LINE_OPS = 4 * TPI_PROGRAM_STEPS }; /* all lines of a program have room in as many: a step takes three at most, and two steps share an end */
+enum { TPI_LINE_OPS = 5 * TPI_PROGRAM_STEPS }; /* all lines of a program have room in as many: a step takes four at most, and two steps share an end */
 
 /* nops operations, the end not counted, over n elements, a multiple of TPI_LANES, of the block that begins `done` elements after element 0. */
 TPI_ISA_DECLARE(void, tpi_line_run, (int64_t n, int64_t done, int nops, const tpi_line_op *ops));

@@ -4,6 +4,18 @@
 typedef float vec __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t mask __attribute__((vector_size(32)));
 
+/* LARGER and SMALLER are el_max and el_min: the second unless the first is larger or not a number. */
+#if defined(__AVX__)
+#define PICK(first, a, b) __builtin_ia32_blendvps256(b, a, (vec)(first))
+#define LARGER_OF(a, b) PICK(a != a, a, __builtin_ia32_maxps256(a, b))
+#define SMALLER_OF(a, b) PICK(a != a, a, __builtin_ia32_minps256(a, b))
+#else
+#define PICK(first, a, b) ((vec)(((first) & (mask)(a)) | (~(first) & (mask)(b))))
+#define LARGER_OF(a, b) PICK((a > b) | (a != a), a, b)
+#define SMALLER_OF(a, b) PICK((a < b) | (a != a), a, b)
+#endif
+
+#define ZERO ((vec){0}) /* made where it is used: a register that kept it would be one too many */
 #define MEMORY(v) (((vec *)m)[v])
 #define IS_LOAD(a, v) MEMORY(v)
 #define IS_ADD(a, v) (a + MEMORY(v))
@@ -12,13 +24,22 @@ typedef int32_t mask __attribute__((vector_size(32)));
 #define IS_MUL(a, v) (a * MEMORY(v))
 #define IS_DIV(a, v) (a / MEMORY(v))
 #define IS_INTO(a, v) (MEMORY(v) / a)
+#define IS_MAX(a, v) LARGER_OF(a, MEMORY(v))
+#define IS_LARGER(a, v) LARGER_OF(MEMORY(v), a)
+#define IS_MIN(a, v) SMALLER_OF(a, MEMORY(v))
+#define IS_SMALLER(a, v) SMALLER_OF(MEMORY(v), a)
+#define IS_MAX_NUMBER(a, v) LARGER_OF(a, number)
+#define IS_LARGER_NUMBER(a, v) LARGER_OF(number, a)
+#define IS_MIN_NUMBER(a, v) SMALLER_OF(a, number)
+#define IS_SMALLER_NUMBER(a, v) SMALLER_OF(number, a)
+#define IS_LEAKY_NUMBER(a, v) PICK(a > ZERO, a, a * number)
 #define IS_ADD_NUMBER(a, v) (a + number)
 #define IS_SUB_NUMBER(a, v) (a - number)
 #define IS_FROM_NUMBER(a, v) (number - a)
 #define IS_MUL_NUMBER(a, v) (a * number)
 #define IS_DIV_NUMBER(a, v) (a / number)
 #define IS_INTO_NUMBER(a, v) (number / a)
-#define IS_RELU(a, v) ((vec)((mask)a & ~(a <= zero)))
+#define IS_RELU(a, v) ((vec)((mask)a & ~(a <= ZERO)))
 #define IS_NEG(a, v) (-a)
 #define IS_ABS(a, v) ((vec)((mask)a & 0x7fffffff))
 #define IS_SQUARE(a, v) (a * a)
@@ -29,7 +50,9 @@ typedef int32_t mask __attribute__((vector_size(32)));
 #define TWO(IS) a0 = IS(a0, 0), a1 = IS(a1, 1)
 
 /* An operation with memory, one with a number, one with neither; each goes on to the next by a jump of its own, which processors learn to foresee. */
-#define NEXT goto *ways[(++op)->code]
+#define NEXT      \
+    HOLD          \
+    goto *ways[(++op)->code]
 #define WITH_MEMORY(ALL, NAME)                 \
     NAME : {                                   \
         float *m = (float *)(void *)op->at + at; \
@@ -59,9 +82,8 @@ typedef int32_t mask __attribute__((vector_size(32)));
 /* Tiles of `size` elements, from element `at` of the block on; returns where those end. */
 #define DEFINE_TILES(name, size, ALL, ENDS, ...)                                                                                                          \
     static int64_t name(int64_t at, int64_t n, const tpi_line_op *ops, vec *sums) {                                                                       \
-        static const void *const ways[] = {[TPI_LINE_NONE] = &&END, WAYS(ADD), WAYS(SUB), WAYS(FROM), WAYS(MUL), WAYS(DIV), WAYS(INTO), [TPI_LINE_RELU] = &&RELU, \
-            [TPI_LINE_NEG] = &&NEG, [TPI_LINE_ABS] = &&ABS, [TPI_LINE_SQUARE] = &&SQUARE, [TPI_LINE_LOAD] = &&LOAD, [TPI_LINE_STORE] = &&STORE};          \
-        const vec zero = {0};                                                                                                                             \
+        static const void *const ways[] = {[TPI_LINE_NONE] = &&END, WAYS(ADD), WAYS(SUB), WAYS(FROM), WAYS(MUL), WAYS(DIV), WAYS(INTO), WAYS(MAX), WAYS(LARGER), WAYS(MIN), WAYS(SMALLER), \
+            [TPI_LINE_RELU] = &&RELU, [TPI_LINE_LEAKY] = &&LEAKY_NUMBER, [TPI_LINE_BETWEEN] = &&END, [TPI_LINE_NEG] = &&NEG, [TPI_LINE_ABS] = &&ABS, [TPI_LINE_SQUARE] = &&SQUARE, [TPI_LINE_LOAD] = &&LOAD, [TPI_LINE_STORE] = &&STORE};          \
         vec __VA_ARGS__, s0 = sums[0], s1 = sums[1], s2 = sums[2], s3 = sums[3];                                                                          \
         const tpi_line_op *op = ops;                                                                                                                      \
         if (at + size > n) return at;                                                                                                                     \
@@ -72,6 +94,11 @@ typedef int32_t mask __attribute__((vector_size(32)));
         WITH_EITHER(ALL, MUL)                                                                                                                             \
         WITH_EITHER(ALL, DIV)                                                                                                                             \
         WITH_EITHER(ALL, INTO)                                                                                                                            \
+        WITH_EITHER(ALL, MAX)                                                                                                                             \
+        WITH_EITHER(ALL, LARGER)                                                                                                                          \
+        WITH_EITHER(ALL, MIN)                                                                                                                             \
+        WITH_EITHER(ALL, SMALLER)                                                                                                                         \
+        WITH_NUMBER(ALL, LEAKY)                                                                                                                           \
         WITH_MEMORY(ALL, LOAD)                                                                                                                            \
         WITH_MEMORY(ALL, STORE)                                                                                                                           \
         ALONE(ALL, RELU)                                                                                                                                  \
@@ -88,10 +115,18 @@ typedef int32_t mask __attribute__((vector_size(32)));
         sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;                                                                                           \
         return at;                                                                                                                                        \
     }
-DEFINE_TILES(wide_tiles, 64, EIGHT, LEFT_ALONE, a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero)
-DEFINE_TILES(narrow_tiles, TPI_LANES, TWO, LEFT_ALONE, a0 = zero, a1 = zero)
-DEFINE_TILES(wide_sums, 64, EIGHT, EIGHT_SUMMED, a0 = zero, a1 = zero, a2 = zero, a3 = zero, a4 = zero, a5 = zero, a6 = zero, a7 = zero)
-DEFINE_TILES(narrow_sums, TPI_LINE_SUMS, FOUR, FOUR_SUMMED, a0 = zero, a1 = zero, a2 = zero, a3 = zero)
+/* Compilers put sums, which only the end of a tile reads, on the stack to have more registers than they need; there each addition waits for the last one's store. */
+#define HOLD
+DEFINE_TILES(wide_tiles, 64, EIGHT, LEFT_ALONE, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO, a4 = ZERO, a5 = ZERO, a6 = ZERO, a7 = ZERO)
+DEFINE_TILES(narrow_tiles, TPI_LANES, TWO, LEFT_ALONE, a0 = ZERO, a1 = ZERO)
+#undef HOLD
+#if defined(__AVX__)
+#define HOLD __asm__("" : "+x"(s0), "+x"(s1), "+x"(s2), "+x"(s3));
+#else
+#define HOLD
+#endif
+DEFINE_TILES(wide_sums, 64, EIGHT, EIGHT_SUMMED, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO, a4 = ZERO, a5 = ZERO, a6 = ZERO, a7 = ZERO)
+DEFINE_TILES(narrow_sums, TPI_LINE_SUMS, FOUR, FOUR_SUMMED, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO)
 
 /* Operations as they are for a block. */
 static void move_to(int64_t done, int nops, const tpi_line_op *ops, tpi_line_op *now) {

@@ -176,14 +176,18 @@ static uint8_t line_code(const tpi_program *program, const tpi_program_step *ste
     static const struct {
         const char *name;
         uint8_t code;
-    } known[] = {{"add", TPI_LINE_ADD}, {"sub", TPI_LINE_SUB}, {"mul", TPI_LINE_MUL}, {"div", TPI_LINE_DIV}, {"relu", TPI_LINE_RELU}, {"times_itself", TPI_LINE_SQUARE}, {"neg", TPI_LINE_NEG}, {"abs", TPI_LINE_ABS}};
+    } known[] = {{"add", TPI_LINE_ADD}, {"sub", TPI_LINE_SUB}, {"mul", TPI_LINE_MUL}, {"div", TPI_LINE_DIV}, {"relu", TPI_LINE_RELU}, {"times_itself", TPI_LINE_SQUARE}, {"neg", TPI_LINE_NEG}, {"abs", TPI_LINE_ABS},
+        {"maximum", TPI_LINE_MAX}, {"minimum", TPI_LINE_MIN}, {"clamp_min", TPI_LINE_MAX}, {"clamp_max", TPI_LINE_MIN}, {"leaky_relu", TPI_LINE_LEAKY}, {"hardtanh", TPI_LINE_BETWEEN},
+        {"clamp_between", TPI_LINE_BETWEEN}};
     const tpi_map_op *op = step->op;
     uint8_t code = TPI_LINE_NONE;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(op->name, known[i].name)) code = known[i].code;
     bool numbers_alone = step->in[0].value < 0 && (op->nin == 1 || step->in[1].value < 0);
     if (!code || is_derivative(op) || numbers_alone) return TPI_LINE_NONE;
-    if (step->compute != TPI_F32 || step->type != TP_FLOAT32 || program->values[step->out].dtype != TP_FLOAT32 || (op->nparam && step->params[0].f32 != 1.0f)) return TPI_LINE_NONE;
+    if (op->nin == 3 && (step->in[0].value < 0 || step->in[1].value >= 0 || step->in[2].value >= 0)) return TPI_LINE_NONE; /* bounds are numbers */
+    bool scales = op->nparam && code <= TPI_LINE_NUMBER && step->params[0].f32 != 1.0f; /* what is added, by alpha */
+    if (step->compute != TPI_F32 || step->type != TP_FLOAT32 || program->values[step->out].dtype != TP_FLOAT32 || scales) return TPI_LINE_NONE;
     for (int k = 0; k < op->nin; k++)
         if (step->in[k].type != TP_FLOAT32 || (step->in[k].value >= 0 && program->values[step->in[k].value].dtype != TP_FLOAT32)) return TPI_LINE_NONE;
     if (op->nin == 2 && step->in[0].value == step->in[1].value) return code == TPI_LINE_MUL ? TPI_LINE_SQUARE : TPI_LINE_NONE;
@@ -217,8 +221,10 @@ static tpi_line_op of_value(const program_job *job, program_scratch *s, const st
 }
 
 static uint8_t turned(uint8_t code) {
-    return code == TPI_LINE_SUB ? TPI_LINE_FROM : code == TPI_LINE_DIV ? TPI_LINE_INTO : code;
+    return code == TPI_LINE_SUB ? TPI_LINE_FROM : code == TPI_LINE_DIV ? TPI_LINE_INTO : code == TPI_LINE_MAX ? TPI_LINE_LARGER : code == TPI_LINE_MIN ? TPI_LINE_SMALLER : code;
 }
+
+static tpi_line_op of_number(uint8_t code, float number) { return (tpi_line_op){.code = code, .number = number, .value = -1}; }
 
 /* The operations of step i, whose value in[0] or in[1] may be in the accumulator, which holds the value `now`; returns how many. */
 static int line_step(const program_job *job, program_scratch *s, const stretch *on, int i, int now, tpi_line_op *to) {
@@ -231,8 +237,12 @@ static int line_step(const program_job *job, program_scratch *s, const stretch *
         a = b, b = c, code = turned(code);
     }
     if (a->value != now) to[n++] = of_value(job, s, on, TPI_LINE_LOAD, a->value);
-    if (!b) to[n++] = (tpi_line_op){.code = code, .value = -1};
-    else if (b->value < 0) to[n++] = (tpi_line_op){.code = (uint8_t)(TPI_LINE_NUMBER + code), .number = b->number.f32, .value = -1};
+    if (code == TPI_LINE_BETWEEN) {
+        bool given = step->op->nin == 3; /* as operands */
+        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_MAX, given ? step->in[1].number.f32 : step->params[0].f32);
+        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_MIN, given ? step->in[2].number.f32 : step->params[1].f32);
+    } else if (!b) to[n++] = of_number(code, code == TPI_LINE_LEAKY ? step->params[0].f32 : 0);
+    else if (b->value < 0) to[n++] = of_number((uint8_t)(TPI_LINE_NUMBER + code), b->number.f32);
     else to[n++] = of_value(job, s, on, code, b->value);
     return n;
 }
@@ -397,7 +407,7 @@ static void study(program_job *job) {
     }
     job->straight = is_straight(job, false);
     job->straight_runs = !job->straight && is_straight(job, true);
-    job->block = job->straight || job->straight_runs ? job->program->nsteps > 1 && is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
+    job->block = job->straight || job->straight_runs ? is_one_line(job->program) ? LINE_BLOCK : STRAIGHT_BLOCK : TPI_BLOCK_BYTES / widest < MOST_BLOCK ? TPI_BLOCK_BYTES / widest : MOST_BLOCK;
     if (p->numel < job->block) job->block = (p->numel + TPI_LANES - 1) & ~(int64_t)(TPI_LANES - 1);
     int64_t period = repeats && p->shape[0] % TPI_LANES == 0 ? p->shape[0] : 0; /* blocks that begin alike: what repeats is gathered once */
     if (period && period < job->block) job->block -= job->block % period;
