@@ -41,7 +41,7 @@ typedef struct fold_job {
     tpi_states states;               /* of all pieces, when there is more than one */
     const tpi_program_job *feed;     /* NULL: the elements are in x */
     int64_t together;                /* fed: columns (inner) or rows (outer) that are made at once */
-    bool sums;                       /* fed: of floats, and the program adds them up itself where it can */
+    tpi_line_end end;                /* fed: what the program does itself with its elements where it can */
 } fold_job;
 
 typedef struct fold_scratch {
@@ -70,19 +70,19 @@ static const char *make_stretch(const fold_job *job, fed_scratch *fed, const cha
     return scratch;
 }
 
-/* The first columns of c whose n elements from x on the program adds up itself: how many. */
-static int64_t sum_columns(const fold_job *job, const tpi_columns *c, const char *x, int64_t apart, int64_t n, float *state, fed_scratch *fed) {
+/* The first columns of c whose n elements from x on the program folds itself: how many. */
+static int64_t fold_columns(const fold_job *job, const tpi_columns *c, const char *x, int64_t apart, int64_t n, float *state, fed_scratch *fed) {
     int64_t i = 0;
-    if (job->sums && tpi_program_can_sum(job->feed, n))
-        while (i < c->count && tpi_program_sum(job->feed, &fed->program, &fed->line, position(job, x + i * apart), n, &state[i])) i++;
+    if (job->end != TPI_LINE_STORES && tpi_program_can_fold(job->feed, n))
+        while (i < c->count && tpi_program_fold(job->feed, &fed->program, &fed->line, job->end, position(job, x + i * apart), n, &state[i])) i++;
     return i;
 }
 
 /* Elements from .. to of each column; columns that lie one after the other are made together. */
 static void feed_inner(const fold_job *job, const tpi_columns *c, int64_t from, int64_t to, char *const *state, char *scratch, fed_scratch *fed) {
     int64_t n = to - from, size = tpi_dtype_bytes[job->type], apart = job->kept.ndim ? job->kept.x[0] : 0, raw = tpi_dtype_bytes[job->x->dtype];
-    int64_t summed = sum_columns(job, c, c->x + from * raw, apart, n, (float *)(void *)state[0], fed);
-    for (int64_t i = summed, count; i < c->count; i += count) {
+    int64_t folded = fold_columns(job, c, c->x + from * raw, apart, n, (float *)(void *)state[0], fed);
+    for (int64_t i = folded, count; i < c->count; i += count) {
         count = c->count - i < job->together ? c->count - i : job->together;
         const char *made = make_stretch(job, fed, c->x + i * apart + from * raw, count * n, scratch);
         char *at[TPI_STATES];
@@ -280,6 +280,11 @@ static bool make_first(fold_job *job, const tpi_feed *feed) {
     return ok;
 }
 
+static tpi_line_end line_end(const char *name) {
+    if (!strcmp(name, "amax")) return TPI_LINE_ENDS_IN_MAX;
+    return !strcmp(name, "sum") || !strcmp(name, "mean") ? TPI_LINE_ENDS_IN_SUM : TPI_LINE_STORES;
+}
+
 static bool run_fold(fold_job *job) {
     if (!tpi_states_make(&job->states, job->pieces > 1 ? job->pieces : 0, job->kept.total)) return false;
     bool worth = job->x->numel >= TPI_WORTH_THREADS;
@@ -300,7 +305,7 @@ bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *
     if (job.together) {
         if (!tpi_program_prepare(&program, feed->program, feed->plan, feed->has_memory ? -1 : feed->operand)) return false;
         job.feed = &program;
-        job.sums = (!strcmp(op->name, "sum") || !strcmp(op->name, "mean")) && compute == TPI_F32 && x->dtype == TP_FLOAT32;
+        if (compute == TPI_F32 && x->dtype == TP_FLOAT32) job.end = line_end(op->name);
         job.direct = false;
     } else if (feed && x->numel && !make_first(&job, feed)) return false;
     bool ok = run_fold(&job);

@@ -23,9 +23,10 @@ enum { TPI_LINE_OPS = 5 * TPI_PROGRAM_STEPS }; /* all lines of a program have ro
 
 /* nops operations, the end not counted, over n elements, a multiple of TPI_LANES, of the block that begins `done` elements after element 0. */
 TPI_ISA_DECLARE(void, tpi_line_run, (int64_t n, int64_t done, int nops, const tpi_line_op *ops));
-/* The same where n is a multiple of TPI_LINE_SUMS, and what the accumulator holds in the end is not stored: element i is added to sums[i % TPI_LINE_SUMS], as
- * kernels of sums do (opgen's fold_stretch_sum_f32). */
+/* The same where n is a multiple of TPI_LINE_SUMS, and what the accumulator holds in the end is not stored: element i goes into lanes[i % TPI_LINE_SUMS], by addition or as the
+ * larger of the two, as in kernels of sums and maxima (opgen's fold_stretch_sum_f32). */
 enum { TPI_LINE_SUMS = 2 * TPI_LANES };
-TPI_ISA_DECLARE(void, tpi_line_sum, (int64_t n, int64_t done, int nops, const tpi_line_op *ops, float *sums));
-TPI_ISA_DECLARE(float, tpi_line_total, (const float *sums)); /* of the lanes, one half on the other until one is left, as those kernels do */
+typedef enum tpi_line_end { TPI_LINE_STORES, TPI_LINE_ENDS_IN_SUM, TPI_LINE_ENDS_IN_MAX } tpi_line_end;
+TPI_ISA_DECLARE(void, tpi_line_fold, (tpi_line_end end, int64_t n, int64_t done, int nops, const tpi_line_op *ops, float *lanes));
+TPI_ISA_DECLARE(float, tpi_line_total, (tpi_line_end end, const float *lanes)); /* one half on the other until one is left, as those kernels do */
 #endif

@@ -74,10 +74,12 @@ typedef int32_t mask __attribute__((vector_size(32)));
 #define WITH_EITHER(ALL, NAME) WITH_MEMORY(ALL, NAME) WITH_NUMBER(ALL, NAME)
 #define WAYS(NAME) [TPI_LINE_##NAME] = &&NAME, [TPI_LINE_NUMBER + TPI_LINE_##NAME] = &&NAME##_NUMBER
 
-/* What happens to a tile in the end. Sums are those of TPI_LINE_SUMS lanes: four vectors. */
+/* What happens to a tile in the end. Sums, or the largest so far, are those of TPI_LINE_SUMS lanes: four vectors. */
 #define LEFT_ALONE
 #define FOUR_SUMMED s0 += a0, s1 += a1, s2 += a2, s3 += a3;
 #define EIGHT_SUMMED FOUR_SUMMED s0 += a4, s1 += a5, s2 += a6, s3 += a7;
+#define FOUR_COMPARED s0 = LARGER_OF(s0, a0), s1 = LARGER_OF(s1, a1), s2 = LARGER_OF(s2, a2), s3 = LARGER_OF(s3, a3);
+#define EIGHT_COMPARED FOUR_COMPARED s0 = LARGER_OF(s0, a4), s1 = LARGER_OF(s1, a5), s2 = LARGER_OF(s2, a6), s3 = LARGER_OF(s3, a7);
 
 /* Tiles of `size` elements, from element `at` of the block on; returns where those end. */
 #define DEFINE_TILES(name, size, ALL, ENDS, ...)                                                                                                          \
@@ -127,6 +129,8 @@ DEFINE_TILES(narrow_tiles, TPI_LANES, TWO, LEFT_ALONE, a0 = ZERO, a1 = ZERO)
 #endif
 DEFINE_TILES(wide_sums, 64, EIGHT, EIGHT_SUMMED, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO, a4 = ZERO, a5 = ZERO, a6 = ZERO, a7 = ZERO)
 DEFINE_TILES(narrow_sums, TPI_LINE_SUMS, FOUR, FOUR_SUMMED, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO)
+DEFINE_TILES(wide_maxima, 64, EIGHT, EIGHT_COMPARED, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO, a4 = ZERO, a5 = ZERO, a6 = ZERO, a7 = ZERO)
+DEFINE_TILES(narrow_maxima, TPI_LINE_SUMS, FOUR, FOUR_COMPARED, a0 = ZERO, a1 = ZERO, a2 = ZERO, a3 = ZERO)
 
 /* Operations as they are for a block. */
 static void move_to(int64_t done, int nops, const tpi_line_op *ops, tpi_line_op *now) {
@@ -143,14 +147,24 @@ void TPI_ISA(tpi_line_run)(int64_t n, int64_t done, int nops, const tpi_line_op 
     narrow_tiles(wide_tiles(0, n, now, none), n, now, none);
 }
 
-void TPI_ISA(tpi_line_sum)(int64_t n, int64_t done, int nops, const tpi_line_op *ops, float *sums) {
+void TPI_ISA(tpi_line_fold)(tpi_line_end end, int64_t n, int64_t done, int nops, const tpi_line_op *ops, float *lanes) {
     tpi_line_op now[TPI_LINE_OPS];
+    vec *s = (vec *)(void *)lanes;
     move_to(done, nops, ops, now);
-    narrow_sums(wide_sums(0, n, now, (vec *)(void *)sums), n, now, (vec *)(void *)sums);
+    if (end == TPI_LINE_ENDS_IN_SUM) narrow_sums(wide_sums(0, n, now, s), n, now, s);
+    else narrow_maxima(wide_maxima(0, n, now, s), n, now, s);
 }
 
-float TPI_ISA(tpi_line_total)(const float *sums) {
-    const vec *s = (const vec *)(const void *)sums, eight = (s[0] + s[2]) + (s[1] + s[3]);
-    const float a = eight[0] + eight[4], b = eight[1] + eight[5], c = eight[2] + eight[6], d = eight[3] + eight[7];
-    return (a + c) + (b + d);
+static inline float larger_of(float a, float b) { return a > b || a != a ? a : b; }
+
+float TPI_ISA(tpi_line_total)(tpi_line_end end, const float *lanes) {
+    const vec *s = (const vec *)(const void *)lanes;
+    if (end == TPI_LINE_ENDS_IN_SUM) {
+        const vec eight = (s[0] + s[2]) + (s[1] + s[3]);
+        const float a = eight[0] + eight[4], b = eight[1] + eight[5], c = eight[2] + eight[6], d = eight[3] + eight[7];
+        return (a + c) + (b + d);
+    }
+    const vec low = LARGER_OF(s[0], s[2]), high = LARGER_OF(s[1], s[3]), eight = LARGER_OF(low, high);
+    const float a = larger_of(eight[0], eight[4]), b = larger_of(eight[1], eight[5]), c = larger_of(eight[2], eight[6]), d = larger_of(eight[3], eight[7]);
+    return larger_of(larger_of(a, c), larger_of(b, d));
 }

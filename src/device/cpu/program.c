@@ -1,6 +1,7 @@
 /* The driver of block programs (device/program.h). Chunks and blocks are those of maps: operands that lie contiguously in a block and hold the
  * value's dtype are used in place, others are gathered; a block whose end is no whole group of lanes goes through padded copies. */
 #include "device/cpu/program.h"
+#include <math.h>
 #include <string.h>
 #include "base/threads.h"
 #include "device/cpu/convert.h"
@@ -293,9 +294,9 @@ static int64_t run_straight(const program_job *job, program_scratch *s, const st
     return n;
 }
 
-/* ---- Sums of a line ---- */
+/* ---- Folds of a line ---- */
 
-bool tpi_program_can_sum(const program_job *job, int64_t n) {
+bool tpi_program_can_fold(const program_job *job, int64_t n) {
     const tpi_program *program = job->program;
     if (job->aside < 0 || !(job->straight || job->straight_runs) || !is_one_line(program) || n % TPI_LINE_SUMS || (job->block % TPI_LINE_SUMS && job->block < n)) return false;
     return program->values[program->steps[program->nsteps - 1].out].operand == job->aside;
@@ -308,7 +309,7 @@ static void move_op(const program_job *job, program_scratch *s, const stretch *o
     else place_value(job, s, on, op->value, &op->at, &op->move);
 }
 
-bool tpi_program_sum(const program_job *job, program_scratch *s, tpi_program_line *line, int64_t at, int64_t n, float *sum) {
+bool tpi_program_fold(const program_job *job, program_scratch *s, tpi_program_line *line, tpi_line_end end, int64_t at, int64_t n, float *state) {
     char *data[TPI_MAX_OPERANDS];
     stretch on = {at, NULL};
     if (!job->straight) {
@@ -320,9 +321,12 @@ bool tpi_program_sum(const program_job *job, program_scratch *s, tpi_program_lin
         draw_line(job, s, &on, 0, line->ops, &line->nops);
         line->ops[--line->nops] = (tpi_line_op){.code = TPI_LINE_NONE}; /* in place of what stores the last value */
     }
-    _Alignas(32) float sums[TPI_LINE_SUMS] = {0};
-    for (int64_t done = 0; done < n; done += job->block) TPI_ISA_PICK(tpi_line_sum)(n - done < job->block ? n - done : job->block, done, line->nops, line->ops, sums);
-    *sum += TPI_ISA_PICK(tpi_line_total)(sums);
+    _Alignas(32) float lanes[TPI_LINE_SUMS] = {0};
+    bool sums = end == TPI_LINE_ENDS_IN_SUM;
+    for (int l = 0; l < TPI_LINE_SUMS && !sums; l++) lanes[l] = -INFINITY;
+    for (int64_t done = 0; done < n; done += job->block) TPI_ISA_PICK(tpi_line_fold)(end, n - done < job->block ? n - done : job->block, done, line->nops, line->ops, lanes);
+    float total = TPI_ISA_PICK(tpi_line_total)(end, lanes);
+    *state = sums ? *state + total : *state > total || *state != *state ? *state : total;
     return true;
 }
 

@@ -35,12 +35,12 @@ void tpi_program_begin(const tpi_program_job *job, tpi_program_scratch *s); /* o
 /* Positions at .. end; the operand aside gets its elements at `to`. */
 void tpi_program_range(const tpi_program_job *job, tpi_program_scratch *s, int64_t at, int64_t end, char *to);
 
-/* A program that is one line, whose last value is the operand aside, can be summed without that reaching memory. */
+/* A program that is one line, whose last value is the operand aside, can be summed or searched for its largest element without that reaching memory. */
 typedef struct tpi_program_line {
     int nops; /* 0: not drawn yet */
     tpi_line_op ops[TPI_LINE_OPS];
 } tpi_program_line;
-bool tpi_program_can_sum(const tpi_program_job *job, int64_t n); /* n positions at a time */
-/* Adds n positions from `at` on to *sum, with the bits of the kernels of sums. False, and nothing is done: they do not lie together. */
-bool tpi_program_sum(const tpi_program_job *job, tpi_program_scratch *s, tpi_program_line *line, int64_t at, int64_t n, float *sum);
+bool tpi_program_can_fold(const tpi_program_job *job, int64_t n); /* n positions at a time */
+/* Puts n positions from `at` on into *state, with the bits of the kernels of sums and maxima. False, and nothing is done: they do not lie together. */
+bool tpi_program_fold(const tpi_program_job *job, tpi_program_scratch *s, tpi_program_line *line, tpi_line_end end, int64_t at, int64_t n, float *state);
 #endif
