@@ -30,7 +30,7 @@ static bool open_to_choice(const char *op) {
 
 /* Expanded matrices are singular: whether a factorisation meets a zero there or what rounding left in its place is open, and so is all that follows. */
 static bool decided_by_rounding(const char *op, variant how) {
-    static const char *const names[] = {"linalg_lu_factor_ex", "linalg_lu_factor", "linalg_lu", "_lu_with_info", "linalg_tensorinv", "linalg_tensorsolve", "linalg_lstsq", "pinverse"};
+    static const char *const names[] = {"linalg_lu_factor_ex", "linalg_lu_factor", "linalg_lu", "_lu_with_info", "linalg_tensorinv", "linalg_tensorsolve", "linalg_lstsq", "pinverse", "linalg_polar"};
     for (size_t i = 0; how == EXPANDED && i < sizeof names / sizeof *names; i++)
         if (!strcmp(op, names[i])) return true;
     return false;
