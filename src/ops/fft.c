@@ -7,7 +7,7 @@
 #include "ops/native.h"
 #include <stdatomic.h>
 
-enum { MOST_LANES = 16, LANE_ELEMENTS = 1 << 14 };
+enum { MOST_LANES = 16, LANE_ELEMENTS = 1 << 14, TILE = 16 };
 typedef enum line_kind { COMPLEX, FROM_REAL, TO_REAL } line_kind;
 
 typedef struct job {

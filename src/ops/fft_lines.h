@@ -4,49 +4,61 @@
 #define JOIN_(a, b) JOIN__(a, b)
 #define F(name) JOIN_(name, NAME)
 
-/* A complex line of n elements, `stride` bytes apart. */
-static void F(read_complex)(int64_t n, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
-    for (int64_t k = 0; k < n; k++, from += stride) re[k * lanes + l] = ((const T *)from)[0], im[k * lanes + l] = ((const T *)from)[1];
+/* Each function takes the elements from k = first to before last, so that a tile of a group's lines, some elements of each, is moved at once: element by element
+ * of a whole line, every line of the work arrays' cache would be fetched once per lane. */
+
+/* A complex line, `stride` bytes apart. */
+static inline void F(read_complex)(int64_t first, int64_t last, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
+    from += first * stride;
+    for (int64_t k = first; k < last; k++, from += stride) re[k * lanes + l] = ((const T *)from)[0], im[k * lanes + l] = ((const T *)from)[1];
 }
 
-static void F(write_complex)(int64_t n, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
-    for (int64_t k = 0; k < n; k++, to += stride) ((T *)to)[0] = scale * re[k * lanes + l], ((T *)to)[1] = scale * im[k * lanes + l];
+static inline void F(write_complex)(int64_t first, int64_t last, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
+    to += first * stride;
+    for (int64_t k = first; k < last; k++, to += stride) ((T *)to)[0] = scale * re[k * lanes + l], ((T *)to)[1] = scale * im[k * lanes + l];
 }
 
 /* A real line of 2h elements as h complex ones, or (odd lengths) of n elements with no imaginary part. */
-static void F(read_real)(int64_t n, bool even, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
+static inline void F(read_real)(int64_t first, int64_t last, bool even, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
+    from += first * (even ? 2 : 1) * stride;
     if (even)
-        for (int64_t k = 0; k < n / 2; k++, from += 2 * stride) re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = *(const T *)(from + stride);
+        for (int64_t k = first; k < last; k++, from += 2 * stride) re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = *(const T *)(from + stride);
     else
-        for (int64_t k = 0; k < n; k++, from += stride) re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = 0;
+        for (int64_t k = first; k < last; k++, from += stride) re[k * lanes + l] = *(const T *)from, im[k * lanes + l] = 0;
 }
 
-static void F(write_real)(int64_t n, bool even, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
+static inline void F(write_real)(int64_t first, int64_t last, bool even, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
+    to += first * (even ? 2 : 1) * stride;
     if (even)
-        for (int64_t k = 0; k < n / 2; k++, to += 2 * stride) *(T *)to = scale * re[k * lanes + l], *(T *)(to + stride) = scale * im[k * lanes + l];
+        for (int64_t k = first; k < last; k++, to += 2 * stride) *(T *)to = scale * re[k * lanes + l], *(T *)(to + stride) = scale * im[k * lanes + l];
     else
-        for (int64_t k = 0; k < n; k++, to += stride) *(T *)to = scale * re[k * lanes + l];
+        for (int64_t k = first; k < last; k++, to += stride) *(T *)to = scale * re[k * lanes + l];
 }
 
 /* A real line of 2h elements was transformed as Z, h complex ones. With w = exp(-i pi k / h), X[k] = E + w O where
- * E = (Z[k] + conj Z[h-k]) / 2 transforms the even elements and O = (Z[k] - conj Z[h-k]) / 2i the odd ones. Writes X[0 .. h]. */
-static void F(write_half)(int64_t h, const T *half, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
-    for (int64_t k = 0; k <= h; k++, to += stride) {
-        int64_t a = (k == h ? 0 : k) * lanes + l, b = (k == 0 ? 0 : h - k) * lanes + l;
-        T er = (re[a] + re[b]) / 2, ei = (im[a] - im[b]) / 2, or_ = (im[a] + im[b]) / 2, oi = (re[b] - re[a]) / 2;
+ * E = (Z[k] + conj Z[h-k]) / 2 transforms the even elements and O = (Z[k] - conj Z[h-k]) / 2i the odd ones. Gives X of a tile of k <= h, all lanes side by side. */
+static inline void F(make_half)(int64_t first, int64_t last, int64_t h, const T *half, int64_t lanes, const T *re, const T *im, T *xr, T *xi) {
+    for (int64_t k = first; k < last; k++, xr += lanes, xi += lanes) {
+        const T *ar = re + (k == h ? 0 : k) * lanes, *ai = im + (k == h ? 0 : k) * lanes, *br = re + (k == 0 ? 0 : h - k) * lanes, *bi = im + (k == 0 ? 0 : h - k) * lanes;
         T wr = half[2 * k], wi = half[2 * k + 1];
-        ((T *)to)[0] = scale * (er + wr * or_ - wi * oi), ((T *)to)[1] = scale * (ei + wr * oi + wi * or_);
+        for (int64_t l = 0; l < lanes; l++) {
+            T er = (ar[l] + br[l]) / 2, ei = (ai[l] - bi[l]) / 2, or_ = (ai[l] + bi[l]) / 2, oi = (br[l] - ar[l]) / 2;
+            xr[l] = er + wr * or_ - wi * oi, xi[l] = ei + wr * oi + wi * or_;
+        }
     }
 }
 
-/* The way back: Z[k] = 2 E + 2 i O from X[0 .. h]. The imaginary parts of X[0] and X[h] do not count. */
-static void F(read_half)(int64_t h, const T *half, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
-    for (int64_t k = 0; k < h; k++) {
-        const T *x = (const T *)(from + k * stride), *y = (const T *)(from + (h - k) * stride);
-        T xr = x[0], xi = k ? x[1] : 0, yr = y[0], yi = k ? -y[1] : 0; /* y: the conjugate of X[h-k] */
-        T dr = xr - yr, di = xi - yi, wr = half[2 * k], wi = -half[2 * k + 1];
-        T or_ = wr * dr - wi * di, oi = wr * di + wi * dr;
-        re[k * lanes + l] = xr + yr - oi, im[k * lanes + l] = xi + yi + or_;
+/* The way back, of a tile of k < h: Z[k] = 2 E + 2 i O from X[0 .. h], of which x has X[first] and those after it, y has X[h - last + 1] and those after it, up to
+ * X[h - first]. The imaginary parts of X[0] and X[h] do not count. */
+static inline void F(take_half)(int64_t first, int64_t last, const T *half, int64_t lanes, const T *xr, const T *xi, const T *yr, const T *yi, T *re, T *im) {
+    for (int64_t k = first; k < last; k++) {
+        const T *ar = xr + (k - first) * lanes, *ai = xi + (k - first) * lanes, *br = yr + (last - 1 - k) * lanes, *bi = yi + (last - 1 - k) * lanes;
+        T wr = half[2 * k], wi = -half[2 * k + 1], *to_re = re + k * lanes, *to_im = im + k * lanes;
+        for (int64_t l = 0; l < lanes; l++) {
+            T pi = k ? ai[l] : 0, qi = k ? -bi[l] : 0; /* q: the conjugate of X[h-k] */
+            T dr = ar[l] - br[l], di = pi - qi, or_ = wr * dr - wi * di, oi = wr * di + wi * dr;
+            to_re[l] = ar[l] + br[l] - oi, to_im[l] = pi + qi + or_;
+        }
     }
 }
 
@@ -60,27 +72,59 @@ static void F(read_mirrored)(int64_t n, const char *from, int64_t stride, int64_
     }
 }
 
+/* Whole groups, which nearly all are, have a number of lanes that the compiler knows. */
+static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes, T **work) {
+    if (j->kind == TO_REAL) {
+        T x[2][TILE * MOST_LANES], y[2][TILE * MOST_LANES];
+        int64_t h = j->n / 2;
+        for (int64_t l = 0; l < lanes; l++) {
+            F(read_complex)(0, last - first, j->from + at[l] + first * j->from_stride, j->from_stride, lanes, l, x[0], x[1]);
+            F(read_complex)(0, last - first, j->from + at[l] + (h - last + 1) * j->from_stride, j->from_stride, lanes, l, y[0], y[1]);
+        }
+        F(take_half)(first, last, (const T *)j->plan->tables + 2 * j->plan->half, lanes, x[0], x[1], y[0], y[1], work[0], work[1]);
+        return;
+    }
+    for (int64_t l = 0; l < lanes; l++) {
+        if (j->kind == COMPLEX) F(read_complex)(first, last, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
+        else F(read_real)(first, last, j->even, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
+    }
+}
+
+static inline void F(write_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes, const T *re, const T *im) {
+    T scale = (T)j->scale;
+    if (j->kind == FROM_REAL && j->even) {
+        T x[2][TILE * MOST_LANES];
+        F(make_half)(first, last, j->n / 2, (const T *)j->plan->tables + 2 * j->plan->half, lanes, re, im, x[0], x[1]);
+        for (int64_t l = 0; l < lanes; l++) F(write_complex)(0, last - first, j->to + at[l] + first * j->to_stride, j->to_stride, lanes, l, x[0], x[1], scale);
+        return;
+    }
+    for (int64_t l = 0; l < lanes; l++) {
+        if (j->kind == TO_REAL) F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
+        else F(write_complex)(first, last, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
+    }
+}
+
 /* Up to j->lanes lines from j->walk's place on. */
 static void F(run_lines)(const job *j, tpi_walk *walk, int64_t lanes, T **work) {
-    const T *half = (const T *)j->plan->tables + 2 * j->plan->half;
-    int64_t from[MOST_LANES], to[MOST_LANES];
+    int64_t from[MOST_LANES], to[MOST_LANES], n = j->even ? j->n / 2 : j->n; /* n: elements of the transform */
     for (int64_t l = 0; l < lanes; l++) {
         from[l] = walk->offset[0], to[l] = walk->offset[1];
         tpi_walk_next(walk);
-        if (j->kind == COMPLEX) F(read_complex)(j->n, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
-        else if (j->kind == FROM_REAL) F(read_real)(j->n, j->even, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
-        else if (j->even) F(read_half)(j->n / 2, half, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
-        else F(read_mirrored)(j->n, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
     }
+    if (j->kind == TO_REAL && !j->even)
+        for (int64_t l = 0; l < lanes; l++) F(read_mirrored)(j->n, j->from + from[l], j->from_stride, lanes, l, work[0], work[1]);
+    else
+        for (int64_t k = 0; k < n; k += TILE) {
+            if (lanes == MOST_LANES) F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, MOST_LANES, work);
+            else F(read_tile)(j, k, k + TILE < n ? k + TILE : n, from, lanes, work);
+        }
     T *arrays[4] = {work[j->forward ? 0 : 1], work[j->forward ? 1 : 0], work[2], work[3]};
     F(run_plan)(j->plan, lanes, arrays);
     const T *re = arrays[j->forward ? 0 : 1], *im = arrays[j->forward ? 1 : 0];
-    T scale = (T)j->scale;
-    for (int64_t l = 0; l < lanes; l++) {
-        if (j->kind == COMPLEX) F(write_complex)(j->n, j->to + to[l], j->to_stride, lanes, l, re, im, scale);
-        else if (j->kind == TO_REAL) F(write_real)(j->n, j->even, j->to + to[l], j->to_stride, lanes, l, re, im, scale);
-        else if (j->even) F(write_half)(j->n / 2, half, j->to + to[l], j->to_stride, lanes, l, re, im, scale);
-        else F(write_complex)(j->n / 2 + 1, j->to + to[l], j->to_stride, lanes, l, re, im, scale);
+    int64_t out = j->kind == FROM_REAL ? j->n / 2 + 1 : n;
+    for (int64_t k = 0; k < out; k += TILE) {
+        if (lanes == MOST_LANES) F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, MOST_LANES, re, im);
+        else F(write_tile)(j, k, k + TILE < out ? k + TILE : out, to, lanes, re, im);
     }
 }
 
