@@ -1,32 +1,28 @@
 /* CRC-32: by carry-less multiplication where the processor has it, which is as fast as memory; by zlib elsewhere.
  *
- * The fast way keeps four 128-bit remainders and folds 64 bytes into them at a time: multiplying a remainder by x^n mod P moves it n bits
- * further. At the end the four become one, 128 bits become 64 and Barrett's reduction gives the 32 bits. Constants are x^n mod P, bits
- * reversed, for the distances that the folds go. */
+ * The fast way keeps four remainders of 128 bits, or eight in pairs where the processor multiplies two at a time, and folds 64 or 128 bytes into them at a time:
+ * multiplying a remainder by x^n mod P moves it n bits further. At the end all become one, 128 bits become 64 and Barrett's reduction gives the 32 bits. Constants are
+ * x^n mod P, bits reversed, for the distances that the folds go. */
 #include "io/crc.h"
+#include <stdbool.h>
 #include <zlib.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define CLMUL __attribute__((target("pclmul,sse4.1")))
+#define PAIRS __attribute__((target("vpclmulqdq,pclmul,avx2")))
 
 CLMUL static inline __m128i fold(__m128i r, __m128i by, __m128i next) {
     __m128i low = _mm_clmulepi64_si128(r, by, 0x00), high = _mm_clmulepi64_si128(r, by, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* bytes: a multiple of 16, 64 or more; crc is the complement of what zlib calls the crc. */
-CLMUL static uint32_t crc_by_folding(uint32_t crc, const unsigned char *p, size_t bytes) {
-    const __m128i by64 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4), by16 = _mm_set_epi64x(0xccaa009e, 0x1751997d0);
-    const __m128i by8 = _mm_set_epi64x(0, 0x163cd6124), barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
+/* n remainders that follow each other, and then `bytes` bytes, a multiple of 16, become one number. */
+CLMUL static uint32_t reduce(const __m128i *r, int n, const unsigned char *p, size_t bytes) {
+    const __m128i by16 = _mm_set_epi64x(0xccaa009e, 0x1751997d0), by8 = _mm_set_epi64x(0, 0x163cd6124), barrett = _mm_set_epi64x(0x1f7011641, 0x1db710641);
     const __m128i low32 = _mm_setr_epi32(-1, 0, -1, 0);
-    __m128i r[4];
-    for (int i = 0; i < 4; i++) r[i] = _mm_loadu_si128((const __m128i *)p + i);
-    r[0] = _mm_xor_si128(r[0], _mm_cvtsi32_si128((int)crc));
-    for (p += 64, bytes -= 64; bytes >= 64; p += 64, bytes -= 64)
-        for (int i = 0; i < 4; i++) r[i] = fold(r[i], by64, _mm_loadu_si128((const __m128i *)p + i));
     __m128i x = r[0];
-    for (int i = 1; i < 4; i++) x = fold(x, by16, r[i]);
+    for (int i = 1; i < n; i++) x = fold(x, by16, r[i]);
     for (; bytes >= 16; p += 16, bytes -= 16) x = fold(x, by16, _mm_loadu_si128((const __m128i *)p));
     x = _mm_xor_si128(_mm_srli_si128(x, 8), _mm_clmulepi64_si128(x, by16, 0x10)); /* 128 bits to 96 */
     __m128i high = _mm_srli_si128(x, 4);
@@ -36,10 +32,38 @@ CLMUL static uint32_t crc_by_folding(uint32_t crc, const unsigned char *p, size_
     return (uint32_t)_mm_extract_epi32(x, 1);
 }
 
+/* bytes: a multiple of 16, 64 or more; crc is the complement of what zlib calls the crc. */
+CLMUL static uint32_t crc_by_folding(uint32_t crc, const unsigned char *p, size_t bytes) {
+    const __m128i by64 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
+    __m128i r[4];
+    for (int i = 0; i < 4; i++) r[i] = _mm_loadu_si128((const __m128i *)p + i);
+    r[0] = _mm_xor_si128(r[0], _mm_cvtsi32_si128((int)crc));
+    for (p += 64, bytes -= 64; bytes >= 64; p += 64, bytes -= 64)
+        for (int i = 0; i < 4; i++) r[i] = fold(r[i], by64, _mm_loadu_si128((const __m128i *)p + i));
+    return reduce(r, 4, p, bytes);
+}
+
+/* The same for 128 bytes and more. */
+PAIRS static uint32_t crc_by_pairs(uint32_t crc, const unsigned char *p, size_t bytes) {
+    const __m256i by128 = _mm256_set_epi64x(0x14a7fe880, 0x1e88ef372, 0x14a7fe880, 0x1e88ef372);
+    __m256i r[4];
+    __m128i one[8];
+    for (int i = 0; i < 4; i++) r[i] = _mm256_loadu_si256((const __m256i *)p + i);
+    r[0] = _mm256_xor_si256(r[0], _mm256_inserti128_si256(_mm256_setzero_si256(), _mm_cvtsi32_si128((int)crc), 0));
+    for (p += 128, bytes -= 128; bytes >= 128; p += 128, bytes -= 128)
+        for (int i = 0; i < 4; i++) {
+            __m256i low = _mm256_clmulepi64_epi128(r[i], by128, 0x00), high = _mm256_clmulepi64_epi128(r[i], by128, 0x11);
+            r[i] = _mm256_xor_si256(_mm256_xor_si256(low, high), _mm256_loadu_si256((const __m256i *)p + i));
+        }
+    for (int i = 0; i < 4; i++) _mm256_storeu_si256((__m256i *)one + i, r[i]);
+    return reduce(one, 8, p, bytes);
+}
+
 static uint32_t by_processor(uint32_t crc, const unsigned char **data, size_t *bytes) {
     size_t part = *bytes & ~(size_t)15;
     if (part < 64 || !__builtin_cpu_supports("pclmul") || !__builtin_cpu_supports("sse4.1")) return crc;
-    crc = ~crc_by_folding(~crc, *data, part);
+    bool pairs = part >= 128 && __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx2");
+    crc = ~(pairs ? crc_by_pairs : crc_by_folding)(~crc, *data, part);
     *data += part;
     *bytes -= part;
     return crc;
