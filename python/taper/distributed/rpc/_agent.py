@@ -183,12 +183,13 @@ class Agent:
             self.addresses.append((host, port))
 
     def _host(self):
-        """The address by which the others reach us: that of the interface towards the store."""
+        """The address by which the others reach us: that of the interface towards the store, or the store's name where that is here under an address that only we know."""
         towards = getattr(self.store, "host", None) or socket.gethostname()
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
                 probe.connect((towards, 9))
-                return probe.getsockname()[0]
+                found = probe.getsockname()[0]
+                return towards if found.startswith("127.") and not towards.startswith("127.") else found
         except OSError:
             return "127.0.0.1"
 
