@@ -172,7 +172,7 @@ void tpi_zip_close(tpi_zip *z) {
 
 enum {
     BUFFER_BYTES = 1 << 16,
-    PART_BYTES = 1 << 18, /* small enough that the checksum finds it in the cache */
+    PART_BYTES = 1 << 20, /* small enough that the checksum finds it in the cache */
     PARTS = 64,           /* that threads read side by side */
 };
 
