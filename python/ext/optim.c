@@ -208,18 +208,31 @@ static int take_step(const optimiser *o, PyObject *list, PyObject *state, bool s
     return bad;
 }
 
-/* A step in a graph: the call itself, which reads the options and the state as they are at each run. The context is its arguments, as a tuple. */
+/* A step in a graph: the call itself, which reads the options and the state as they are at each run. */
+typedef struct graph_step {
+    PyObject *optimiser, *groups, *state;
+    bool captured; /* later runs are ranges of profiles as the first is, which Python opens */
+} graph_step;
+
 static bool step_again(void *context) {
     PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *all = context;
-    bool ok = PyList_Check(PyTuple_GET_ITEM(all, 1)) && take_step(optimiser_of(PyTuple_GET_ITEM(all, 0)), PyTuple_GET_ITEM(all, 1), PyTuple_GET_ITEM(all, 2), false) == 0;
+    graph_step *s = context;
+    const optimiser *o = optimiser_of(s->optimiser);
+    char name[96];
+    snprintf(name, sizeof name, "Optimizer.step#%s.step", o->kind->name);
+    int64_t range = s->captured ? tp_range_begin(name) : -1;
+    s->captured = true;
+    bool ok = PyList_Check(s->groups) && take_step(o, s->groups, s->state, false) == 0;
+    tp_range_end(range);
     PyGILState_Release(gil);
     return ok;
 }
 
 static void drop_step(void *context) {
     PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)context);
+    graph_step *s = context;
+    Py_DECREF(s->optimiser), Py_DECREF(s->groups), Py_DECREF(s->state);
+    PyMem_Free(s);
     PyGILState_Release(gil);
 }
 
@@ -231,9 +244,10 @@ static PyObject *optimiser_step(PyObject *module, PyObject *const *args, Py_ssiz
     if (!PyList_Check(args[1]) || !PyDict_Check(args[2])) return PyErr_Format(PyExc_TypeError, "param_groups must be a list and state a dict");
     bool start = n > 3 && args[3] == Py_True, ok;
     if (!start && tp_capturing()) {
-        PyObject *all = PyTuple_Pack(3, args[0], args[1], args[2]);
-        if (!all) return NULL;
-        ok = tp_capture_call(step_again, drop_step, all);
+        graph_step *s = PyMem_Malloc(sizeof *s);
+        if (!s) return PyErr_NoMemory();
+        *s = (graph_step){Py_NewRef(args[0]), Py_NewRef(args[1]), Py_NewRef(args[2]), false};
+        ok = tp_capture_call(step_again, drop_step, s);
         if (!ok && !PyErr_Occurred()) return tpy_raise();
     } else ok = take_step(o, args[1], args[2], start) == 0;
     if (!ok) return NULL;

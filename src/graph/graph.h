@@ -8,6 +8,7 @@
  *   reuse.c     finds results that may be written over what they are made of
  *   branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
  *   beside.c    runs such steps side by side
+ *   watch.c     tells a profile of the steps that run
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
  *
  * Values are tensors by what they look at. A tensor that shares memory with an earlier one is a view of that one, whatever made it: views are no
@@ -160,6 +161,8 @@ typedef struct tpi_beside {
     void *context;
 } tpi_beside;
 bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads);
+/* ---- watch.c ---- */
+int64_t tpi_watch_step(const tp_compiled *g, const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- norms.c ---- */
 bool tpi_graph_fold_norms(tp_compiled *g);
 /* ---- fuse.c ---- */

@@ -205,7 +205,11 @@ static bool run_step(void *context, int32_t i) {
         [TPI_STEP_COPY] = run_write, [TPI_STEP_FILL] = run_write, [TPI_STEP_CALL] = run_call, [TPI_STEP_PROGRAM] = run_program,
         [TPI_STEP_CUSTOM] = run_custom, [TPI_STEP_ACCUMULATE] = run_accumulate, [TPI_STEP_FORGET] = run_forget};
     graph_run *r = context;
-    return ways[r->g->steps[i].kind](r, &r->g->steps[i]);
+    const tpi_graph_step *s = &r->g->steps[i];
+    int64_t event = __builtin_expect(tpi_detours & TPI_WATCHED, 0) ? tpi_watch_step(r->g, s) : -1;
+    bool ok = ways[s->kind](r, s);
+    if (event >= 0) tpi_watch_end(event);
+    return ok;
 }
 
 static void end_value(void *context, int32_t v) {

@@ -222,3 +222,30 @@ def test_profile_says_where_time_went(tmp_path):
     for name in ("t", "view", "reshape", "flatten"):  # look at memory, or leave it to what they are made of: no rate
         assert re.search(rf"^{name} +\d+ +[\d.]+ +[\d.]+% +[\d.]+$", out, re.M), (name, out)
     assert command("profile")[0] == 2 and "usage" in command("profile", "--help")[1]
+
+
+def test_profile_counts_what_graphs_run(tmp_path):
+    script = tmp_path / "compiled.py"
+    script.write_text("""import torch
+net = torch.nn.Linear(32, 16)
+opt = torch.optim.SGD(net.parameters(), 0.1)
+@torch.compile
+def step(x):
+    opt.zero_grad()
+    loss = ((net(x) * 2 + 1).tanh() * 3).sum()
+    loss.backward()
+    opt.step()
+    return loss
+for _ in range(6):
+    step(torch.ones(8, 32))
+pair = torch.compile(lambda a: (a * 2).add_(1).sigmoid())
+for _ in range(6):
+    pair(torch.ones(300))
+""")
+    status, out, err = command("profile", "--top", "100", script)
+    assert status == 0, err
+    calls = {name: int(n) for name, n in re.findall(r"^(\S.*?) +(\d+) +[\d.]+ +[\d.]+%", out, re.M)}
+    assert calls["linear"] == 6 and calls["mm"] == 6 and calls["Optimizer.step#SGD.step"] == 6, out
+    fused = [name for name in calls if name.startswith("fused: ")]
+    assert any("tanh" in name for name in fused) and all(calls[name] == 5 for name in fused), out
+    assert re.search(r"^fused: mul, add, sigmoid +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+$", out, re.M), out

@@ -340,8 +340,8 @@ def _convolution_flops(shapes, options):
 
 
 def _public_name(name, kind):
-    """PyTorch's name of an event: aten::max for max.dim."""
-    if kind != _KIND_OPERATOR:
+    """PyTorch's name of an event: aten::max for max.dim. What a graph has joined keeps its own."""
+    if kind != _KIND_OPERATOR or name.startswith("fused: "):
         return name
     if name in ("to_dtype", "to_device"):
         return "aten::_to_copy"
