@@ -107,20 +107,40 @@ def _machine():
         return bandwidth, 2 * 512 ** 3 / _best(lambda: a @ a)
 
 
+def _accelerators():
+    """Kinds of devices that something was put on. What runs there is held against nothing: this machine's processors are no measure of it."""
+    import taper
+    used = []
+    for kind in ("cuda", "xpu"):
+        device = getattr(taper, kind)
+        if device.is_initialized() and any(device.memory_stats(i).get("allocation.all.allocated", 0) for i in range(device.device_count())):
+            used.append(kind)
+    return used
+
+
+def _rate(amount, seconds, most, width):
+    """Two columns: so many billions a second, and their share of the most that there can be (0: nobody knows)."""
+    if not amount:
+        return " " * (width + 6)
+    share = f"{100 * amount / seconds / most:4.0f}%" if most else "    -"
+    return f"{amount / seconds / 1e9:{width}.1f} {share}"
+
+
 def _report(recorded, wall, processor, top, shapes):
     import taper
     rows, watched = _rows(recorded, shapes)
-    bandwidth, flops = _machine()
+    away = _accelerators()
+    bandwidth, flops = (0, 0) if away else _machine()
+    machine = f"{bandwidth / 1e9:.1f} GB/s, {flops / 1e9:.0f} GFLOP/s" if not away else f"not measured, for work went to {' and '.join(away)}"
     threads = taper.get_num_threads()
     out = [f"{wall:.3f} s; in operators {watched / 1e9:.3f} s ({100 * watched / 1e9 / wall:.0f}%), the rest in Python and elsewhere; "
            f"processors busy {processor / wall:.2f} of {threads} threads",
-           f"the machine with {threads} threads: {bandwidth / 1e9:.1f} GB/s, {flops / 1e9:.0f} GFLOP/s", "",
+           f"the machine with {threads} threads: {machine}", "",
            f"{'operator':40s} {'calls':>8s} {'self ms':>10s} {'share':>6s} {'GB/s':>7s} {'of it':>5s} {'GFLOP/s':>8s} {'of it':>5s} {'taken MB':>9s}"]
     ordered = sorted(rows.items(), key=lambda item: -item[1].own)
     for name, row in ordered[:top]:
         seconds = max(row.own, 1) / 1e9
-        rate = f"{row.bytes / seconds / 1e9:7.1f} {100 * row.bytes / seconds / bandwidth:4.0f}%" if row.bytes else " " * 13
-        speed = f"{row.work / seconds / 1e9:8.1f} {100 * row.work / seconds / flops:4.0f}%" if row.work else " " * 14
+        rate, speed = _rate(row.bytes, seconds, bandwidth, 7), _rate(row.work, seconds, flops, 8)
         out.append(f"{name[:40]:40s} {row.calls:8d} {row.own / 1e6:10.2f} {100 * seconds / wall:5.1f}% {rate} {speed} {row.taken / 1e6:9.1f}")
     if len(ordered) > top:
         left = sum(row.own for _, row in ordered[top:])

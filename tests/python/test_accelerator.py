@@ -515,3 +515,10 @@ def test_info_lists_devices_and_libraries():
     text = isolated("from taper.__main__ import main; main(['info'])")
     assert str(HERE) in next(line for line in text.splitlines() if line.startswith("devices:"))
     assert gpu.get_device_name() in text and {"xpu": "CLBlast", "cuda": "RTC"}[KIND] in text and _C._gpu_backend(KIND) in text
+
+
+def test_profiles_hold_work_on_the_device_against_nothing():
+    script = "import torch\na = torch.ones(64, 64, device='KIND')\nfor _ in range(3):\n    b = a @ a\nb.sum().item()"
+    done = subprocess.run([sys.executable, "-m", "taper", "profile", "-c", script.replace("KIND", KIND)], capture_output=True, text=True)
+    row = next(line for line in done.stdout.splitlines() if line.startswith("mm "))
+    assert row.split()[1] == "3" and row.split()[5] == row.split()[7] == "-" and row.count("%") == 1, done.stdout + done.stderr
