@@ -148,6 +148,14 @@ def _report(recorded, wall, processor, top, shapes):
     return "\n".join(out)
 
 
+def _end_by_pipe():
+    """Nobody reads on (`| head`): the process ends as others do then, by the signal and without a word."""
+    import os
+    import signal
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+
+
 def profile(arguments):
     """Runs what the arguments after `taper profile` say, and reports; the script's exit status."""
     top, shapes = 20, False
@@ -172,5 +180,8 @@ def profile(arguments):
     finally:
         wall, processor = time.perf_counter() - begin, time.process_time() - busy
         _, recorded = _C._profile_stop(running)
-        sys.stdout.flush()
-        print("\n" + _report(recorded, wall, processor, top, shapes))
+        try:
+            sys.stdout.flush()
+            print("\n" + _report(recorded, wall, processor, top, shapes), flush=True)
+        except BrokenPipeError:
+            _end_by_pipe()

@@ -1,6 +1,7 @@
 """`taper run`: a script, module or command runs as under `python`, with PyTorch's names being Taper's."""
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -249,3 +250,9 @@ for _ in range(6):
     fused = [name for name in calls if name.startswith("fused: ")]
     assert any("tanh" in name for name in fused) and all(calls[name] == 5 for name in fused), out
     assert re.search(r"^fused: mul, add, sigmoid +5 +[\d.]+ +[\d.]+% +[\d.]+ +\d+% +[\d.]+$", out, re.M), out
+
+
+def test_profile_ends_quietly_when_nobody_reads_on():
+    profile = subprocess.Popen([sys.executable, "-m", "taper", "profile", "-c", "import torch; torch.ones(3) + 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    profile.stdout.close()
+    assert profile.stderr.read() == b"" and profile.wait(60) == -signal.SIGPIPE
