@@ -236,10 +236,13 @@ typedef struct exported { /* holds the memory through a tensor of its own, so th
     Py_ssize_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS];
 } exported;
 
+/* Would a write through the memory be one that gradients miss? Not where nothing is recorded: there parameters are arrays as they are. */
+static bool wants_grad(const tp_tensor *t) { return tp_requires_grad(t) && tp_grad_enabled(); }
+
 int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags) {
     tp_tensor *t = tpy_unwrap(o);
     tp_dtype dtype = tp_dtype_of(t);
-    const char *why = tp_requires_grad(t)              ? "a tensor that requires grad has no buffer; use tensor.detach()"
+    const char *why = wants_grad(t)                    ? "a tensor that requires grad has no buffer; use tensor.detach()"
                       : tp_device_of(t).type != TP_CPU ? "a tensor has a buffer on the CPU only; use tensor.cpu()"
                       : !formats[dtype]                ? "bfloat16 has no buffer format; convert the tensor first"
                       : !(flags & PyBUF_STRIDES & ~PyBUF_ND) && !tp_is_contiguous(t)
@@ -289,7 +292,7 @@ void tpy_release_buffer(PyObject *o, Py_buffer *view) {
 /* ---- Methods ---- */
 static PyObject *as_ndarray(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
-    if (tp_requires_grad(t))
+    if (wants_grad(t))
         return PyErr_Format(PyExc_RuntimeError, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     if (tp_device_of(t).type != TP_CPU) {
         PyObject *device = tpy_device_object(tp_device_of(t));

@@ -137,6 +137,17 @@ def test_memory_outlives_either_side():
     assert a.sum() == 499500
 
 
+def test_numpy_of_parameters_where_nothing_is_recorded():
+    p = torch.nn.Parameter(torch.ones(3))
+    for off in (torch.no_grad, torch.inference_mode):
+        with off():
+            assert p.numpy().tolist() == np.asarray(p).tolist() == [1, 1, 1]
+            assert np.array(p, dtype=np.float64).dtype == np.float64
+            assert np.shares_memory(p.numpy(), p.detach().numpy())
+    with pytest.raises(RuntimeError, match="requires grad"):
+        p.numpy()
+
+
 def test_numpy_of_tensors_that_have_no_array():
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="requires grad"):
