@@ -4,6 +4,7 @@
  * that shares memory with the result without being the very same elements is copied first. On failure nothing has
  * changed. The caller raises the version of what it had written in place. */
 #include "device/launch.h"
+#include "device/gpu/gpu.h"
 #include "device/program.h"
 #include "tensor/recorder.h"
 #include <string.h>
@@ -299,7 +300,9 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     const tpi_device_ops *device = tpi_device_ops_of(tpi_device(first));
     if (!device) return NULL;
     if (!device->map) return tpi_fail(TP_ERR_MISSING, "%s is not available on device '%s'", op->name, device->name);
+    bool mine = tpi_gpu_takes(tpi_device(first), op->name);
     tp_tensor *out = tpi_empty(tpi_shape(first), tpi_result_dtype(op->result, dtype), tpi_device(first));
+    tpi_gpu_took(mine);
     if (!out || out->numel == 0) return out;
     tpi_param values[8], number[MAX_IN];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
@@ -329,7 +332,9 @@ static tp_tensor *run(const tpi_map_op *op, tp_tensor *out, const tp_operand *in
     settle_operands(&c, in);
     if (!settle_shape(&c)) return NULL;
     if (out && !check_result(&c, in, out)) return NULL;
+    bool mine = tpi_gpu_takes(c.device, op->name);
     tp_tensor *result = out ? tpi_retain(out) : new_result(&c);
+    tpi_gpu_took(mine);
     bool ok = result && (!out || part_from(&c, out)) && launch(&c, result, params);
     for (int i = 0; i < op->nin; i++)
         if (c.copy[i]) tpi_release(c.copy[i]);

@@ -1,5 +1,6 @@
 /* Launching folds and scans: dims, dtypes, the results' memory, then the device's kernel. On failure outs holds nothing. */
 #include "device/launch.h"
+#include "device/gpu/gpu.h"
 #include "device/program.h"
 #include "tensor/recorder.h"
 
@@ -25,16 +26,14 @@ static void drop(tp_tensor **outs, int n) {
     }
 }
 
-static bool make_outs(tp_tensor **outs, int n, tp_ints shape, const uint8_t *result, tp_dtype dtype, tp_device device) {
+static bool make_outs(const char *op, tp_tensor **outs, int n, tp_ints shape, const uint8_t *result, tp_dtype dtype, tp_device device) {
     for (int k = 0; k < n; k++) outs[k] = NULL;
-    for (int k = 0; k < n; k++) {
-        outs[k] = tpi_empty(shape, tpi_result_dtype(result[k], dtype), device);
-        if (!outs[k]) {
-            drop(outs, n);
-            return false;
-        }
-    }
-    return true;
+    bool mine = tpi_gpu_takes(device, op);
+    bool ok = true;
+    for (int k = 0; k < n && ok; k++) ok = (outs[k] = tpi_empty(shape, tpi_result_dtype(result[k], dtype), device)) != NULL;
+    tpi_gpu_took(mine);
+    if (!ok) drop(outs, n);
+    return ok;
 }
 
 /* A fold over no elements: an error that names the dim unless the operator is defined there. */
@@ -63,7 +62,7 @@ static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints 
     int ndim = 0;
     for (int i = 0; i < x->ndim; i++)
         if (!reduced[i] || keepdim) shape[ndim++] = reduced[i] ? 1 : x->shape[i];
-    if (!make_outs(outs, op->nout, (tp_ints){shape, ndim}, op->out_type, d, tpi_device(x))) return false;
+    if (!make_outs(op->name, outs, op->nout, (tp_ints){shape, ndim}, op->out_type, d, tpi_device(x))) return false;
     tpi_param values[4];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tp_tensor *input = feed ? x : input_as(x, dtype, compute);
@@ -83,7 +82,7 @@ static bool scan(const tpi_scan_op *op, tp_tensor **outs, tp_tensor *x, int64_t 
     if (!device->scan) return tpi_refuse(TP_ERR_MISSING, "%s is not available on device '%s'", op->name, device->name);
     tpi_ctype compute = (tpi_ctype)tpi_dtype_ctype[d];
     if (op->sum_like && (tpi_dtype_category[d] & (TPI_CAT_BOOL | TPI_CAT_INT))) compute = TPI_I64;
-    if (!make_outs(outs, op->nout, tpi_shape(x), op->out_type, d, tpi_device(x))) return false;
+    if (!make_outs(op->name, outs, op->nout, tpi_shape(x), op->out_type, d, tpi_device(x))) return false;
     tpi_param values[4];
     tpi_fill_params(values, op->nparam, op->param_type, compute, params);
     tp_tensor *input = input_as(x, dtype, compute);

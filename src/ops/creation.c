@@ -1,5 +1,6 @@
 /* New tensors: uninitialised, of one value, of evenly spaced values, of index patterns. PyTorch's dtype rules. */
 #include "ops/native.h"
+#include "device/gpu/gpu.h"
 #include <complex.h>
 #include <math.h>
 
@@ -11,8 +12,13 @@ static bool check_size(tp_ints size) {
     return size.n <= TP_MAX_DIMS || tpi_refuse(TP_ERR_VALUE, "argument 'size': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)size.n);
 }
 
-static tp_tensor *fresh(tp_ints size, tp_dtype dtype, tp_device device) {
-    return check_size(size) ? tpi_empty(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device)) : NULL;
+static tp_tensor *fresh(const char *op, tp_ints size, tp_dtype dtype, tp_device device, tp_layout layout) {
+    if (!check_size(size)) return NULL;
+    device = tpi_device_or_default(device);
+    bool mine = tpi_gpu_takes(device, op);
+    tp_tensor *t = tpi_empty_layout(size, tpi_dtype_or_default(dtype), device, layout == TP_PRESERVE ? TP_CONTIGUOUS : layout);
+    tpi_gpu_took(mine);
+    return t;
 }
 
 /* The dtype a number stands for: integers are int64, floats of the default dtype. */
@@ -26,8 +32,7 @@ static tp_dtype dtype_of_scalar(tp_scalar s) {
 }
 
 tp_tensor *tpi_native_empty(tp_ints size, tp_dtype dtype, tp_device device, tp_layout memory_format) {
-    if (!check_size(size)) return NULL;
-    return tpi_empty_layout(size, tpi_dtype_or_default(dtype), tpi_device_or_default(device), memory_format == TP_PRESERVE ? TP_CONTIGUOUS : memory_format);
+    return fresh("empty", size, dtype, device, memory_format);
 }
 
 tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype, tp_device device) {
@@ -40,10 +45,10 @@ tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype
     return tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
 }
 
-tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh(size, dtype, device), tp_int(0)); }
-tp_tensor *tpi_native_ones(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh(size, dtype, device), tp_int(1)); }
+tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("zeros", size, dtype, device, TP_CONTIGUOUS), tp_int(0)); }
+tp_tensor *tpi_native_ones(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("ones", size, dtype, device, TP_CONTIGUOUS), tp_int(1)); }
 tp_tensor *tpi_native_full(tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
-    return filled(fresh(size, dtype ? dtype : dtype_of_scalar(fill_value), device), fill_value);
+    return filled(fresh("full", size, dtype ? dtype : dtype_of_scalar(fill_value), device, TP_CONTIGUOUS), fill_value);
 }
 
 tp_tensor *tpi_native_empty_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
@@ -67,7 +72,7 @@ tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype 
 }
 
 tp_tensor *tpi_native_new_empty(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
-    return fresh(size, dtype ? dtype : (tp_dtype)self->dtype, device.type ? device : tpi_device(self));
+    return fresh("new_empty", size, dtype ? dtype : (tp_dtype)self->dtype, device.type ? device : tpi_device(self), TP_CONTIGUOUS);
 }
 tp_tensor *tpi_native_new_zeros(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
     return filled(tpi_native_new_empty(self, size, dtype, device), tp_int(0));
@@ -79,7 +84,7 @@ tp_tensor *tpi_native_new_full(tp_tensor *self, tp_ints size, tp_scalar fill_val
     return filled(tpi_native_new_empty(self, size, dtype, device), fill_value);
 }
 
-tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) { return filled(fresh((tp_ints){NULL, 0}, dtype, device), s); }
+tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) { return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s); }
 
 /* ---- Evenly spaced values ------------------------------------------------------------------------------------------ */
 

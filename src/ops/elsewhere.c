@@ -1,7 +1,7 @@
 /* The detour of natives by way of the host, and the check that a call's tensors are on one device. */
 #include "ops/elsewhere.h"
 #include "base/random.h"
-#include "device/gpu/driver.h"
+#include "device/gpu/gpu.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <taper/device.h>
@@ -145,6 +145,7 @@ bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters
     }
     const tpi_device_ops *ops = tpi_device_ops_of(e->device);
     if (!ops) return false;
+    tpi_gpu_takes(e->device, name); /* until tpi_elsewhere_end */
     e->kernels = ops->gpu != NULL;
     return !e->kernels || move(e, e->device); /* guests from the host come along */
 }
@@ -191,6 +192,7 @@ bool tpi_elsewhere_to_host(tpi_elsewhere *e) {
     atomic_fetch_add_explicit(&detours, 1, memory_order_relaxed);
     if (refused()) {
         char text[32];
+        tpi_elsewhere_end(e);
         return tpi_refuse(TP_ERR_MISSING, "%s is not available on the device '%s' (TAPER_HOST_DETOURS=error keeps it from going by way of the host)", e->name,
                           tp_device_text(e->device, text, sizeof text));
     }
@@ -209,6 +211,7 @@ void tpi_elsewhere_end(tpi_elsewhere *e) {
     e->moved = e->lists = 0;
     if (e->away) tpi_random_home = e->home, tpi_shapes_only = false;
     e->away = false;
+    tpi_gpu_took(tpi_gpu_owner == e->name);
 }
 
 static bool write_back(tpi_elsewhere *e) {

@@ -357,6 +357,16 @@ def test_memory_is_counted():
     assert 0 < free <= total
 
 
+def test_out_of_memory_names_the_operators_that_hold_most():
+    x = torch.ones(512, 512, device=KIND)
+    held = [x @ x, x @ x, x @ x, x.relu(), x.relu(), x.softmax(1), x.cumsum(0)]
+    with pytest.raises(torch.OutOfMemoryError) as caught:
+        torch.empty(1 << 45, device=KIND)
+    text = str(caught.value)
+    assert "Largest owners: " in text and "no operator" not in text, text
+    assert len(held) == 7 and "3.00 MiB in 3 blocks of mm" in text and "2.00 MiB in 2 blocks of relu" in text, text
+
+
 def test_out_of_memory_leaves_things_usable():
     y = torch.ones(10, device=KIND)
     with pytest.raises(torch.OutOfMemoryError, match=f"{WORD} out of memory. Tried to allocate 128.00 TiB") as caught:

@@ -3,6 +3,18 @@
 #define TPI_GPU_H
 #include "device/gpu/driver.h"
 
+/* Whose memory is it that this thread takes, where no operator was entered (base/error.h)? The outermost native's, map's, fold's or scan's; NULL: nobody's.
+ *     bool mine = tpi_gpu_takes(device, "add"); ... tpi_empty ...; tpi_gpu_took(mine); */
+extern TPI_THREAD_LOCAL const char *tpi_gpu_owner;
+static inline bool tpi_gpu_takes(tp_device device, const char *op) {
+    if (device.type <= TP_CPU || tpi_gpu_owner) return false;
+    tpi_gpu_owner = op;
+    return true;
+}
+static inline void tpi_gpu_took(bool mine) {
+    if (mine) tpi_gpu_owner = NULL;
+}
+
 /* The table behind TP_CUDA or TP_XPU; NULL, and no error, where there is no such device (tp_gpu_missing says why). */
 const tpi_device_ops *tpi_gpu_open(tp_device_type type);
 

@@ -11,6 +11,7 @@
  *
  * One mutex per device; an allocation and its free take about a hundred nanoseconds. */
 #include "device/gpu/memory.h"
+#include "device/gpu/gpu.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ typedef struct tpi_gpu_waiting { /* an event that a freed piece waits for */
     tpi_gpu_stream *stream;
     tpi_gpu_event *event;
 } waiting;
+
+TPI_THREAD_LOCAL const char *tpi_gpu_owner;
 
 /* ---- One per device, started on first use --------------------------------------------------------------------------- */
 static tpi_gpu_memory cuda_memory[TPI_MAX_GPUS], xpu_memory[TPI_MAX_GPUS];
@@ -361,7 +364,7 @@ static int largest_owners(const tpi_gpu_memory *m, owner *best) {
         const tpi_gpu_piece *p = m->map[s];
         if (!p || p->state != TPI_BLOCK_LIVE) continue;
         int i = 0;
-        while (i < n && all[i].name != p->owner) i++;
+        while (i < n && all[i].name != p->owner && (!all[i].name || !p->owner || strcmp(all[i].name, p->owner))) i++;
         if (i == 64) continue;
         if (i == n) all[n++] = (owner){p->owner, 0, 0};
         all[i].bytes += p->bytes, all[i].blocks++;
@@ -450,7 +453,7 @@ static void *take_on(tpi_gpu_memory *m, size_t asked, tpi_gpu_stream *stream) {
     if (!m->capture && m->first) take_events(m, false);
     tpi_gpu_piece *p = take_piece(m, stream, bytes);
     if (!p) return tp_ok() ? out_of_memory(m, asked) : NULL;
-    p->state = TPI_BLOCK_LIVE, p->requested = asked, p->owner = tpi_op_now;
+    p->state = TPI_BLOCK_LIVE, p->requested = asked, p->owner = tpi_op_now ? tpi_op_now : tpi_gpu_owner;
     map_put(m, p);
     count_piece(m->count.allocation, m->count.allocated_bytes, p, 1);
     count_piece(m->count.active, m->count.active_bytes, p, 1);
