@@ -14,6 +14,7 @@ if ! "$tool" "$scratch/taper-kernels-cuda.bin" --cache "$scratch/cache" --jobs "
 fi
 programs=$(sed -n 's/^kernels: \([0-9]*\) programs.*/\1/p' "$scratch/first.log")
 [ "$programs" -gt 1000 ] || { echo "only $programs programs"; exit 1; }
+[ "$(grep -c "^kernels: [0-9]* of $programs programs\$" "$scratch/first.log")" -eq 10 ] || { echo "no line for every tenth of the programs"; exit 1; }
 [ "$(ls "$scratch/cache/kernels" | wc -l)" -eq "$programs" ] || { echo "the cache does not have one file per program"; exit 1; }
 
 # Again, from the cache: the same archive, and nothing is compiled.

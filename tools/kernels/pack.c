@@ -1,9 +1,11 @@
 /* Compiles programs and packs them. A program that was compiled before with the same compiler is taken from the cache folder, so that a change
  * of one kernel's text costs the compilation of that kernel. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -24,10 +26,32 @@ static void say_failure(void) { /* the compiler's first complaint: the others mo
     fprintf(stderr, "kernels: %.*s", (int)(end - text), text);
 }
 
+/* ---- Progress: a line for every tenth that is done, on a terminal one that counts ---- */
+typedef struct progress {
+    atomic_int done; /* of all processes: it lies in memory that they share */
+    int of;
+    bool terminal;
+} progress;
+
+static progress *new_progress(int of) {
+    progress *p = mmap(NULL, sizeof *p, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL; /* then nothing is said */
+    p->of = of, p->terminal = isatty(STDERR_FILENO);
+    return p;
+}
+
+static void one_more(progress *p) {
+    if (!p) return;
+    int done = 1 + atomic_fetch_add(&p->done, 1), tenth = (int)(10LL * done / p->of);
+    bool passed = tenth != (int)(10LL * (done - 1) / p->of);
+    if (p->terminal) fprintf(stderr, "\rkernels: %d of %d programs%s", done, p->of, done == p->of ? "\n" : "");
+    else if (passed) fprintf(stderr, "kernels: %d of %d programs\n", done, p->of);
+}
+
 /* ---- Compiling: process `job` of `jobs` takes every jobs-th of every step-th program ---- */
-static int compile_share(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int job, int jobs, int step) {
+static int compile_share(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int job, int jobs, int step, progress *p) {
     int failed = 0;
-    for (int i = job * step; i < all->n; i += jobs * step)
+    for (int i = job * step; i < all->n; i += jobs * step, one_more(p))
         for (int a = 0; a < narchs; a++) {
             char name[128];
             size_t bytes;
@@ -43,12 +67,14 @@ static int compile_share(const recording *all, const tpi_gpu_driver *driver, con
 
 bool check(const recording *all, const tpi_gpu_driver *driver, const char *const *archs, int narchs, int jobs, int step) {
     bool ok = true;
+    progress *p = new_progress((all->n + step - 1) / step);
     for (int job = 0; job < jobs; job++) {
         pid_t child = fork();
-        if (child == 0) _exit(compile_share(all, driver, archs, narchs, job, jobs, step) ? 1 : 0);
+        if (child == 0) _exit(compile_share(all, driver, archs, narchs, job, jobs, step, p) ? 1 : 0);
         ok = ok && child > 0;
     }
     for (int status; wait(&status) > 0;) ok = ok && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (p) munmap(p, sizeof *p);
     return ok;
 }
 
