@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "graph/graph.h"
 #include "ops/kernels.h"
+#include "tpi_ops.h"
 
 #define FORMAT "taper.graph 1"
 
@@ -125,12 +126,26 @@ static bool put_step(tp_file *f, tp_saved *steps, const tpi_graph_step *s) {
     return true;
 }
 
+/* The device that the inputs and the program's tensors are on; none where they are on several, or the CPU, which need no word in the file. */
+static tp_device device_of_all(const tp_compiled *g) {
+    tp_device found = {TP_DEVICE_NONE, 0};
+    for (int32_t i = 0; i < g->nvalues; i++) {
+        const tpi_graph_value *v = &g->values[i];
+        if (v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) continue;
+        if (v->device.type == TP_CPU || (found.type && (found.type != v->device.type || found.index != v->device.index))) return (tp_device){TP_DEVICE_NONE, 0};
+        found = v->device;
+    }
+    return found;
+}
+
 bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) {
     if (!g) return tpi_refuse(TP_ERR_TYPE, "argument 'graph': expected a graph, got NULL");
     tp_file *f = tp_new_file();
     if (!f) return false;
     tp_put_text(f, NULL, "format", FORMAT);
     if (note) tp_put_text(f, NULL, "note", note);
+    tp_device device = device_of_all(g);
+    if (device.type) put_ints(f, NULL, "device", (const int64_t[]){device.type, device.index}, 2);
     put_ids(f, NULL, "inputs", g->inputs, g->ninputs);
     put_ids(f, NULL, "outputs", g->outputs, g->noutputs);
     tp_saved *values = tp_put_list(f, NULL, "values"), *steps = tp_put_list(f, NULL, "steps");
@@ -204,17 +219,26 @@ static bool check_value(const tp_compiled *g, int32_t i) {
     return true;
 }
 
-static bool read_value(tp_compiled *g, const tp_saved *v) {
+/* The tensor in the file, on the device: the caller's. NULL without an error: there is none. */
+static tp_tensor *tensor_on(const tp_saved *v, tp_device device) {
+    tp_tensor *t = tp_own(tp_saved_tensor(v));
+    if (!t || device.type == TP_CPU) return t;
+    tp_tensor *there = tp_own(tpo_to(t, TP_NO_DTYPE, device, false, TP_PRESERVE, false));
+    tp_release(t);
+    return there;
+}
+
+static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device) {
     bool ok = true;
     int64_t n, ndim, nstrides;
     const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok), *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
                   *strides = read_ints(&g->room, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
     if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return broken("a value");
-    tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = {TP_CPU, 0}};
+    tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = device};
     if (value.kind == TPI_VALUE_OUTSIDE || value.kind == TPI_VALUE_CONSTANT) {
-        value.tensor = tp_own(tp_saved_tensor(tp_saved_at(v, 3)));
+        value.tensor = tensor_on(tp_saved_at(v, 3), device);
         const tp_tensor *t = value.tensor;
-        if (!t) return broken("a tensor is missing");
+        if (!t) return tp_ok() ? broken("a tensor is missing") : false;
         bool same = t->dtype == value.dtype && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
         if (same && value.wrapped) value.tensor->flags |= TPI_WRAPPED;
         strides = t->strides;
@@ -233,7 +257,7 @@ static bool read_ids(const tp_compiled *g, const tp_saved *v, int32_t *ids, int6
     return ok || broken("a value's number");
 }
 
-static bool read_argument(tpi_room *room, const tp_saved *v, tp_value *to, int64_t *tensors) {
+static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, tp_value *to, int64_t *tensors) {
     bool ok = true;
     const tp_saved *held = tp_saved_count(v) > 1 ? tp_saved_at(v, 1) : NULL;
     int64_t n = 0;
@@ -246,7 +270,7 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_value *to, int64
     case TP_K_INTS: to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok), to->as.ints.n = n; break;
     case TP_K_DTYPE: to->as.dtype = (tp_dtype)number(held, TP_NO_DTYPE + 1, TP_DTYPE_COUNT - 1, &ok); break;
     case TP_K_LAYOUT: to->as.layout = (tp_layout)number(held, 0, 16, &ok); break;
-    case TP_K_DEVICE: to->as.device = (tp_device){TP_CPU, 0}; break;
+    case TP_K_DEVICE: to->as.device = device; break;
     case TP_K_SCALARS: to->as.scalars.n = n = list_size(held, 1 << 20, &ok), to->as.scalars.v = read_scalars(room, held, n, &ok); break;
     case TP_K_FLOATS: {
         n = list_size(held, 1 << 20, &ok);
@@ -266,7 +290,7 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_value *to, int64
     return ok || broken("an argument");
 }
 
-static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
+static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_device device) {
     const tp_operator *op = s->op;
     const tp_saved *args = tp_saved_get(d, "args");
     int64_t tensors = 0;
@@ -274,7 +298,7 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
     if (!s->args) return false;
     if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace)) return broken("a call");
     for (int64_t i = 0; i < op->nargs; i++)
-        if (!read_argument(&g->room, tp_saved_at(args, i), &s->args[i], &tensors)) return false;
+        if (!read_argument(&g->room, tp_saved_at(args, i), device, &s->args[i], &tensors)) return false;
     if (s->inplace && (s->nout != 1 || !s->nin || s->out[0] != s->in[0])) return broken("a call in place");
     return tensors == s->nin || broken("a call's tensors");
 }
@@ -300,7 +324,7 @@ static bool read_kernel(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
     return (ok && (s->kind != TPI_STEP_SCAN || n == 1)) || broken("a step");
 }
 
-static bool read_step(tp_compiled *g, const tp_saved *d) {
+static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
     const char *kind = tp_saved_text(tp_saved_get(d, "kind")), *name = tp_saved_text(tp_saved_get(d, "op"));
     int k = 0;
     while (kind && k < 6 && strcmp(kind, step_names[k])) k++;
@@ -314,7 +338,7 @@ static bool read_step(tp_compiled *g, const tp_saved *d) {
     if (!s) return ok ? false : broken("a step's values");
     s->op = op, s->inplace = number(tp_saved_get(d, "inplace"), 0, 1, &ok);
     if (!ok || !read_ids(g, in, s->in, nin, -1) || !read_ids(g, out, s->out, nout, 0)) return ok ? false : broken("a step");
-    return k == TPI_STEP_CALL ? read_call(g, s, d) : read_kernel(g, s, d);
+    return k == TPI_STEP_CALL ? read_call(g, s, d, device) : read_kernel(g, s, d);
 }
 
 static bool read_ends(tp_compiled *g, const tp_saved *root) {
@@ -335,17 +359,31 @@ static bool read_ends(tp_compiled *g, const tp_saved *root) {
     return true;
 }
 
+/* Where the file's graph runs: the CPU unless it says otherwise. */
+static bool read_device(const tp_saved *root, tp_device *device) {
+    *device = (tp_device){TP_CPU, 0};
+    if (!tp_saved_has(root, "device")) return true;
+    bool ok = true;
+    const tp_saved *v = tp_saved_get(root, "device");
+    if (list_size(v, 2, &ok) != 2) return broken("a device");
+    device->type = (int16_t)number(tp_saved_at(v, 0), TP_CPU, TP_DEVICE_TYPES - 1, &ok);
+    device->index = (int16_t)number(tp_saved_at(v, 1), 0, INT8_MAX, &ok);
+    return ok || broken("a device");
+}
+
 static bool read_graph(tp_compiled *g, const tp_saved *root) {
     const tp_saved *format = tp_saved_kind_of(root) == TP_SAVED_DICT && tp_saved_has(root, "format") ? tp_saved_get(root, "format") : NULL;
     if (tp_saved_kind_of(format) != TP_SAVED_TEXT || strcmp(tp_saved_text(format), FORMAT)) return tpi_refuse(TP_ERR_IO, "the file holds no graph that this version reads");
     const tp_saved *values = tp_saved_get(root, "values"), *steps = tp_saved_get(root, "steps");
     if (tp_saved_has(root, "note") && !(g->note = tpi_strdup(tp_saved_text(tp_saved_get(root, "note"))))) return false;
+    tp_device device;
+    if (!read_device(root, &device)) return false;
     for (int64_t i = 0; i < tp_saved_count(values); i++)
-        if (!read_value(g, tp_saved_at(values, i))) return false;
+        if (!read_value(g, tp_saved_at(values, i), device)) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
         if (!check_value(g, i)) return false;
     for (int64_t i = 0; i < tp_saved_count(steps); i++)
-        if (!read_step(g, tp_saved_at(steps, i))) return false;
+        if (!read_step(g, tp_saved_at(steps, i), device)) return false;
     g->nforward = g->nsteps;
     return tp_ok() && read_ends(g, root) && tpi_graph_fuse(g) && tpi_graph_plan(g);
 }

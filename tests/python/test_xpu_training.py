@@ -3,6 +3,8 @@ same weights and batches. Losses stay together, and come down."""
 import gzip
 import os
 import pathlib
+import subprocess
+import sys
 
 os.environ.setdefault("TAPER_XPU_DEVICES", "all")
 import pytest
@@ -141,3 +143,42 @@ def test_a_compiled_step_on_a_device():
         torch.manual_seed(1)
         sides.append([run(torch.randn(4, 8).to("xpu"), torch.randint(0, 3, (4,)).to("xpu")).item() for _ in range(4)])
     assert sides[0] == sides[1] and run.count == 1
+
+
+def test_traced_and_exported_models_come_back_on_their_device(tmp_path):
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).to("xpu").eval(), torch.randn(2, 4).to("xpu")
+    expected, traced, exported = model(x).detach().cpu(), str(tmp_path / "traced.pt"), str(tmp_path / "exported.pt2")
+    torch.jit.trace(model, x).save(traced)
+    torch.export.save(torch.export.export(model, (x,)), exported)
+    for back in (torch.jit.load(traced), torch.export.load(exported).module()):
+        assert {t.device.type for t in [*back.parameters(), *back.buffers()]} == {"xpu"}
+        assert torch.equal(back(x).detach().cpu(), expected)
+    near = torch.jit.load(traced, map_location="cpu")
+    assert {t.device.type for t in [*near.parameters(), *near.buffers()]} == {"cpu"}
+    torch.testing.assert_close(near(x.cpu()).detach(), expected)
+    script = f"import taper as torch; print(torch.xpu.is_available(), *{{p.device for p in torch.jit.load({traced!r}, map_location='cpu').parameters()}})"
+    without = {key: value for key, value in os.environ.items() if key != "TAPER_XPU_DEVICES"}
+    seen = subprocess.run([sys.executable, "-c", script], env=without, capture_output=True, text=True)
+    assert seen.stdout.split()[-1] == "cpu", seen.stderr
+
+
+def test_graphs_without_their_class_run_where_map_location_says(tmp_path):
+    class Local(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.inner(x) + torch.arange(3, device=x.device)
+    model, path = Local(), str(tmp_path / "local.pt")
+    x = torch.randn(2, 4)
+    for home, other in (("cpu", "xpu"), ("xpu", "cpu")):
+        torch.jit.trace(model.to(home), x.to(home)).save(path)
+        for place, options in ((home, {}), (other, {"map_location": other})):
+            back = torch.jit.load(path, **options)
+            assert type(back).__name__ == "GraphModule" and {p.device.type for p in back.parameters()} == {place}
+            for batch in (x, x.repeat(2, 1)):
+                got = back(batch.to(place))
+                assert got.device.type == place
+                torch.testing.assert_close(got.cpu(), model.to("cpu")(batch).detach())
+                model.to(home)

@@ -357,7 +357,7 @@ def _larger(leaves, places, by):
     for x, names in zip(leaves, places):
         for d, place in enumerate(names):
             if place is not None and by.get(place[0]):
-                x = x.index_select(d, taper.arange(x.shape[d] + by[place[0]] * place[1]) % max(x.shape[d], 1))
+                x = x.index_select(d, taper.arange(x.shape[d] + by[place[0]] * place[1], device=x.device) % max(x.shape[d], 1))
         yield x
 
 
@@ -426,7 +426,12 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
 
 
 def load(f, *, extra_files=None, expected_opset_version=None):
-    """Brings back what save wrote. Nothing in the file is executed."""
+    """Brings back what save wrote, on the device it was saved from. Nothing in the file is executed."""
+    return _load(f, None, extra_files)
+
+
+def _load(f, map_location, extra_files):
+    """The same, on the device of map_location if that is not None."""
     import os
     import taper
     if hasattr(f, "read"):
@@ -435,11 +440,17 @@ def load(f, *, extra_files=None, expected_opset_version=None):
             path = os.path.join(folder, "graph.pt2")
             with open(path, "wb") as copy:
                 copy.write(f.read())
-            return load(path, extra_files=extra_files)
-    graph, note = _C._graph_load(os.fspath(f))
+            return _load(path, map_location, extra_files)
+    if map_location is None:
+        document = None
+        graph, note = _C._graph_load(os.fspath(f))
+    else:
+        from taper.export import _document
+        document = _document.placed(taper.load(f, map_location=map_location), map_location)
+        graph, note = _document.graph_of(document), document.get("note")
     try:
         about = json.loads(note)
-        program = ExportedProgram(graph, about, rest=taper.load(f).get("rest"))
+        program = ExportedProgram(graph, about, rest=(document or taper.load(f)).get("rest"))
     except (TypeError, ValueError, KeyError):
         raise RuntimeError("the file holds a graph, but not one that torch.export.save wrote") from None
     for key, value in about.get("extra_files", {}).items():

@@ -30,6 +30,18 @@ def graph_of(document):
         return _C._graph_load(path)[0]
 
 
+_DEVICE_TYPES = {"cuda": 2, "xpu": 3, "hip": 4}  # by their numbers in files
+
+
+def placed(document, where):
+    """The document of a graph that runs on another device."""
+    place = taper.device(where)
+    made = {key: value for key, value in document.items() if key != "device"}
+    if place.type in _DEVICE_TYPES:
+        made["device"] = [_DEVICE_TYPES[place.type], place.index or 0]
+    return made
+
+
 def _differences(base, other, path, found):
     """{path: (number there, number here)} of everything but tensors; False where the forms differ."""
     if isinstance(base, taper.Tensor) or isinstance(other, taper.Tensor):

@@ -153,7 +153,7 @@ def load(f, map_location, extra_files):
         return None
     from taper import export
     names = dict.fromkeys(extra_files or ())
-    program = export.load(f, extra_files=names)
+    program = export._load(f, map_location, names)
     for name, text in names.items():
         if text is not None:
             extra_files[name] = text.encode() if isinstance(text, str) else text
@@ -166,5 +166,5 @@ def load(f, map_location, extra_files):
     original = _module._original(module)
     if isinstance(original, Module):
         for name, t in [*original.named_parameters(remove_duplicate=False), *original.named_buffers(remove_duplicate=False)]:
-            t.data = program._tensors[name].data if map_location is None else program._tensors[name].data.to(map_location)
+            t.data = program._tensors[name].data
     return module
