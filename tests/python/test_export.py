@@ -174,3 +174,30 @@ def test_squares_of_sizes():
     for shape in ((3, 9, 4), (1, 20, 4), (5, 1, 4)):
         x = torch.randn(shape)
         assert torch.allclose(module(x), Causal()(x), atol=1e-5)
+
+
+def test_dynamic_programs_follow_sizes_from_files_of_files(tmp_path):
+    """Loading may put steps in another order than the file's, which the rules of sizes are about."""
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+
+        def forward(self, x):
+            n = x.shape[1]
+            return self.layer(x + torch.arange(n)[None, :, None] * .01, src_mask=nn.Transformer.generate_square_subsequent_mask(n))
+    model = Masked().eval()
+    program = torch.export.export(model, (torch.ones(2, 5, 16),), dynamic_shapes={"x": {1: torch.export.Dim("t", max=64)}})
+    for name in ("first.pt2", "second.pt2"):
+        torch.export.save(program, tmp_path / name)
+        program = torch.export.load(tmp_path / name)
+        for n in (5, 9, 3):
+            x = torch.randn(2, n, 16)
+            assert torch.equal(program.module()(x), model(x))
+    with torch.no_grad():
+        program.module().layer.linear2.bias.add_(1)
+        model.layer.linear2.bias.add_(1)
+    torch.export.save(program, tmp_path / "third.pt2")
+    for held in (program, torch.export.load(tmp_path / "third.pt2")):
+        x = torch.randn(2, 7, 16)
+        assert torch.equal(held.module()(x), model(x))

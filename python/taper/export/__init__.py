@@ -418,7 +418,7 @@ def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
     if not isinstance(ep, ExportedProgram):
         raise TypeError(f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead.")
     from taper.export import _document
-    document = dict(_document.read(ep._graph))
+    document = dict(_document.current(ep._base, ep._graph) if ep._base else _document.read(ep._graph))
     used = {name for _, name in ep._about["names"]}
     document["rest"] = {name: t.detach() for name, t in [*ep.named_parameters(), *ep.named_buffers()] if name not in used}
     document["note"] = json.dumps({**ep._about, "extra_files": {key: value.decode() if isinstance(value, bytes) else value for key, value in (extra_files or {}).items()}})
@@ -441,16 +441,17 @@ def _load(f, map_location, extra_files):
             with open(path, "wb") as copy:
                 copy.write(f.read())
             return _load(path, map_location, extra_files)
+    from taper.export import _document
     if map_location is None:
-        document = None
         graph, note = _C._graph_load(os.fspath(f))
+        document = taper.load(f)
     else:
-        from taper.export import _document
         document = _document.placed(taper.load(f, map_location=map_location), map_location)
         graph, note = _document.graph_of(document), document.get("note")
     try:
         about = json.loads(note)
-        program = ExportedProgram(graph, about, rest=(document or taper.load(f)).get("rest"))
+        program = ExportedProgram(graph, about, rest=document.get("rest"))
+        program._base = _document.current(document, graph)
     except (TypeError, ValueError, KeyError):
         raise RuntimeError("the file holds a graph, but not one that torch.export.save wrote") from None
     for key, value in about.get("extra_files", {}).items():

@@ -30,6 +30,15 @@ def graph_of(document):
         return _C._graph_load(path)[0]
 
 
+def current(document, graph):
+    """The document a graph was loaded from, with the tensors that the graph has now. (A document read from the graph itself may have its steps in another order, to which
+    rules of sizes do not apply.)"""
+    made = {**document, "values": list(document["values"])}
+    for i, tensor in _C._graph_tensors(graph):
+        made["values"][i] = [*made["values"][i][:3], tensor.detach()]
+    return made
+
+
 _DEVICE_TYPES = {"cuda": 2, "xpu": 3, "hip": 4}  # by their numbers in files
 
 
