@@ -18,6 +18,7 @@ const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
     const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? find(type) : NULL;
     if (ops && (type == TP_CPU || !ops->count || device.index < ops->count())) return ops;
+    if (type >= TP_DEVICE_TYPES) return tpi_fail(TP_ERR_MISSING, "PyTorch is not linked with support for mps devices"); /* the one that programs can name beyond ours */
     char name[32];
     tp_device_text(device, name, sizeof name);
     static const char *const words[TP_DEVICE_TYPES] = {"no", "CPU", "CUDA", "XPU", "HIP", "test", "meta"};

@@ -11,10 +11,23 @@ F = torch.nn.functional
 
 @pytest.mark.parametrize("code", ["torch.zeros(1).cuda()", "torch.zeros(1).to('cuda')", "torch.zeros(1, device='cuda')", "torch.tensor([1.0], device='cuda:0')",
                                   "torch.cuda.current_device()", "torch.cuda.set_device(0)", "torch.cuda.synchronize()", "torch.cuda.Stream()",
-                                  "torch.cuda.Event(enable_timing=True)", "torch.cuda.get_device_name(0)", "torch.cuda.device(0).__enter__()", "torch.cuda.memory_summary()",
+                                  "torch.cuda.Event(enable_timing=True).record()", "torch.cuda.get_device_name(0)", "torch.cuda.device(0).__enter__()", "torch.cuda.memory_summary()",
                                   "torch.cuda.random.seed()", "torch.nn.Module().register_buffer('a', torch.ones(1)) or torch.ones(1).to(torch.device('cuda'))"])
 def test_cuda_is_refused_as_by_a_cpu_build(code):
     with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
+        eval(code)
+
+
+def test_events_without_a_gpu_exist_and_were_reached():
+    event = torch.cuda.Event(enable_timing=True)
+    assert repr(event) == "<torch.cuda.Event uninitialized>" and event.query() and event.synchronize() is None
+    with pytest.raises(ValueError, match="Both events must be recorded"):
+        event.elapsed_time(torch.cuda.Event(enable_timing=True))
+
+
+@pytest.mark.parametrize("code", ["torch.ones(2, device='mps')", "torch.ones(2).to('mps')", "torch.nn.Linear(2, 2).to('mps')"])
+def test_mps_is_refused(code):
+    with pytest.raises(RuntimeError, match="PyTorch is not linked with support for mps devices"):
         eval(code)
 
 

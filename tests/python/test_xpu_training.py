@@ -182,3 +182,9 @@ def test_graphs_without_their_class_run_where_map_location_says(tmp_path):
                 assert got.device.type == place
                 torch.testing.assert_close(got.cpu(), model.to("cpu")(batch).detach())
                 model.to(home)
+
+
+def test_init_counts_as_initialized():
+    script = "import taper as torch; before = torch.xpu.is_initialized(); torch.xpu.init(); print(before, torch.xpu.is_initialized())"
+    seen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert seen.stdout.split() == ["False", "True"], seen.stderr

@@ -53,6 +53,7 @@ class Devices(Room):
     """The functions of torch.cuda and torch.xpu about devices."""
 
     _Properties = Properties
+    _asked = False  # was init() called?
 
     def _need(self):
         need(self._kind, self._word)
@@ -72,10 +73,11 @@ class Devices(Room):
     def init(self):
         """Nothing to do beyond saying whether a device is there: it is opened by its first use."""
         self._need()
+        self._asked = True
 
     def is_initialized(self):
-        """Has this process used a device of the type?"""
-        return self._kind not in _forked and _C._gpu_used(self._kind)
+        """Has this process used a device of the type, or called init()?"""
+        return self._kind not in _forked and (self._asked or _C._gpu_used(self._kind))
 
     def current_device(self):
         """The index of the thread's current device."""

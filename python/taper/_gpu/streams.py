@@ -133,7 +133,7 @@ class Event:
         self = object.__new__(cls)
         self._device_kind = cls._kind or _place(device).type
         self._mark, self._timing = None, bool(enable_timing)
-        if self._device_kind != "cpu":
+        if self._device_kind != "cpu" and _C._gpu_count(self._device_kind):  # without one, only record() needs it
             need(self._device_kind, _WORDS[self._device_kind])
             self._mark = _C._Mark(self._device_kind, bool(enable_timing))
         return self
@@ -154,6 +154,8 @@ class Event:
 
     def record(self, stream=None):
         """Puts it behind what was submitted to a stream, the current one unless given."""
+        if self._device_kind != "cpu":
+            need(self._device_kind, _WORDS[self._device_kind])
         if self._mark:
             self._mark.record(*self._stream(stream)._at())
 
@@ -173,6 +175,8 @@ class Event:
 
     def elapsed_time(self, end_event):
         """Milliseconds from this event to another; both recorded and reached, made with enable_timing=True."""
+        if not self._mark and self._device_kind != "cpu":
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not self._mark:
             raise RuntimeError("the CPU's events have no time")
         return self._mark.elapsed(end_event._mark)
