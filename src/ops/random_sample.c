@@ -133,6 +133,7 @@ static void draw_with_replacement(tp_generator *g, tp_dtype dtype, int64_t n, do
 
 /* Without: the k largest of p / q, q exponential, which is the race of n clocks. Scores are rounded to the input's dtype. */
 static double rounded(double v, tp_dtype dtype) {
+    if (dtype == TP_FLOAT32) return (double)(float)v;
     char e[8];
     tpi_store_scalar(e, dtype, tp_float(v));
     return element(e, dtype);
@@ -142,6 +143,22 @@ static void score_race(tp_generator *g, tp_dtype dtype, int64_t n, const double 
     for (int64_t i = 0; i < n; i++) {
         double q = rounded(-log1p(-tpi_uniform_double(g)), dtype);
         race[i] = (contender){rounded(p[i] / q, dtype), i};
+    }
+}
+
+/* The best k of the race to its front, in order: for few of many a sorted front that the others are held against. */
+static void best_first(contender *race, int64_t n, int64_t k) {
+    if (k > 16 || k * 8 > n) {
+        qsort(race, (size_t)n, sizeof *race, by_score);
+        return;
+    }
+    qsort(race, (size_t)k, sizeof *race, by_score);
+    for (int64_t i = k; i < n; i++) {
+        if (by_score(&race[i], &race[k - 1]) > 0) continue;
+        contender here = race[i];
+        int64_t at = k - 1;
+        for (; at > 0 && by_score(&here, &race[at - 1]) < 0; at--) race[at] = race[at - 1];
+        race[at] = here;
     }
 }
 
@@ -185,7 +202,7 @@ static bool fill_multinomial(int64_t *out, tp_tensor *p, tp_dtype dtype, int64_t
     g = tpi_generator_lock(g);
     for (int64_t r = 0; r < rows; r++) {
         score_race(g, dtype, n, v + r * n, race);
-        qsort(race, (size_t)n, sizeof *race, by_score);
+        best_first(race, n, k);
         for (int64_t s = 0; s < k; s++) out[r * k + s] = race[s].index;
     }
     tpi_generator_unlock(g);
