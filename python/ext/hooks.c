@@ -236,6 +236,7 @@ PyObject *tpy_add_tensor_hook(PyObject *tensor, PyObject *callable, int kind) {
 }
 
 PyObject *tpy_add_node_hook(tp_node *node, PyObject *callable, int kind) {
+    tp_capture_break("a hook on a node of the backward is registered"); /* before a backward is tried, which would run it once more */
     if (!PyCallable_Check(callable)) return PyErr_Format(PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE(callable)->tp_name);
     tpy_hook *hook = make_hook(callable, NULL, kind);
     if (!hook) return NULL;

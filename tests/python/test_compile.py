@@ -560,3 +560,15 @@ def test_casts_are_steps():
         for _ in range(3):
             for got, want in zip(compiled(x), f(x)):
                 assert got.dtype == want.dtype and torch.equal(got, want)
+
+
+def test_backward_hooks_of_modules_run_once_a_backward():
+    for kind in ("register_full_backward_hook", "register_full_backward_pre_hook"):
+        net, calls, counts = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)), [], []
+        compiled, x = torch.compile(net), torch.randn(8, 4, requires_grad=True)
+        getattr(net[2], kind)(lambda *unused: calls.append(1))
+        with pytest.warns(UserWarning, match="a hook on a node of the backward is registered"):
+            for _ in range(4):
+                compiled(x).sum().backward()
+                counts.append(len(calls))
+        assert counts == [1, 2, 3, 4], kind
