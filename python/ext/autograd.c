@@ -240,6 +240,7 @@ static int set_data(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
     if (!value) return PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!"), -1;
     if (!tpy_is_tensor(value)) return PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s", Py_TYPE(value)->tp_name), -1;
+    tp_capture_break("memory of a tensor's is exchanged: .data is assigned");
     return tp_set_data(tpy_unwrap(o), tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
 }
 static PyObject *get_retains_grad(PyObject *o, void *unused) { (void)unused; return PyBool_FromLong(tp_retains_grad(tpy_unwrap(o))); }

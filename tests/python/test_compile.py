@@ -572,3 +572,14 @@ def test_backward_hooks_of_modules_run_once_a_backward():
                 compiled(x).sum().backward()
                 counts.append(len(calls))
         assert counts == [1, 2, 3, 4], kind
+
+
+def test_assigned_data_of_an_input_runs_as_it_is():
+    def doubled(x):
+        x.data = x.data * 2
+        return x + 1
+    x, compiled = torch.ones(4), torch.compile(doubled)
+    with pytest.warns(UserWarning, match=".data is assigned"):
+        assert compiled(x).tolist() == [3] * 4
+    for expected in (5, 9):
+        assert compiled(x).tolist() == [expected] * 4 and x.tolist() == [expected - 1] * 4
