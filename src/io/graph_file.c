@@ -132,7 +132,7 @@ static tp_device device_of_all(const tp_compiled *g) {
     for (int32_t i = 0; i < g->nvalues; i++) {
         const tpi_graph_value *v = &g->values[i];
         if (v->kind != TPI_VALUE_INPUT && v->kind != TPI_VALUE_OUTSIDE) continue;
-        if (v->device.type == TP_CPU || (found.type && (found.type != v->device.type || found.index != v->device.index))) return (tp_device){TP_DEVICE_NONE, 0};
+        if (v->device.type == TP_CPU || v->device.type == TP_META || (found.type && (found.type != v->device.type || found.index != v->device.index))) return (tp_device){TP_DEVICE_NONE, 0};
         found = v->device;
     }
     return found;
@@ -368,7 +368,7 @@ static bool read_device(const tp_saved *root, tp_device *device) {
     if (list_size(v, 2, &ok) != 2) return broken("a device");
     device->type = (int16_t)number(tp_saved_at(v, 0), TP_CPU, TP_DEVICE_TYPES - 1, &ok);
     device->index = (int16_t)number(tp_saved_at(v, 1), 0, INT8_MAX, &ok);
-    return ok || broken("a device");
+    return (ok && device->type != TP_META) || broken("a device"); /* nothing runs where there is no memory */
 }
 
 static bool read_graph(tp_compiled *g, const tp_saved *root) {

@@ -201,3 +201,12 @@ def test_dynamic_programs_follow_sizes_from_files_of_files(tmp_path):
     for held in (program, torch.export.load(tmp_path / "third.pt2")):
         x = torch.randn(2, 7, 16)
         assert torch.equal(held.module()(x), model(x))
+
+
+def test_a_file_that_names_no_device_to_run_on_is_refused(tmp_path):
+    save(export(nn.Linear(2, 2), (torch.ones(1, 2),)), tmp_path / "good.pt2")
+    document = torch.load(tmp_path / "good.pt2")
+    for device in ([6, 0], [99, 0], [1, -1], [1], "cpu"):
+        torch.save({**document, "device": device}, tmp_path / "bad.pt2")
+        with pytest.raises(OSError, match="damaged: a device"):
+            load(tmp_path / "bad.pt2")
