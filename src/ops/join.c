@@ -149,6 +149,36 @@ tp_tensor *tpi_native_flip(tp_tensor *self, tp_ints dims) {
     return out;
 }
 
+typedef struct roll_job { /* one dim of contiguous memory: lines of whole bytes, whose last `head` bytes come first */
+    char *out;
+    const char *in;
+    int64_t lines, per_chunk, bytes, head;
+} roll_job;
+
+typedef int64_t loose __attribute__((vector_size(16), aligned(1), may_alias));
+
+/* A copy up by a few bytes: a load waits for an earlier store whose address has the same lowest 12 bits, and both blocks often begin a page, so
+ * it goes from the end down, each piece loaded whole before it is stored. */
+static void copy_up(char *to, const char *from, int64_t n) {
+    for (; n >= 64; n -= 64) {
+        const loose *in = (const loose *)(const void *)(from + n - 64);
+        loose *out = (loose *)(void *)(to + n - 64), a = in[0], b = in[1], c = in[2], d = in[3];
+        out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+    }
+    memcpy(to, from, (size_t)n);
+}
+
+static void roll_lines(int64_t chunk, void *context) {
+    const roll_job *j = context;
+    int64_t line = chunk * j->per_chunk, end = line + j->per_chunk < j->lines ? line + j->per_chunk : j->lines;
+    for (; line < end; line++) {
+        char *to = j->out + line * j->bytes;
+        const char *from = j->in + line * j->bytes;
+        memcpy(to, from + j->bytes - j->head, (size_t)j->head);
+        copy_up(to + j->head, from, j->bytes - j->head);
+    }
+}
+
 /* Each rolled dim is cut in two, so the result is made of 2^k blocks. back: the other way round. */
 static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool back) {
     if (shifts.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'shifts': expected at least one");
@@ -166,6 +196,17 @@ static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool bac
     int cut[TP_MAX_DIMS], ncut = 0;
     for (int d = 0; d < self->ndim; d++)
         if (shift[d]) cut[ncut++] = d;
+    if (ncut == 1 && tpi_device(out).type == TP_CPU && tp_is_contiguous(self) && tp_is_contiguous(out)) {
+        int64_t inner = (int64_t)tpi_itemsize(out);
+        for (int d = cut[0] + 1; d < out->ndim; d++) inner *= out->shape[d];
+        roll_job j = {.out = out->data, .in = self->data, .bytes = inner * out->shape[cut[0]], .head = inner * shift[cut[0]]};
+        int64_t total = out->numel * (int64_t)tpi_itemsize(out);
+        j.lines = total / j.bytes, j.per_chunk = 1 + CHUNK_BYTES / j.bytes;
+        if (j.lines > 1) { /* a single line is two copies, which split their work themselves */
+            tpi_parallel_for(tpi_ceil_div(j.lines, j.per_chunk), total > TPI_WORTH_BYTES, roll_lines, &j);
+            return out;
+        }
+    }
     for (int64_t block = 0; block < (int64_t)1 << ncut; block++) {
         int64_t shape[TP_MAX_DIMS], from = tpi_offset(self), to = tpi_offset(out);
         memcpy(shape, self->shape, sizeof(int64_t) * self->ndim);
