@@ -62,8 +62,9 @@ bool tpi_gemm_halves(int64_t m, int64_t n, int64_t k) {
 
 static void half_task(int64_t half, void *context) {
     const tpi_gemm *g = context;
-    int64_t all = g->m >= g->n ? g->m : g->n, cut = tpi_gemm_cut(all), first = half ? cut : 0, n = half ? all - cut : cut;
-    tpi_gemm part = g->m >= g->n ? tpi_gemm_rows(g, first, n) : tpi_gemm_columns(g, first, n);
+    bool down = g->m >= g->n;
+    int64_t first, n = tpi_gemm_half(down ? g->m : g->n, half, &first);
+    tpi_gemm part = down ? tpi_gemm_rows(g, first, n) : tpi_gemm_columns(g, first, n);
     tpi_gemm_here(&part);
 }
 

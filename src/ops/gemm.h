@@ -44,7 +44,11 @@ tpi_gemm tpi_gemm_columns(const tpi_gemm *g, int64_t first, int64_t columns);
 /* Is it one that two threads share in halves? Where n rows or columns are cut for that: the cut is the same in a layer's output, in its weight's
  * gradient and, nearly, in the optimiser's update of the weight, so that half of the weight stays in one thread's cache. */
 bool tpi_gemm_halves(int64_t m, int64_t n, int64_t k);
-static inline int64_t tpi_gemm_cut(int64_t n) { return (n / 2 + TPI_GEMM_WIDTH - 1) / TPI_GEMM_WIDTH * TPI_GEMM_WIDTH; }
+static inline int64_t tpi_gemm_half(int64_t n, int64_t half, int64_t *first) { /* how many are in half 0 or 1, from *first on */
+    int64_t cut = (n / 2 + TPI_GEMM_WIDTH - 1) / TPI_GEMM_WIDTH * TPI_GEMM_WIDTH;
+    *first = half ? cut : 0;
+    return half ? n - cut : cut;
+}
 /* A batch of float32 products, on the thread team. Never fails: without memory for packing it is slower. */
 void tpi_gemm_multiply(const tpi_product *p);
 #endif

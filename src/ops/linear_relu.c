@@ -28,15 +28,9 @@ typedef struct layer {
     tpi_gemm forward, input_grad, weight_grad; /* c is NULL: not wanted */
 } layer;
 
-static int64_t half_of(int64_t n, int64_t half, int64_t *first) {
-    int64_t cut = tpi_gemm_cut(n);
-    *first = half ? cut : 0;
-    return half ? n - cut : cut;
-}
-
 static void forward_half(int64_t half, void *context) {
     const layer *l = context;
-    int64_t first, n = half_of(l->out, half, &first);
+    int64_t first, n = tpi_gemm_half(l->out, half, &first);
     tpi_gemm g = tpi_gemm_columns(&l->forward, first, n);
     tpi_gemm_here(&g);
     TPI_ISA_PICK(tpi_relu_floats)(l->rows, n, l->out, g.c);
@@ -45,7 +39,7 @@ static void forward_half(int64_t half, void *context) {
 /* What is masked, the weight's gradient for these outputs, and their part of the input's. */
 static void backward_half(int64_t half, void *context) {
     const layer *l = context;
-    int64_t first, n = half_of(l->out, half, &first);
+    int64_t first, n = tpi_gemm_half(l->out, half, &first);
     TPI_ISA_PICK(tpi_relu_back_floats)(l->rows, n, l->out, l->grad + first, l->result + first, l->masked + first, l->sums + first);
     if (l->input_grad.c) {
         tpi_gemm g = l->input_grad;

@@ -73,6 +73,8 @@ static void run_gathered(const job *j, const item *it, int64_t at, int64_t n) {
     }
 }
 
+static void run_item(const job *j, const item *it, int64_t at, int64_t n) { (it->in_place ? run_in_place : run_gathered)(j, it, at, n); }
+
 static void run_chunk(int64_t chunk, void *context) {
     const job *j = context;
     int64_t at = chunk * CHUNK, end = at + CHUNK < j->total ? at + CHUNK : j->total;
@@ -86,8 +88,7 @@ static void run_chunk(int64_t chunk, void *context) {
         const item *it = &j->items[i];
         int64_t inside = at - it->from, left = it->numel - inside, n = left < end - at ? left : end - at;
         if (n <= 0) continue;
-        if (it->in_place) run_in_place(j, it, inside, n);
-        else run_gathered(j, it, inside, n);
+        run_item(j, it, inside, n);
         at += n;
     }
 }
@@ -100,8 +101,7 @@ static void run_half(int64_t half, void *context) {
         const item *it = &j->items[i];
         int64_t cut = it->numel < WORTH_HALVES ? it->numel : it->numel / 2 / LINE * LINE, at = half ? cut : 0, n = half ? it->numel - cut : cut;
         if (n == 0) continue;
-        if (it->in_place) run_in_place(j, it, at, n);
-        else run_gathered(j, it, at, n);
+        run_item(j, it, at, n);
     }
 }
 
