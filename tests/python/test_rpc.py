@@ -66,6 +66,7 @@ if rank == 0:
     assert counter.rpc_async().more(1).wait() == 8 and counter.remote().more(1).to_here() == 9
     raises(RuntimeError, "can't call localValue() on user", counter.local_value)
     raises(ValueError, "invalid literal", lambda: remote("w1", int, args=("z",)).to_here())
+    assert [rpc_sync("w1", ask, args=(remote("w0", add, args=(i, 1)),)) for i in range(30)] == list(range(2, 32))  # known at once where it is made
     mine = RRef(torch.arange(3))
     assert mine.is_owner() and rpc_sync("w1", ask, args=(mine,)).tolist() == [1, 2, 3] and rpc_sync("w2", ask, args=(remote("w1", add, args=(1, 2)),)) == 4
     w = torch.ones(2, requires_grad=True) * 2

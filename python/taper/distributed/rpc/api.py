@@ -94,7 +94,10 @@ def remote(to, func, args=None, kwargs=None, timeout=constants.UNSET_RPC_TIMEOUT
     """A reference to func(*args, **kwargs), which runs on another worker and stays there."""
     agent = _get_current_rpc_agent()
     owner, id = agent.worker(to), agent.new_id()
-    agent.link(owner.id).send(MAKE, pickle.dumps(id))
+    if owner == agent.info:
+        agent.hold(id)  # at once: what is ours is looked up without a message
+    else:
+        agent.link(owner.id).send(MAKE, pickle.dumps(id))
     made = RRef._of(owner, id)
     made._making = agent.call(owner, _hold, (id, _checked(func), tuple(args or ()), kwargs or {}), timeout=timeout)
     return made
