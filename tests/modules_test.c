@@ -72,6 +72,52 @@ static void test_joined_layers(void **state) {
     check_joined(4, 4096, true, false, false); /* too large for the short way */
 }
 
+/* Several of them run as one perceptron: the values and gradients of its layers one by one, to rounding (the last layer's sums are made in two parts). */
+static void check_perceptron(const int64_t *widths, int64_t layers, bool head, bool bias, bool again) {
+    tp_module *parts[8];
+    int64_t n = 0;
+    for (int64_t l = 0; l < layers; l++) {
+        parts[n++] = tp_nn_linear(widths[l], widths[l + 1], .bias = bias);
+        if (l + 1 < layers || !head) parts[n++] = tp_nn_relu();
+    }
+    tp_module *net = tp_nn_sequential_of(n, parts);
+    tp_state all = tp_module_parameters(net);
+    TP_SCOPE {
+        tp_tensor *x = tp_set_requires_grad(tp_randn(TP_INTS(32, widths[0])), true), *up = tp_set_requires_grad(tp_randn(TP_INTS(32, widths[layers])), true);
+        tp_tensor *y[2] = {tp_forward(net, x), x}, *of[8] = {x}, *got[2][8] = {{NULL}}, *second[2][8] = {{NULL}};
+        for (int64_t l = 0, at = 0; l < layers; l++) {
+            tp_tensor *w = all.tensors[at++], *b = bias ? all.tensors[at++] : NULL;
+            y[1] = tp_linear(y[1], w, .bias = b);
+            if (l + 1 < layers || !head) y[1] = tp_relu(y[1]);
+        }
+        assert_string_equal(tp_grad_fn_name(y[0]), "PerceptronBackward0");
+        assert_true(tp_allclose(y[0], y[1], .atol = 1e-5));
+        for (int64_t i = 0; i < all.n; i++) of[i + 1] = all.tensors[i];
+        for (int i = 0; i < 2; i++) {
+            assert_true(tp_gradients((tp_tensors){&y[i], 1}, (tp_tensors){of, all.n + 1}, &up, got[i], &(tp_grad_options){.size = sizeof(tp_grad_options), .create_graph = again}));
+            for (int64_t k = 0; k <= all.n; k++) assert_true(tp_allclose(got[i][k], got[0][k], .atol = 1e-4));
+            if (!again) continue;
+            tp_tensor *sum = tp_sum(tp_square(got[i][0])); /* of the input's gradient, on which biases have no bearing */
+            of[all.n + 1] = up;
+            assert_true(tp_gradients((tp_tensors){&sum, 1}, (tp_tensors){&of[all.n + 1], 1}, NULL, second[i], NULL));
+            assert_true(tp_gradients((tp_tensors){&(tp_tensor *){tp_sum(tp_square(got[i][1]))}, 1}, (tp_tensors){of, 1}, NULL, &second[i][1], NULL)); /* of the first weight's */
+            for (int k = 0; k < 2; k++) assert_true(tp_allclose(second[i][k], second[0][k], .rtol = 1e-4, .atol = 1e-3));
+        }
+    }
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    tp_state_free(all), tp_module_release(net);
+}
+
+static void test_perceptrons(void **state) {
+    (void)state;
+    tp_manual_seed(0);
+    for (int how = 0; how < 4; how++) {
+        check_perceptron((int64_t[]){64, 128, 128, 10}, 3, true, how & 1, how & 2);
+        check_perceptron((int64_t[]){64, 100, 72}, 2, false, how & 1, how & 2); /* halves of different sizes, no head */
+        check_perceptron((int64_t[]){100, 70, 1}, 2, true, how & 1, how & 2);
+    }
+}
+
 /* Two threads share such a network's products and its optimiser's step in halves. */
 static void train_shared(int threads, float *weights) {
     tp_set_num_threads(threads);
@@ -307,7 +353,7 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     /* Some run twice: what their first calls set up or intern stays. */
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_shared_steps_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_perceptrons), TEST(test_perceptrons), cmocka_unit_test(test_shared_steps_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
         cmocka_unit_test(test_several_results), TEST(test_several_results), TEST(test_loading), TEST(test_copies_and_dtypes), cmocka_unit_test(test_texts), TEST(test_texts), TEST(test_mistakes), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -29,7 +29,7 @@ enum {
     SEVERAL = 4                               /* and this many of them say that more will come */
 };
 static const unsigned OPEN = 1u << 31;
-enum { NO_PAIR, OFFERED, TAKEN, AWAITED }; /* the second half of a pair; AWAITED: taken, and the caller sleeps */
+enum { NO_PAIR, OFFERED, TAKEN }; /* the second half of a pair */
 
 typedef struct run { /* of chunks */
     _Alignas(64) atomic_llong next;
@@ -49,9 +49,15 @@ static struct {
     struct {                            /* one line, which is all that a member has to fetch before it works on a pair */
         _Alignas(64) atomic_uint loops; /* counts them, and pairs; members sleep on it */
         atomic_uint pair;
+        int phases;
+        unsigned begun;                 /* the caller's steps when it was offered */
         tpi_chunk_fn fn;
         void *context;
     } desk;
+    struct {
+        _Alignas(64) atomic_uint steps; /* phases of pairs that this side has finished, ever; the other one sleeps on it, */
+        atomic_bool awaited;            /* in which case it says so */
+    } side[2];
     _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
 } team = {.turn = PTHREAD_MUTEX_INITIALIZER};
@@ -113,13 +119,35 @@ static unsigned next_loop(unsigned seen) {
     }
 }
 
+/* A side has finished one more phase. */
+static void finish_phase(int half) {
+    atomic_fetch_add(&team.side[half].steps, 1); /* before the look at whether somebody sleeps */
+    if (atomic_load(&team.side[half].awaited) && atomic_exchange(&team.side[half].awaited, false)) wake(&team.side[half].steps, 1);
+}
+
+static void await_phase(int half, unsigned steps) {
+    atomic_uint *word = &team.side[half].steps;
+    for (unsigned now; (int)((now = atomic_load_explicit(word, memory_order_acquire)) - steps) < 0;) { /* it may be one ahead */
+        if (look_out(word, now, ALERT)) continue;
+        atomic_store(&team.side[half].awaited, true);
+        sleep_on(word, now);
+    }
+}
+
 static bool take_half(void) {
     unsigned offered = OFFERED;
     if (!atomic_compare_exchange_strong_explicit(&team.desk.pair, &offered, TAKEN, memory_order_acq_rel, memory_order_relaxed)) return false;
+    const int phases = team.desk.phases;
+    const unsigned begun = team.desk.begun;
+    const tpi_chunk_fn fn = team.desk.fn;
+    void *const context = team.desk.context;
     tpi_at_work = true;
-    team.desk.fn(1, team.desk.context);
+    for (int p = 0; p < phases; p++) {
+        if (p) await_phase(0, begun + (unsigned)p);
+        fn(2 * p + 1, context);
+        finish_phase(1);
+    }
     tpi_at_work = false;
-    if (atomic_exchange_explicit(&team.desk.pair, NO_PAIR, memory_order_acq_rel) == AWAITED) wake(&team.desk.pair, 1);
     return true;
 }
 
@@ -188,21 +216,30 @@ static bool more_will_come(bool brief) {
     return team.brief >= SEVERAL;
 }
 
-/* A pair is a loop of two chunks for one other thread, the first that comes; if none does, the caller works on both. */
-bool tpi_team_pair(tpi_chunk_fn fn, void *context) {
+/* A pair is a loop of two chunks for one other thread, the first that comes; if none has when the first chunk is done, the caller works on all of it. */
+bool tpi_team_pair(int phases, tpi_chunk_fn fn, void *context) {
     if (pthread_mutex_trylock(&team.turn)) return false;
     if (team.workers < 1) grow_to(1);
     if (team.members != 2) team.members = 2;
-    team.desk.fn = fn, team.desk.context = context;
+    const unsigned others = atomic_load_explicit(&team.side[1].steps, memory_order_acquire);
+    team.desk.phases = phases, team.desk.fn = fn, team.desk.context = context;
+    team.desk.begun = atomic_load_explicit(&team.side[0].steps, memory_order_relaxed);
     atomic_store_explicit(&team.desk.pair, OFFERED, memory_order_release);
     atomic_fetch_add(&team.desk.loops, 1);
     if (atomic_load(&team.asleep) > 0 && team.processors > 1 && more_will_come(true)) wake(&team.desk.loops, 1);
     tpi_at_work = true;
     fn(0, context);
     unsigned state = OFFERED;
-    if (atomic_compare_exchange_strong_explicit(&team.desk.pair, &state, NO_PAIR, memory_order_acq_rel, memory_order_acquire)) fn(1, context);
-    else if (state == TAKEN && !look_out(&team.desk.pair, TAKEN, ALERT) && atomic_compare_exchange_strong(&team.desk.pair, &state, AWAITED))
-        while (atomic_load(&team.desk.pair) == AWAITED) sleep_on(&team.desk.pair, AWAITED);
+    if (atomic_compare_exchange_strong_explicit(&team.desk.pair, &state, NO_PAIR, memory_order_acq_rel, memory_order_acquire)) {
+        for (int64_t chunk = 1; chunk < 2 * phases; chunk++) fn(chunk, context);
+    } else {
+        for (int p = 1; p < phases; p++) {
+            finish_phase(0);
+            await_phase(1, others + (unsigned)p);
+            fn(2 * p, context);
+        }
+        await_phase(1, others + (unsigned)phases);
+    }
     tpi_at_work = false;
     pthread_mutex_unlock(&team.turn);
     return true;

@@ -3,8 +3,8 @@
  * besides their work. Large results, other dtypes and devices, and a backward that is itself recorded go through the operators it is made of. */
 #include "ops/linear_relu.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "ops/bag.h"
+#include "ops/dense.h"
 #include "ops/gemm.h"
 #include "ops/native.h"
 #include "tensor/recorder.h"
@@ -18,59 +18,18 @@ static bool is_plain(const tp_tensor *t) { return t->ndim == 2 && t->dtype == TP
 
 static float *floats(const tp_tensor *t) { return (float *)(void *)t->data; }
 
-/* A layer that two threads share: each has half of the outputs, and so of the weight's rows, of what is masked and of the bias's sums; of the input's gradient each
- * makes what comes by way of its outputs, and the two are added. So a thread's half of a weight, of its gradient and of the optimiser's state stays in its
- * cache from step to step: a line that the other one has read costs 16 ns to write again, which was more than all that sharing the work saved. */
-typedef struct layer {
-    int64_t rows, in, out;
-    const float *grad, *result;
-    float *masked, *sums, *rest; /* rest: the input's gradient by way of the second half of the outputs */
-    tpi_gemm forward, input_grad, weight_grad; /* c is NULL: not wanted */
-} layer;
-
-static void forward_half(int64_t half, void *context) {
-    const layer *l = context;
-    int64_t first, n = tpi_gemm_half(l->out, half, &first);
-    tpi_gemm g = tpi_gemm_columns(&l->forward, first, n);
-    tpi_gemm_here(&g);
-    TPI_ISA_PICK(tpi_relu_floats)(l->rows, n, l->out, g.c);
-}
-
-/* What is masked, the weight's gradient for these outputs, and their part of the input's. */
-static void backward_half(int64_t half, void *context) {
-    const layer *l = context;
-    int64_t first, n = tpi_gemm_half(l->out, half, &first);
-    TPI_ISA_PICK(tpi_relu_back_floats)(l->rows, n, l->out, l->grad + first, l->result + first, l->masked + first, l->sums + first);
-    if (l->input_grad.c) {
-        tpi_gemm g = l->input_grad;
-        g.k = n, g.a += first, g.b += first * l->in;
-        if (half) g.c = l->rest;
-        tpi_gemm_here(&g);
-    }
-    if (l->weight_grad.c) {
-        tpi_gemm g = tpi_gemm_rows(&l->weight_grad, first, n);
-        tpi_gemm_here(&g);
-    }
-}
-
 /* By whatever way suits its shape. */
 static void multiply(const tpi_gemm *g) {
     tpi_multiply(&(tpi_product){.dtype = TP_FLOAT32, .batches = 1, .m = g->m, .n = g->n, .k = g->k, .a = {(const char *)g->a, 0, g->a_row, g->a_col},
                                 .b = {(const char *)g->b, 0, g->b_row, g->b_col}, .c = (char *)g->c, .c_row = g->c_row, .alpha = tp_int(1), .beta = tp_int(0)});
 }
 
-static bool in_halves(int64_t rows, int64_t in, int64_t out) {
-    return in > TPI_GEMM_WIDTH && out > TPI_GEMM_WIDTH && tpi_gemm_halves(rows, out, in);
-}
-
-static tp_tensor *forward_in_halves(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
+static tp_tensor *forward_shared(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
     int64_t rows = input->shape[0], in = input->shape[1], out = weight->shape[0];
     tp_tensor *result = tpi_empty(TP_INTS(rows, out), TP_FLOAT32, tpi_device(input));
     if (!result) return NULL;
-    layer l = {.rows = rows, .in = in, .out = out,
-               .forward = {.m = rows, .n = out, .k = in, .a = floats(input), .a_row = in, .a_col = 1, .b = floats(weight), .b_row = 1, .b_col = in,
-                           .c = floats(result), .c_row = out, .alpha = 1, .every_row = bias ? floats(bias) : NULL}};
-    tpi_parallel_for_brief(2, true, forward_half, &l);
+    tpi_dense_layer only = {.in = in, .out = out, .weight = floats(weight), .bias = bias ? floats(bias) : NULL};
+    tpi_dense_forward(&(tpi_dense){.rows = rows, .layers = 1, .layer = &only, .input = floats(input), .result = floats(result)});
     return result;
 }
 
@@ -79,9 +38,9 @@ static bool is_plain_vector(const tp_tensor *t, int64_t n) {
 }
 
 tp_tensor *tpi_native_linear_relu(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
-    if (is_plain(input) && is_plain(weight) && weight->shape[1] == input->shape[1] && in_halves(input->shape[0], input->shape[1], weight->shape[0]) &&
+    if (is_plain(input) && is_plain(weight) && weight->shape[1] == input->shape[1] && tpi_dense_serves(input->shape[0], input->shape[1], weight->shape[0]) &&
         (!bias || is_plain_vector(bias, weight->shape[0])))
-        return forward_in_halves(input, weight, bias);
+        return forward_shared(input, weight, bias);
     tp_tensor *out = tpi_native_linear(input, weight, bias);
     if (!out) return NULL;
     if (!is_plain(out) || out->numel > SMALL) return tpo_relu_(out) ? out : tpi_after(out, NULL);
@@ -89,36 +48,38 @@ tp_tensor *tpi_native_linear_relu(tp_tensor *input, tp_tensor *weight, tp_tensor
     return out;
 }
 
-static void backward(layer *l) {
-    if (in_halves(l->rows, l->in, l->out)) {
-        tpi_parallel_for_brief(2, true, backward_half, l);
-        if (l->input_grad.c) TPI_ISA_PICK(tpi_add_floats)(l->rows * l->in, l->rest, l->input_grad.c);
-        return;
-    }
-    TPI_ISA_PICK(tpi_relu_back_floats)(l->rows, l->out, l->out, l->grad, l->result, l->masked, l->sums);
-    if (l->input_grad.c) multiply(&l->input_grad);
-    if (l->weight_grad.c) multiply(&l->weight_grad);
+static bool backward_shared(tpi_dense *d) {
+    size_t room = tpi_dense_room(d);
+    if (!(d->room = tpi_alloc(room))) return false;
+    tpi_dense_backward(d);
+    tpi_free(d->room, room);
+    return true;
 }
 
-/* grad and result (rows, out), input (rows, in), weight (out, in). What is only needed here comes as one block of a size that no tensor of the layer has, so that
- * layers and steps that follow get the same one, whose halves are in the right caches. */
+static bool backward_alone(const tpi_dense *d) {
+    const tpi_dense_layer *l = d->layer;
+    size_t room = (size_t)(d->rows * l->out) * sizeof(float);
+    float *masked = tpi_alloc(room);
+    if (!masked) return false;
+    TPI_ISA_PICK(tpi_relu_back_floats)(d->rows, l->out, d->grad, NULL, l->out, d->result, l->out, masked, l->out, l->bias_grad);
+    if (d->input_grad)
+        multiply(&(tpi_gemm){.m = d->rows, .n = l->in, .k = l->out, .a = masked, .a_row = l->out, .a_col = 1, .b = l->weight, .b_row = l->in, .b_col = 1, .c = d->input_grad, .c_row = l->in});
+    if (l->weight_grad)
+        multiply(&(tpi_gemm){.m = l->out, .n = l->in, .k = d->rows, .a = masked, .a_row = 1, .a_col = l->out, .b = d->input, .b_row = l->in, .b_col = 1, .c = l->weight_grad, .c_row = l->in});
+    tpi_free(masked, room);
+    return true;
+}
+
+/* grad and result (rows, out), input (rows, in), weight (out, in). */
 static bool small_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **given) {
     int64_t rows = grad->shape[0], out = grad->shape[1], in = input->shape[1];
-    size_t room = (size_t)(rows * (out > in ? out : in) * 5 / 2) * sizeof(float);
-    float *masked = tpi_alloc(room);
-    bool ok = masked && (given[2] = tpi_empty(TP_INTS(out), TP_FLOAT32, tpi_device(grad)));
+    bool ok = (given[2] = tpi_empty(TP_INTS(out), TP_FLOAT32, tpi_device(grad))) != NULL;
     if (ok && need_input) ok = (given[0] = tpi_empty(TP_INTS(rows, in), TP_FLOAT32, tpi_device(grad))) != NULL;
     if (ok && need_weight) ok = (given[1] = tpi_empty(TP_INTS(out, in), TP_FLOAT32, tpi_device(grad))) != NULL;
-    if (ok) {
-        layer l = {.rows = rows, .in = in, .out = out, .grad = floats(grad), .result = floats(result), .masked = masked, .rest = masked + rows * out, .sums = floats(given[2]),
-                   .input_grad = {.m = rows, .n = in, .k = out, .a = masked, .a_row = out, .a_col = 1, .b = floats(weight), .b_row = in, .b_col = 1,
-                                  .c = need_input ? floats(given[0]) : NULL, .c_row = in, .alpha = 1},
-                   .weight_grad = {.m = out, .n = in, .k = rows, .a = masked, .a_row = 1, .a_col = out, .b = floats(input), .b_row = in, .b_col = 1,
-                                   .c = need_weight ? floats(given[1]) : NULL, .c_row = in, .alpha = 1}};
-        backward(&l);
-    }
-    tpi_free(masked, room);
-    return ok;
+    if (!ok) return false;
+    tpi_dense_layer only = {.in = in, .out = out, .weight = floats(weight), .weight_grad = need_weight ? floats(given[1]) : NULL, .bias_grad = floats(given[2])};
+    tpi_dense d = {.rows = rows, .layers = 1, .layer = &only, .input = floats(input), .result = floats(result), .grad = floats(grad), .input_grad = need_input ? floats(given[0]) : NULL};
+    return tpi_dense_serves(rows, in, out) ? backward_shared(&d) : backward_alone(&d);
 }
 
 static bool composed_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **given) {

@@ -6,13 +6,18 @@ void TPI_ISA(tpi_relu_floats)(int64_t rows, int64_t n, int64_t step, float *x) {
         for (int64_t j = 0; j < n; j++) x[j] = x[j] <= 0 ? 0 : x[j];
 }
 
-void TPI_ISA(tpi_relu_back_floats)(int64_t rows, int64_t n, int64_t step, const float *restrict grad, const float *restrict y, float *restrict masked, float *restrict sums) {
+void TPI_ISA(tpi_relu_back_floats)(int64_t rows, int64_t n, const float *restrict grad, const float *restrict rest, int64_t grad_step, const float *restrict y, int64_t y_step,
+                                   float *restrict masked, int64_t masked_step, float *restrict sums) {
     for (int64_t j = 0; j < n; j++) sums[j] = 0;
-    for (int64_t i = 0; i < rows; i++, grad += step, y += step, masked += step)
-        for (int64_t j = 0; j < n; j++) {
-            float g = y[j] > 0 ? grad[j] : 0;
-            masked[j] = g, sums[j] += g;
+    for (int64_t i = 0; i < rows; i++, grad += grad_step, y += y_step, masked += masked_step) {
+        if (rest) {
+            for (int64_t j = 0; j < n; j++) masked[j] = y[j] > 0 ? grad[j] + rest[j] : 0;
+            rest += grad_step;
+        } else {
+            for (int64_t j = 0; j < n; j++) masked[j] = y[j] > 0 ? grad[j] : 0;
         }
+        for (int64_t j = 0; j < n; j++) sums[j] += masked[j];
+    }
 }
 
 void TPI_ISA(tpi_add_floats)(int64_t n, const float *restrict x, float *restrict to) {
