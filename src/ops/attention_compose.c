@@ -1,9 +1,14 @@
 /* scaled_dot_product_attention: checks, then the blocked operator where it fits, or the textbook formula (dropout, a mask that needs
  * a gradient, batch dims that broadcast). Also the blocked operator's second derivative, as a formula. */
 #include <math.h>
+#include "ops/attention.h"
 #include "ops/bag.h"
 #include "ops/native.h"
+#include "tensor/recorder.h"
+#include "tensor/recording.h"
 #include "tpi_ops.h"
+
+TPI_THREAD_LOCAL bool tpi_attention_alone;
 
 static tp_tensor *mul(tp_tensor *a, tp_tensor *b) { return tpo_mul(tp_operand_tensor(a), tp_operand_tensor(b)); }
 static tp_tensor *times(tp_tensor *a, double b) { return tpo_mul(tp_operand_tensor(a), tp_operand_double(b)); }
@@ -84,7 +89,10 @@ tp_tensor *tpi_compose_scaled_dot_product_attention(tp_tensor *query, tp_tensor 
                    (!mask || (!mask->requires_grad && mask->ndim <= query->ndim)) && query->shape[query->ndim - 1] > 0 && key->shape[key->ndim - 2] > 0;
     if (!blocked) return tpi_empty_bag(&bag, by_formula(query, key, value, mask, dropout_p, is_causal, scale));
     tp_tensor *out[2] = {NULL};
-    if (!tpo_attention_forward(query, key, value, mask, is_causal, scale, out)) return tpi_empty_bag(&bag, NULL);
+    tpi_attention_alone = tpi_grad_off && !tpi_recording; /* no backward that would read them, and no graph that would run this again */
+    bool ok = tpo_attention_forward(query, key, value, mask, is_causal, scale, out);
+    tpi_attention_alone = false;
+    if (!ok) return tpi_empty_bag(&bag, NULL);
     tpi_release(out[1]);
     return tpi_empty_bag(&bag, out[0]);
 }

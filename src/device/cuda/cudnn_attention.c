@@ -142,7 +142,8 @@ static void forward(net *w) {
     void *most = reduce(w, MAX_OVER, s, column(w));
     void *e = pointwise(w, EXP, binary(w, SUB, s, most, scores(w, DNN_FLOAT)), NULL, NULL, -1, scores(w, DNN_FLOAT));
     void *sum = reduce(w, SUM_OVER, e, column(w));
-    if (k->has_lse) binary(w, ADD, most, pointwise(w, LOG, sum, NULL, NULL, -1, column(w)), lse_in_memory(w));
+    /* A sum that nobody wants is not left out, only not written: without these two operations no engine knows the graph. */
+    binary(w, ADD, most, pointwise(w, LOG, sum, NULL, NULL, -1, column(w)), k->has_lse ? lse_in_memory(w) : column(w));
     matmul(w, binary(w, DIV, e, sum, scores(w, w->type)), v, o);
 }
 

@@ -1,5 +1,6 @@
 /* Attention on GPUs: by the driver's library where it serves, which holds no matrix of queries by keys. Otherwise a few heads at a time go through products and a
  * softmax, so that such a matrix exists for those alone. */
+#include "ops/attention.h"
 #include "ops/bag.h"
 #include "ops/gpu/kernel.h"
 #include "tpi_ops.h"
@@ -51,7 +52,7 @@ static bool forward_by_library(tp_tensor *q, tp_tensor *k, tp_tensor *v, bool ca
     if (!describe(&a, q, k, v, causal, scale)) return false;
     tp_tensor *o = room(q, a.queries, a.depth_v), *lse = o ? tpi_empty(tp_ints_view(q->shape, q->ndim - 1), TP_FLOAT32, tpi_device(q)) : NULL;
     bool ok = lse && read_strides(o, a.o_stride);
-    a.o = o ? o->data : NULL, a.lse = lse ? (float *)(void *)lse->data : NULL;
+    a.o = o ? o->data : NULL, a.lse = lse && !tpi_attention_alone ? (float *)(void *)lse->data : NULL;
     if (ok && ask(tpi_device(q), &a) == TPI_GPU_SERVED) return out[0] = o, out[1] = lse, true;
     return tpi_release(o), tpi_release(lse), false;
 }
