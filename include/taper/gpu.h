@@ -141,6 +141,9 @@ typedef struct tp_gpu_library {
     char version[64];    /* "13.0.2"; empty if it is missing or does not tell */
     char file[240];      /* where it is; empty if it is missing */
 } tp_gpu_library;
+/* Folders, separated by colons, of which FOLDER/NAME/lib may hold such libraries, as Python's packages do (nvidia/cudnn/lib): they go before the loader's own, and behind those of
+ * TAPER_CUDA_PATH and LD_LIBRARY_PATH. To be called before a GPU is asked for. */
+TP_API bool tp_gpu_search(const char *folders);
 TP_API int64_t tp_gpu_library_count(void);
 TP_API bool tp_gpu_library_at(int64_t i, tp_gpu_library *library); /* looks for it, with a device at hand or without */
 

@@ -2,6 +2,7 @@
  * torch.xpu and torch.accelerator are made of; streams, events and graphs are in streams.c. Functions name a device by its type and index, ("cuda", 0). */
 #include "gpu.h"
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Which device ---- */
 static const struct {
@@ -303,4 +304,21 @@ static PyMethodDef functions[] = {{"_gpu_count", count, METH_O, NULL}, {"_gpu_mi
     {"_gpu_snapshot", snapshot, METH_VARARGS, NULL}, {"_gpu_is_on", is_on, METH_VARARGS, NULL}, {"_gpu_turn", turn, METH_VARARGS, NULL}, {"_gpu_libraries", list_gpu_libraries, METH_NOARGS, NULL},
     {"_pinned_trim", pinned_trim, METH_NOARGS, NULL}, {"_record_stream", record_stream, METH_VARARGS, NULL}, {"_host_detours", host_detours, METH_NOARGS, NULL}, {0}};
 
-int tpy_init_gpu(PyObject *module) { return PyModule_AddFunctions(module, functions) < 0 ? -1 : tpy_add_methods(methods); }
+/* NVIDIA's libraries as Python packages have them: nvidia/cudnn/lib and the like, in any folder of sys.path. */
+static bool search_packages(void) {
+    PyObject *path = PySys_GetObject("path"), *folders = PyUnicode_FromString(""); /* the first is borrowed */
+    for (Py_ssize_t i = 0; folders && path && PyList_Check(path) && i < PyList_GET_SIZE(path); i++) {
+        PyObject *entry = PyList_GET_ITEM(path, i), *folder = PyUnicode_Check(entry) ? PyUnicode_FromFormat("%U/nvidia", entry) : NULL;
+        const char *text = folder ? PyUnicode_AsUTF8(folder) : NULL;
+        if (text && access(text, F_OK) == 0) Py_SETREF(folders, PyUnicode_FromFormat("%U%U:", folders, folder));
+        Py_XDECREF(folder);
+        PyErr_Clear(); /* of a name that is no text */
+    }
+    const char *found = folders ? PyUnicode_AsUTF8(folders) : NULL;
+    bool fine = found && tp_gpu_search(found);
+    Py_XDECREF(folders);
+    if (!fine && !PyErr_Occurred()) tpy_raise();
+    return fine;
+}
+
+int tpy_init_gpu(PyObject *module) { return PyModule_AddFunctions(module, functions) < 0 || !search_packages() ? -1 : tpy_add_methods(methods); }

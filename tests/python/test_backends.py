@@ -1,5 +1,8 @@
 """Rooms of devices that are not there, switches of libraries, and memory formats."""
 import os
+import pathlib
+import subprocess
+import sys
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what a machine without a GPU answers
 import pytest
@@ -170,3 +173,16 @@ def test_modules_move():
     same = module.weight
     assert module.to(memory_format=torch.channels_last) is module and module.weight is same
     assert module.weight.stride() == (27, 1, 9, 3) and module.bias.stride() == (1,) and module.counts.stride() == (60, 1, 15, 3)
+
+
+def test_libraries_of_python_packages_are_found(tmp_path):
+    build = pathlib.Path(os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(torch.__file__), "..", ".."))
+    nccl, driver = build / "tests" / "libfake-nccl.so", build / "tests" / "fake-cuda"
+    if not nccl.exists() or not driver.exists():
+        pytest.skip("tests/libfake-nccl.so or tests/fake-cuda was not built (they are part of the target `tests`)")
+    place = tmp_path / "site" / "nvidia" / "nccl" / "lib"
+    place.mkdir(parents=True)
+    (place / "libnccl.so.2").symlink_to(nccl.resolve())
+    program = f"import sys; sys.path.append({str(tmp_path / 'site')!r}); import taper; print(taper.cuda.nccl.version())"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "CUDA_VISIBLE_DEVICES": "0", "TAPER_CUDA_PATH": str(driver)})
+    assert told.stdout.strip() == "(2, 27, 3)", told.stdout + told.stderr

@@ -101,8 +101,8 @@ const char *tpi_hip_missing(void);
 bool tpi_cuda_describe(int index, tpi_gpu_caps *caps);
 bool tpi_cuda_version_text(char *text, size_t room);
 
-/* library.c: a shared library by one of its names (NULL ends the list), looked for by the loader, in TAPER_CUDA_PATH's folders, in those of
- * CUDA_HOME, CUDA_PATH and ROCM_PATH, and where toolkits are usually put. NULL without an error. */
+/* library.c: a shared library by one of its names (NULL ends the list), looked for in the folders of TAPER_CUDA_PATH and LD_LIBRARY_PATH, in those of tp_gpu_search, by the
+ * loader, in those of CUDA_HOME, CUDA_PATH and ROCM_PATH, and where toolkits are usually put. NULL without an error. */
 void *tpi_cuda_library(const char *const *names);
 typedef struct tpi_symbol {
     const char *name;

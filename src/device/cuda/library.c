@@ -1,10 +1,23 @@
 /* Finding NVIDIA's and AMD's libraries: they come with drivers, toolkits, modules of clusters and Python packages, in as many folders. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <taper/gpu.h>
+#include "base/memory.h"
 #include "device/cuda/api.h"
+
+static char *packages; /* folders of Python packages, separated by colons */
+
+bool tp_gpu_search(const char *folders) {
+    char *copy = tpi_strdup(folders ? folders : "");
+    if (!copy) return false;
+    tpi_mfree(packages);
+    packages = copy;
+    return true;
+}
 
 static void *open_in(const char *folder, size_t length, const char *tail, const char *name) {
     char path[1024];
@@ -22,9 +35,28 @@ static void *open_from_list(const char *folders, const char *name) { /* separate
     return library;
 }
 
+/* In the folders lib of packages: FOLDER/cudnn/lib. */
+static void *open_from_packages(const char *name) {
+    void *library = NULL;
+    for (const char *folder = packages; folder && *folder && !library;) {
+        size_t length = strcspn(folder, ":");
+        char pattern[1024];
+        glob_t found = {0};
+        if (snprintf(pattern, sizeof pattern, "%.*s/*/lib/%s", (int)length, folder, name) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0)
+            for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+        globfree(&found);
+        folder += length + (folder[length] == ':');
+    }
+    return library;
+}
+
+/* What somebody asked for goes before what is usual: the user's folders, those of the modules that a cluster's job has loaded, the Python environment's. A system's own
+ * cuDNN is often years older than the one that was installed along with a program. */
 static void *open_one(const char *name) {
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (!library) library = open_from_list(getenv("TAPER_CUDA_PATH"), name);
+    void *library = open_from_list(getenv("TAPER_CUDA_PATH"), name);
+    if (!library) library = open_from_list(getenv("LD_LIBRARY_PATH"), name);
+    if (!library) library = open_from_packages(name);
+    if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH", "ROCM_PATH"};
     static const char *const tails[] = {"/lib64", "/lib"};
     for (int i = 0; i < 6 && !library; i++) {
