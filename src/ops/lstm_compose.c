@@ -48,7 +48,7 @@ static bool step_again(layer *l, int64_t s) {
     tpi_bag bag = {0};
     moment *m = l->at + s;
     tp_tensor *h = s ? m[-1].h : l->h0, *c = s ? m[-1].c : l->c0, *share = tpi_put(&bag, rows_at(l, l->gates, s));
-    tp_tensor *own = tpi_put(&bag, tpo_linear(h, l->w_hh, NULL)), *all = share && own ? tpi_put(&bag, add(share, own)) : NULL;
+    tp_tensor *own = tpi_put(&bag, tpo_rnn_linear(h, l->w_hh, NULL)), *all = share && own ? tpi_put(&bag, add(share, own)) : NULL;
     tp_tensor *i = part(&bag, all, 0), *f = part(&bag, all, 1), *g = part(&bag, all, 2), *o = part(&bag, all, 3);
     if (i && f && g && o) m->i = tpo_sigmoid(i), m->f = tpo_sigmoid(f), m->g = tpo_tanh(g), m->o = tpo_sigmoid(o);
     tp_tensor *kept = m->f ? tpi_put(&bag, mul(m->f, c)) : NULL, *new = m->i && m->g ? tpi_put(&bag, mul(m->i, m->g)) : NULL;

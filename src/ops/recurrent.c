@@ -4,6 +4,7 @@
  * each. The input's share of the gates is one product for all steps; what depends on the step before is one small product each. An LSTM over a plain
  * batch is one operator after that (lstm_layer.c, gpu/lstm.c). */
 #include "ops/bag.h"
+#include "ops/elsewhere.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -11,6 +12,7 @@ typedef enum { CELL_TANH, CELL_RELU, CELL_LSTM, CELL_GRU } cell;
 
 typedef struct weights {
     tp_tensor *w_ih, *w_hh, *b_ih, *b_hh, *w_hr; /* w_hr: an LSTM's projection; NULL where there is none */
+    bool layer;                                  /* of a layer, not of a cell */
 } weights;
 
 typedef struct state { /* owned references */
@@ -32,19 +34,24 @@ static tp_tensor *part(tpi_bag *bag, tp_tensor *a, int64_t k, int64_t n) {
     return a ? tpi_put(bag, tpo_narrow(a, -1, k * size, size)) : NULL;
 }
 
+/* A layer's products on a GPU are in the precision that PyTorch's flags give cuDNN; a cell's are as others. */
+static tp_tensor *product(const weights *w, tp_tensor *x, tp_tensor *weight, tp_tensor *bias) {
+    return (w->layer && x && !tpi_on_cpu(x) ? tpo_rnn_linear : tpo_linear)(x, weight, bias);
+}
+
 /* ---- One step: from the input's share of the gates and the state before ---- */
 static bool step_lstm(tpi_bag *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
-    tp_tensor *all = add(bag, gates, tpi_put(bag, tpo_linear(before->h, w->w_hh, w->b_hh)));
+    tp_tensor *all = add(bag, gates, tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh)));
     tp_tensor *i = sigmoid(bag, part(bag, all, 0, 4)), *f = sigmoid(bag, part(bag, all, 1, 4));
     tp_tensor *g = tanh_of(bag, part(bag, all, 2, 4)), *o = sigmoid(bag, part(bag, all, 3, 4));
     tp_tensor *c = add(bag, mul(bag, f, before->c), mul(bag, i, g)), *h = mul(bag, o, tanh_of(bag, c));
-    if (h && w->w_hr) h = tpi_put(bag, tpo_linear(h, w->w_hr, NULL));
+    if (h && w->w_hr) h = tpi_put(bag, product(w, h, w->w_hr, NULL));
     if (h) *out = (state){tpi_retain(h), tpi_retain(c)};
     return h;
 }
 
 static bool step_gru(tpi_bag *bag, tp_tensor *gates, const state *before, const weights *w, state *out) {
-    tp_tensor *own = tpi_put(bag, tpo_linear(before->h, w->w_hh, w->b_hh));
+    tp_tensor *own = tpi_put(bag, product(w, before->h, w->w_hh, w->b_hh));
     tp_tensor *r = sigmoid(bag, add(bag, part(bag, gates, 0, 3), part(bag, own, 0, 3))), *z = sigmoid(bag, add(bag, part(bag, gates, 1, 3), part(bag, own, 1, 3)));
     tp_tensor *n = tanh_of(bag, add(bag, part(bag, gates, 2, 3), mul(bag, r, part(bag, own, 2, 3))));
     tp_tensor *apart = n ? tpi_put(bag, tpo_sub(tp_operand_tensor(before->h), tp_operand_tensor(n), tp_int(1))) : NULL, *h = add(bag, n, mul(bag, z, apart));
@@ -59,7 +66,7 @@ static bool step(cell kind, tp_tensor *gates, const state *before, const weights
     if (kind == CELL_LSTM) fine = step_lstm(&bag, gates, before, w, out);
     else if (kind == CELL_GRU) fine = step_gru(&bag, gates, before, w, out);
     else {
-        tp_tensor *all = add(&bag, gates, tpi_put(&bag, tpo_linear(before->h, w->w_hh, w->b_hh)));
+        tp_tensor *all = add(&bag, gates, tpi_put(&bag, product(w, before->h, w->w_hh, w->b_hh)));
         fine = all && (out->h = kind == CELL_TANH ? tpo_tanh(all) : tpo_relu(all));
     }
     tpi_empty_bag(&bag, NULL);
@@ -124,7 +131,7 @@ static bool in_one_go(cell kind, const tp_tensor *input, sequence q, const state
 
 static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse, state *last) {
     tpi_bag bag = {0};
-    tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL, *gates = bias || !w->b_ih ? tpi_put(&bag, tpo_linear(input, w->w_ih, bias)) : NULL;
+    tp_tensor *bias = w->b_ih ? add(&bag, w->b_ih, w->b_hh) : NULL, *gates = bias || !w->b_ih ? tpi_put(&bag, product(w, input, w->w_ih, bias)) : NULL;
     tp_tensor *out[5] = {NULL};
     bool fine = gates && tpo_lstm_layer(gates, start->h, start->c, w->w_hh, q.steps, reverse, out);
     tpi_empty_bag(&bag, NULL);
@@ -137,7 +144,7 @@ static tp_tensor *run_in_one_go(tp_tensor *input, sequence q, const state *start
 /* Runs over all steps; gives the outputs in rows and the last state (owned). */
 static tp_tensor *run(cell kind, tp_tensor *input, sequence q, const state *start, const weights *w, bool reverse, state *last) {
     if (in_one_go(kind, input, q, start, w)) return run_in_one_go(input, q, start, w, reverse, last);
-    tp_tensor *gates = tpo_linear(input, w->w_ih, w->b_ih), *out = NULL;
+    tp_tensor *gates = product(w, input, w->w_ih, w->b_ih), *out = NULL;
     size_t bytes = sizeof(tp_tensor *) * (size_t)(q.steps + 1);
     tp_tensors outs = {tpi_new0(bytes), 0}, done = {tpi_new0(bytes), 0}, done_c = {tpi_new0(bytes), 0};
     int64_t at = 0;
@@ -200,7 +207,7 @@ static bool check_network(const network *n, int64_t *each) {
 static weights weights_at(const network *n, int64_t index, int64_t each) {
     tp_tensor **p = n->params.v + index * each;
     int64_t plain = n->biases ? 4 : 2;
-    return (weights){.w_ih = p[0], .w_hh = p[1], .b_ih = n->biases ? p[2] : NULL, .b_hh = n->biases ? p[3] : NULL, .w_hr = each > plain ? p[plain] : NULL};
+    return (weights){.w_ih = p[0], .w_hh = p[1], .b_ih = n->biases ? p[2] : NULL, .b_hh = n->biases ? p[3] : NULL, .w_hr = each > plain ? p[plain] : NULL, .layer = true};
 }
 
 /* One layer's directions side by side; takes x over. The last states go to finals[index] and finals_c[index]. */
@@ -304,21 +311,21 @@ LAYERS(rnn_relu, CELL_RELU)
 
 /* ---- Cells ---- */
 static bool one_step(cell kind, tp_tensor *input, tp_tensor *h, tp_tensor *c, weights w, state *out) {
-    tp_tensor *gates = tpo_linear(input, w.w_ih, w.b_ih);
+    tp_tensor *gates = product(&w, input, w.w_ih, w.b_ih);
     bool fine = gates && step(kind, gates, &(state){h, c}, &w, out);
     tpi_release(gates);
     return fine;
 }
 bool tpi_compose_lstm_cell(tp_tensor *input, tp_tensors hx, tp_tensor *w_ih, tp_tensor *w_hh, tp_tensor *b_ih, tp_tensor *b_hh, tp_tensor **out) {
     state s;
-    if (!lstm_states(hx) || !one_step(CELL_LSTM, input, hx.v[0], hx.v[1], (weights){w_ih, w_hh, b_ih, b_hh, NULL}, &s)) return false;
+    if (!lstm_states(hx) || !one_step(CELL_LSTM, input, hx.v[0], hx.v[1], (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s)) return false;
     out[0] = s.h, out[1] = s.c;
     return true;
 }
 #define CELL(name, kind)                                                                                                                           \
     tp_tensor *tpi_compose_##name##_cell(tp_tensor *input, tp_tensor *hx, tp_tensor *w_ih, tp_tensor *w_hh, tp_tensor *b_ih, tp_tensor *b_hh) {   \
         state s;                                                                                                                                   \
-        return one_step(kind, input, hx, NULL, (weights){w_ih, w_hh, b_ih, b_hh, NULL}, &s) ? s.h : NULL;                                         \
+        return one_step(kind, input, hx, NULL, (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s) ? s.h : NULL;                                         \
     }
 CELL(gru, CELL_GRU)
 CELL(rnn_tanh, CELL_TANH)

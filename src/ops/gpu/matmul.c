@@ -5,6 +5,21 @@
 #include "device/gpu/map.h"
 #include <taper/gpu.h>
 
+static TPI_THREAD_LOCAL bool recurrent;
+
+bool tpi_gpu_recurrent(bool on) {
+    bool before = recurrent;
+    recurrent = on;
+    return before;
+}
+
+/* A small product is no faster in TF32. */
+enum { WORTH_TF32 = 1 << 20 }; /* multiply-adds, of a recurrent layer's */
+
+static bool in_tf32(const tpi_product *p) {
+    return recurrent ? p->m * p->n * p->k >= WORTH_TF32 && tp_gpu_is_on(TP_GPU_CONV_TF32) : tp_gpu_is_on(TP_GPU_MATMUL_TF32);
+}
+
 /* ---- By the library -------------------------------------------------------------------------------------------------------- */
 
 /* A row-major matrix as the library's: stored as it is seen ('n', rows are its columns) or the other way round. */
@@ -25,7 +40,7 @@ static tpi_gpu_served by_library(const tpi_gpu_driver *driver, tp_tensor *out, c
                       .beta = tp_scalar_to_double(p->beta), .bias = bias ? bias->data : NULL};
     library_side(&p->b, p->k, p->n, &g.trans_a, &g.lda);
     library_side(&p->a, p->m, p->k, &g.trans_b, &g.ldb);
-    g.tf32 = tp_gpu_is_on(TP_GPU_MATMUL_TF32);
+    g.tf32 = in_tf32(p);
     g.reduced = p->dtype == TP_FLOAT16 ? tp_gpu_is_on(TP_GPU_REDUCED_F16) : p->dtype == TP_BFLOAT16 && tp_gpu_is_on(TP_GPU_REDUCED_BF16);
     return driver->gemm(device.index, tpi_gpu_stream_of(device), &g);
 }
