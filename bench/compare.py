@@ -191,6 +191,7 @@ def main():
     parser.add_argument("--pytorch", default="")
     parser.add_argument("--out", default=HERE)
     options = parser.parse_args()
+    os.makedirs(options.out, exist_ok=True)  # before the work, not after it
     compared = pairs(options, pytorch(options.pytorch))
     with tempfile.TemporaryDirectory() as folder:
         images(folder)
