@@ -37,8 +37,8 @@ static void set_up(work *w, int n, bool head, const tp_tensor *input, tp_tensor 
 
 /* ---- Backward, by operators: all that it takes is recorded ---- */
 static tp_tensor *behind_relu(tpi_bag *bag, tp_tensor *grad, tp_tensor *result) {
-    tp_tensor *passes = tpi_put(bag, tpo_gt(result, TP_OPERAND(0)));
-    return passes ? tpi_put(bag, tpo_where(passes, TP_OPERAND(grad), TP_OPERAND(0))) : NULL;
+    tp_tensor *stops = tpi_put(bag, tpo_le(result, TP_OPERAND(0)));
+    return stops ? tpi_put(bag, tpo_where(stops, TP_OPERAND(0), TP_OPERAND(grad))) : NULL;
 }
 
 static bool recorded_backward(tpi_node *node, tp_tensor *grad, const tpi_perceptron *p, tp_tensor *input, tp_tensor **grad_inputs) {

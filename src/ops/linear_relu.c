@@ -84,7 +84,7 @@ static bool small_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input,
 
 static bool composed_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **given) {
     tpi_bag bag = {0};
-    tp_tensor *masked = tpi_put(&bag, tpo_where(tpi_put(&bag, tpo_gt(result, TP_OPERAND(0))), TP_OPERAND(grad), TP_OPERAND(0)));
+    tp_tensor *masked = tpi_put(&bag, tpo_where(tpi_put(&bag, tpo_le(result, TP_OPERAND(0))), TP_OPERAND(0), TP_OPERAND(grad)));
     if (masked && need_input) given[0] = tpo_linear_input_grad(masked, weight);
     if (masked && need_weight) given[1] = tpo_linear_weight_grad(masked, input, weight->ndim);
     given[2] = masked ? tpi_retain(masked) : NULL; /* summed down by the engine */

@@ -8,7 +8,7 @@
 /* Over `rows` rows of n floats that begin `step` floats after each other.
  * x = x <= 0 ? 0 : x, as relu says it: a NaN stays. */
 TPI_ISA_DECLARE(void, tpi_relu_floats, (int64_t rows, int64_t n, int64_t step, float *x));
-/* masked = y > 0 ? grad : 0, and sums[j] the sum of its column j in the order of the rows; each with a step of its own. The gradient may come in two parts: `rest`, laid
+/* masked = y <= 0 ? 0 : grad, and sums[j] the sum of its column j in the order of the rows; each with a step of its own. The gradient may come in two parts: `rest`, laid
  * out like it, is added if not NULL. */
 TPI_ISA_DECLARE(void, tpi_relu_back_floats, (int64_t rows, int64_t n, const float *grad, const float *rest, int64_t grad_step, const float *y, int64_t y_step, float *masked, int64_t masked_step,
                                              float *sums));

@@ -11,10 +11,10 @@ void TPI_ISA(tpi_relu_back_floats)(int64_t rows, int64_t n, const float *restric
     for (int64_t j = 0; j < n; j++) sums[j] = 0;
     for (int64_t i = 0; i < rows; i++, grad += grad_step, y += y_step, masked += masked_step) {
         if (rest) {
-            for (int64_t j = 0; j < n; j++) masked[j] = y[j] > 0 ? grad[j] + rest[j] : 0;
+            for (int64_t j = 0; j < n; j++) masked[j] = y[j] <= 0 ? 0 : grad[j] + rest[j];
             rest += grad_step;
         } else {
-            for (int64_t j = 0; j < n; j++) masked[j] = y[j] > 0 ? grad[j] : 0;
+            for (int64_t j = 0; j < n; j++) masked[j] = y[j] <= 0 ? 0 : grad[j];
         }
         for (int64_t j = 0; j < n; j++) sums[j] += masked[j];
     }

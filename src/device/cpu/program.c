@@ -178,8 +178,8 @@ static uint8_t line_code(const tpi_program *program, const tpi_program_step *ste
         const char *name;
         uint8_t code;
     } known[] = {{"add", TPI_LINE_ADD}, {"sub", TPI_LINE_SUB}, {"mul", TPI_LINE_MUL}, {"div", TPI_LINE_DIV}, {"relu", TPI_LINE_RELU}, {"times_itself", TPI_LINE_SQUARE}, {"neg", TPI_LINE_NEG}, {"abs", TPI_LINE_ABS},
-        {"maximum", TPI_LINE_MAX}, {"minimum", TPI_LINE_MIN}, {"clamp_min", TPI_LINE_MAX}, {"clamp_max", TPI_LINE_MIN}, {"leaky_relu", TPI_LINE_LEAKY}, {"hardtanh", TPI_LINE_BETWEEN},
-        {"clamp_between", TPI_LINE_BETWEEN}};
+        {"maximum", TPI_LINE_MAX}, {"minimum", TPI_LINE_MIN}, {"clamp_min_number", TPI_LINE_MAX}, {"clamp_max_number", TPI_LINE_MIN}, {"clamp_min_each", TPI_LINE_MAX}, {"clamp_max_each", TPI_LINE_MIN}, {"leaky_relu", TPI_LINE_LEAKY}, {"hardtanh", TPI_LINE_BETWEEN},
+        {"clamp_between", TPI_LINE_BETWEEN}, {"clamp_between_each", TPI_LINE_BETWEEN}};
     const tpi_map_op *op = step->op;
     uint8_t code = TPI_LINE_NONE;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -23,7 +23,7 @@ EL_LIBM2(pow) EL_LIBM2(atan2) EL_LIBM2(hypot) EL_LIBM2(nextafter) EL_LIBM2(copys
     EL T el_sigmoid_##s(T x) { return (T)1 / ((T)1 + el_exp_##s(-x)); }                                                \
     EL T el_round_##s(T x) { return rint##m(x); }                                                                     \
     EL T el_abs_##s(T x) { return fabs##m(x); }                                                                       \
-    EL T el_sign_##s(T x) { return x != x ? x : (T)((x > 0) - (x < 0)); }                                             \
+    EL T el_sign_##s(T x) { return (T)((x > 0) - (x < 0)); }                                                          \
     EL T el_sgn_##s(T x) { return el_sign_##s(x); }                                                                   \
     EL uint8_t el_signbit_##s(T x) { return EL_SIGNBIT(x); }                                              \
     EL T el_fmax_##s(T x, T y) { return ((y != y) | (x > y)) ? x : y; }                                               \
