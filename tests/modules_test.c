@@ -118,6 +118,38 @@ static void test_perceptrons(void **state) {
     }
 }
 
+/* Hooks for saved tensors see what layers save by themselves. */
+static void *keep_turned(tp_tensor *t, void *context) {
+    (void)context;
+    return tp_retain(tp_ndim(t) == 2 ? tp_contiguous(tp_t(tp_detach(t))) : tp_detach(t));
+}
+static tp_tensor *turn_back(void *packed, void *context) {
+    (void)context;
+    tp_tensor *t = packed;
+    return tp_retain(tp_ndim(t) == 2 ? tp_t(t) : t);
+}
+static void drop_turned(void *packed, void *context) {
+    (void)context;
+    tp_release(packed);
+}
+
+static void test_perceptrons_and_saved_hooks(void **state) {
+    (void)state;
+    tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 128), tp_nn_relu(), tp_nn_linear(128, 10));
+    tp_state all = tp_module_parameters(net);
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(32, 64)), *plain[6], *hooked[6], *y = tp_sum(tp_square(tp_forward(net, x)));
+        assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, 6}, NULL, plain, NULL));
+        assert_true(tp_push_saved_hooks(&(tp_saved_hooks){sizeof(tp_saved_hooks), keep_turned, turn_back, drop_turned, NULL, NULL}));
+        y = tp_sum(tp_square(tp_forward(net, x)));
+        assert_true(tp_pop_saved_hooks());
+        assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, 6}, NULL, hooked, NULL));
+        for (int i = 0; i < 6; i++) assert_true(tp_allclose(plain[i], hooked[i], .atol = 1e-3));
+    }
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    tp_state_free(all), tp_module_release(net);
+}
+
 /* Two threads share such a network's products and its optimiser's step in halves. */
 static void train_shared(int threads, float *weights) {
     tp_set_num_threads(threads);
@@ -353,7 +385,7 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     /* Some run twice: what their first calls set up or intern stays. */
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_perceptrons), TEST(test_perceptrons), cmocka_unit_test(test_shared_steps_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_perceptrons), TEST(test_perceptrons), cmocka_unit_test(test_perceptrons_and_saved_hooks), cmocka_unit_test(test_shared_steps_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
         cmocka_unit_test(test_several_results), TEST(test_several_results), TEST(test_loading), TEST(test_copies_and_dtypes), cmocka_unit_test(test_texts), TEST(test_texts), TEST(test_mistakes), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

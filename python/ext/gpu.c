@@ -308,7 +308,7 @@ static PyMethodDef functions[] = {{"_gpu_count", count, METH_O, NULL}, {"_gpu_mi
 static bool search_packages(void) {
     PyObject *path = PySys_GetObject("path"), *folders = PyUnicode_FromString(""); /* the first is borrowed */
     for (Py_ssize_t i = 0; folders && path && PyList_Check(path) && i < PyList_GET_SIZE(path); i++) {
-        PyObject *entry = PyList_GET_ITEM(path, i), *folder = PyUnicode_Check(entry) ? PyUnicode_FromFormat("%U/nvidia", entry) : NULL;
+        PyObject *entry = PyList_GET_ITEM(path, i), *folder = PyUnicode_Check(entry) && PyUnicode_GetLength(entry) > 0 ? PyUnicode_FromFormat("%U/nvidia", entry) : NULL; /* none: the current folder */
         const char *text = folder ? PyUnicode_AsUTF8(folder) : NULL;
         if (text && access(text, F_OK) == 0) Py_SETREF(folders, PyUnicode_FromFormat("%U%U:", folders, folder));
         Py_XDECREF(folder);

@@ -4,6 +4,7 @@
 #include "nn/perceptron.h"
 #include "autograd/glue.h"
 #include "autograd/profile.h"
+#include "autograd/tape.h"
 #include "base/memory.h"
 #include "ops/bag.h"
 #include "ops/dense.h"
@@ -16,6 +17,7 @@ static float *floats(const tp_tensor *t) { return (float *)(void *)t->data; }
 static bool is_plain(const tp_tensor *t, int ndim) { return t->ndim == ndim && t->dtype == TP_FLOAT32 && tpi_on_cpu(t) && tp_is_contiguous(t); }
 
 bool tpi_perceptron_add(tpi_perceptron *p, const tp_tensor *input, tp_tensor *weight, tp_tensor *bias, bool relu) {
+    if (tpi_packers_now) return false; /* what is between layers is no tensor that the user's hooks could make sense of */
     if (p->n == TPI_PERCEPTRON_LAYERS || p->head || tpi_detours || !is_plain(input, 2) || !is_plain(weight, 2) || (bias && !is_plain(bias, 1))) return false;
     int64_t rows = input->shape[0], in = p->n ? p->weight[p->n - 1]->shape[0] : input->shape[1], out = weight->shape[0];
     if (weight->shape[1] != in || (bias && bias->shape[0] != out) || rows * out > SMALL) return false;
@@ -58,6 +60,20 @@ static bool recorded_backward(tpi_node *node, tp_tensor *grad, const tpi_percept
 }
 
 /* ---- Backward, in one go ---- */
+/* Does all that was saved have the layout it had? The user may have given a parameter other data since. */
+static bool is_as_it_was(const tpi_perceptron *p, const tp_tensor *input, const tp_tensor *between, const tp_tensor *result) {
+    bool fine = is_plain(input, 2);
+    int64_t in = fine ? input->shape[1] : 0;
+    for (int l = 0; fine && l < p->n; l++) {
+        fine = is_plain(p->weight[l], 2) && p->weight[l]->shape[1] == in;
+        in = fine ? p->weight[l]->shape[0] : 0;
+    }
+    if (!fine || (result && !(is_plain(result, 2) && result->shape[1] == in))) return false;
+    work w;
+    set_up(&w, p->n, p->head, input, p->weight);
+    return tpi_dense_between(&w.dense) == (size_t)between->numel * sizeof(float);
+}
+
 /* A gradient's tensor in its slot; NULL: no memory. */
 static float *made_like(tp_tensor **slot, tp_ints shape) { return (*slot = tpi_empty(shape, TP_FLOAT32, (tp_device){TP_CPU, 0})) ? floats(*slot) : NULL; }
 
@@ -96,8 +112,9 @@ static bool backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_i
     if (fine) {
         tpi_perceptron p = {.n = a->n, .head = a->head};
         for (int l = 0; l < a->n; l++) p.weight[l] = held[1 + 2 * l], p.bias[l] = held[2 + 2 * l];
-        if (tpi_grad_off && !tpi_recording) {
-            fine = (grad = tpi_contiguous_data(grads[0])) != NULL && backward_here(node, grad, &p, held[0], held[2 * a->n + 1], a->head ? NULL : held[2 * a->n + 2], grad_inputs);
+        tp_tensor *between = held[2 * a->n + 1], *result = a->head ? NULL : held[2 * a->n + 2];
+        if (tpi_grad_off && !tpi_recording && is_as_it_was(&p, held[0], between, result)) {
+            fine = (grad = tpi_contiguous_data(grads[0])) != NULL && backward_here(node, grad, &p, held[0], between, result, grad_inputs);
         } else {
             fine = recorded_backward(node, grads[0], &p, held[0], grad_inputs);
         }

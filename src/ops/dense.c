@@ -54,8 +54,8 @@ size_t tpi_dense_between(const tpi_dense *d) {
 
 /* The thread's half of what is behind a layer's ReLU. */
 static matrix own(const tpi_dense *d, int l, int64_t half) {
-    int64_t first, n = tpi_gemm_half(d->layer[l].out, half, &first);
-    (void)n;
+    int64_t first;
+    tpi_gemm_half(d->layer[l].out, half, &first);
     return l + 1 < d->layers ? half_of(d, behind(d, l), d->layer[l].out, half) : (matrix){d->result + first, d->layer[l].out};
 }
 
