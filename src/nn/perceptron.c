@@ -5,22 +5,15 @@
 #include "autograd/glue.h"
 #include "autograd/profile.h"
 #include "autograd/tape.h"
-#include "base/memory.h"
 #include "ops/bag.h"
 #include "ops/dense.h"
 #include "tpi_ops.h"
 
-enum { SMALL = 1 << 16 }; /* elements of a layer's result */
-
-static float *floats(const tp_tensor *t) { return (float *)(void *)t->data; }
-
-static bool is_plain(const tp_tensor *t, int ndim) { return t->ndim == ndim && t->dtype == TP_FLOAT32 && tpi_on_cpu(t) && tp_is_contiguous(t); }
-
 bool tpi_perceptron_add(tpi_perceptron *p, const tp_tensor *input, tp_tensor *weight, tp_tensor *bias, bool relu) {
     if (tpi_packers_now) return false; /* what is between layers is no tensor that the user's hooks could make sense of */
-    if (p->n == TPI_PERCEPTRON_LAYERS || p->head || tpi_detours || !is_plain(input, 2) || !is_plain(weight, 2) || (bias && !is_plain(bias, 1))) return false;
+    if (p->n == TPI_PERCEPTRON_LAYERS || p->head || tpi_detours || !tpi_dense_is_plain(input, 2) || !tpi_dense_is_plain(weight, 2) || (bias && !tpi_dense_is_plain(bias, 1))) return false;
     int64_t rows = input->shape[0], in = p->n ? p->weight[p->n - 1]->shape[0] : input->shape[1], out = weight->shape[0];
-    if (weight->shape[1] != in || (bias && bias->shape[0] != out) || rows * out > SMALL) return false;
+    if (weight->shape[1] != in || (bias && bias->shape[0] != out) || rows * out > TPI_DENSE_SMALL) return false;
     if (relu ? !tpi_dense_serves(rows, in, out) : !p->n || !tpi_dense_serves_head(rows, in, out)) return false;
     p->weight[p->n] = weight, p->bias[p->n] = bias, p->head = !relu, p->n++;
     return true;
@@ -33,8 +26,8 @@ typedef struct work {
 } work;
 
 static void set_up(work *w, int n, bool head, const tp_tensor *input, tp_tensor *const *weight) {
-    w->dense = (tpi_dense){.rows = input->shape[0], .layers = n, .head = head, .input = floats(input), .layer = w->layer};
-    for (int l = 0; l < n; l++) w->layer[l] = (tpi_dense_layer){.in = weight[l]->shape[1], .out = weight[l]->shape[0], .weight = floats(weight[l])};
+    w->dense = (tpi_dense){.rows = input->shape[0], .layers = n, .head = head, .input = tpi_dense_floats(input), .layer = w->layer};
+    for (int l = 0; l < n; l++) w->layer[l] = (tpi_dense_layer){.in = weight[l]->shape[1], .out = weight[l]->shape[0], .weight = tpi_dense_floats(weight[l])};
 }
 
 /* ---- Backward, by operators: all that it takes is recorded ---- */
@@ -62,25 +55,25 @@ static bool recorded_backward(tpi_node *node, tp_tensor *grad, const tpi_percept
 /* ---- Backward, in one go ---- */
 /* Does all that was saved have the layout it had? The user may have given a parameter other data since. */
 static bool is_as_it_was(const tpi_perceptron *p, const tp_tensor *input, const tp_tensor *between, const tp_tensor *result) {
-    bool fine = is_plain(input, 2);
+    bool fine = tpi_dense_is_plain(input, 2);
     int64_t in = fine ? input->shape[1] : 0;
     for (int l = 0; fine && l < p->n; l++) {
-        fine = is_plain(p->weight[l], 2) && p->weight[l]->shape[1] == in;
+        fine = tpi_dense_is_plain(p->weight[l], 2) && p->weight[l]->shape[1] == in;
         in = fine ? p->weight[l]->shape[0] : 0;
     }
-    if (!fine || (result && !(is_plain(result, 2) && result->shape[1] == in))) return false;
+    if (!fine || (result && !(tpi_dense_is_plain(result, 2) && result->shape[1] == in))) return false;
     work w;
     set_up(&w, p->n, p->head, input, p->weight);
     return tpi_dense_between(&w.dense) == (size_t)between->numel * sizeof(float);
 }
 
 /* A gradient's tensor in its slot; NULL: no memory. */
-static float *made_like(tp_tensor **slot, tp_ints shape) { return (*slot = tpi_empty(shape, TP_FLOAT32, (tp_device){TP_CPU, 0})) ? floats(*slot) : NULL; }
+static float *made_like(tp_tensor **slot, tp_ints shape) { return (*slot = tpi_empty(shape, TP_FLOAT32, (tp_device){TP_CPU, 0})) ? tpi_dense_floats(*slot) : NULL; }
 
 static bool backward_here(tpi_node *node, const tp_tensor *grad, const tpi_perceptron *p, const tp_tensor *input, const tp_tensor *between, const tp_tensor *result, tp_tensor **grad_inputs) {
     work w;
     set_up(&w, p->n, p->head, input, p->weight);
-    w.dense.between = floats(between), w.dense.result = result ? floats(result) : NULL, w.dense.grad = floats(grad);
+    w.dense.between = tpi_dense_floats(between), w.dense.result = result ? tpi_dense_floats(result) : NULL, w.dense.grad = tpi_dense_floats(grad);
     bool fine = true;
     for (int l = 0; fine && l < p->n; l++) {
         tpi_dense_layer *y = &w.layer[l];
@@ -88,10 +81,7 @@ static bool backward_here(tpi_node *node, const tp_tensor *grad, const tpi_perce
         if (fine && tpi_node_needs(node, 1 + 2 * l)) fine = (y->weight_grad = made_like(&grad_inputs[1 + 2 * l], TP_INTS(y->out, y->in))) != NULL;
     }
     if (fine && tpi_node_needs(node, 0)) fine = (w.dense.input_grad = made_like(&grad_inputs[0], tpi_shape(input))) != NULL;
-    size_t room = tpi_dense_room(&w.dense);
-    if (!fine || !(w.dense.room = tpi_alloc(room))) return false;
-    tpi_dense_backward(&w.dense);
-    tpi_free(w.dense.room, room);
+    if (!fine || !tpi_dense_backward(&w.dense)) return false;
     for (int l = 0; l < p->n; l++)
         if (!tpi_node_needs(node, 2 + 2 * l)) tpi_drop(&grad_inputs[2 + 2 * l]);
     return true;
@@ -150,10 +140,10 @@ tp_tensor *tpi_perceptron_forward(const tpi_perceptron *p, tp_tensor *input) {
     bool fine = out != NULL, tracked = tpi_tracks(input);
     if (fine) {
         for (int l = 0; l < p->n; l++) {
-            w.layer[l].bias = p->bias[l] ? floats(p->bias[l]) : NULL;
+            w.layer[l].bias = p->bias[l] ? tpi_dense_floats(p->bias[l]) : NULL;
             tracked |= tpi_tracks(p->weight[l]) || tpi_tracks(p->bias[l]);
         }
-        w.dense.between = floats(between), w.dense.result = floats(out);
+        w.dense.between = tpi_dense_floats(between), w.dense.result = tpi_dense_floats(out);
         tpi_dense_forward(&w.dense);
         if (tracked && !tpi_grad_off) fine = record(p, input, between, out);
         else tpi_mark_inference(out);

@@ -1,6 +1,7 @@
 /* See dense.h. A phase is a layer; between phases each thread needs what the other one made of it. */
 #include "ops/dense.h"
 #include <string.h>
+#include "base/memory.h"
 #include "base/threads.h"
 #include "ops/gemm.h"
 #include "ops/linear_relu.h"
@@ -72,9 +73,12 @@ static int64_t slot(const tpi_dense *d) {
     }
     return most;
 }
-static float *on_the_way(const tpi_dense *d, int phase, int64_t by) { return d->room + slot(d) * (2 + phase % 2 * 2 + by); }
-
-size_t tpi_dense_room(const tpi_dense *d) { return (size_t)slot(d) * 6 * sizeof(float); }
+typedef struct backward_work {
+    const tpi_dense *dense;
+    float *room; /* SLOTS of them */
+} backward_work;
+enum { SLOTS = 6 };
+static float *on_the_way(const backward_work *w, int phase, int64_t by) { return w->room + slot(w->dense) * (2 + phase % 2 * 2 + by); }
 
 /* ---- Forward ---- */
 /* The whole of what is behind a layer's ReLU, from both halves. */
@@ -132,10 +136,10 @@ static void head_backward(const tpi_dense *d, int64_t half, matrix to) {
 }
 
 /* The gradient of a layer's input by way of half of its outputs: for the layer before, each thread's half of it by itself. */
-static void pass_on(const tpi_dense *d, int phase, int64_t half, const tpi_gemm *all) {
+static void pass_on(const backward_work *w, int phase, int64_t half, const tpi_gemm *all) {
     for (int64_t reader = 0; reader < 2; reader++) {
         int64_t first, n = tpi_gemm_half(all->n, reader, &first);
-        matrix to = half_of(d, on_the_way(d, phase, half), all->n, reader);
+        matrix to = half_of(w->dense, on_the_way(w, phase, half), all->n, reader);
         tpi_gemm part = *all;
         part.n = n, part.b += first, part.c = to.data, part.c_row = to.step;
         tpi_gemm_here(&part);
@@ -143,24 +147,30 @@ static void pass_on(const tpi_dense *d, int phase, int64_t half, const tpi_gemm 
 }
 
 static void backward_half(int64_t chunk, void *context) {
-    const tpi_dense *d = context;
+    const backward_work *w = context;
+    const tpi_dense *d = w->dense;
     int phase = (int)chunk / 2, l = hidden(d) - 1 - phase;
     const tpi_dense_layer *y = &d->layer[l];
     int64_t half = chunk % 2, first, n = tpi_gemm_half(y->out, half, &first);
-    matrix result = own(d, l, half), masked = half_of(d, d->room, y->out, half), grad = {(float *)d->grad + first, y->out}, rest = {NULL, 0};
-    if (phase) grad = half_of(d, on_the_way(d, phase - 1, 0), y->out, half), rest = half_of(d, on_the_way(d, phase - 1, 1), y->out, half);
-    else if (d->head) grad = half_of(d, d->room + slot(d), y->out, half), head_backward(d, half, grad);
+    matrix result = own(d, l, half), masked = half_of(d, w->room, y->out, half), grad = {(float *)d->grad + first, y->out}, rest = {NULL, 0};
+    if (phase) grad = half_of(d, on_the_way(w, phase - 1, 0), y->out, half), rest = half_of(d, on_the_way(w, phase - 1, 1), y->out, half);
+    else if (d->head) grad = half_of(d, w->room + slot(d), y->out, half), head_backward(d, half, grad);
     TPI_ISA_PICK(tpi_relu_back_floats)(d->rows, n, grad.data, rest.data, grad.step, result.data, result.step, masked.data, masked.step, y->bias_grad + first);
     tpi_gemm back = {.m = d->rows, .n = y->in, .k = n, .a = masked.data, .a_row = masked.step, .a_col = 1, .b = y->weight + first * y->in, .b_row = y->in, .b_col = 1,
-                     .c = half ? on_the_way(d, phase, half) : d->input_grad, .c_row = y->in, .alpha = 1};
-    if (l) pass_on(d, phase, half, &back);
+                     .c = half ? on_the_way(w, phase, half) : d->input_grad, .c_row = y->in, .alpha = 1};
+    if (l) pass_on(w, phase, half, &back);
     else if (d->input_grad) tpi_gemm_here(&back);
     if (y->weight_grad)
         tpi_gemm_here(&(tpi_gemm){.m = n, .n = y->in, .k = d->rows, .a = masked.data, .a_row = 1, .a_col = masked.step, .b = input_of(d, l, half), .b_row = y->in, .b_col = 1,
                                   .c = y->weight_grad + first * y->in, .c_row = y->in, .alpha = 1});
 }
 
-void tpi_dense_backward(const tpi_dense *d) {
-    tpi_parallel_pairs(hidden(d), backward_half, (void *)d);
-    if (d->input_grad) TPI_ISA_PICK(tpi_add_floats)(d->rows * d->layer[0].in, on_the_way(d, hidden(d) - 1, 1), d->input_grad);
+bool tpi_dense_backward(const tpi_dense *d) {
+    size_t bytes = (size_t)slot(d) * SLOTS * sizeof(float);
+    backward_work w = {d, tpi_alloc(bytes)};
+    if (!w.room) return false;
+    tpi_parallel_pairs(hidden(d), backward_half, &w);
+    if (d->input_grad) TPI_ISA_PICK(tpi_add_floats)(d->rows * d->layer[0].in, on_the_way(&w, hidden(d) - 1, 1), d->input_grad);
+    tpi_free(w.room, bytes);
+    return true;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "tensor/tensor.h"
 
 typedef struct tpi_dense_layer {
     int64_t in, out;
@@ -26,15 +27,21 @@ typedef struct tpi_dense {
     float *result;      /* (rows, out of the last); only read in a backward, and not where there is a head */
     float *between;     /* tpi_dense_between bytes: what layers give each other, from the forward to the backward; NULL for a single layer */
     const float *grad;  /* for a backward: of the result; */
-    float *input_grad;  /* NULL: not wanted; */
-    float *room;        /* tpi_dense_room bytes */
+    float *input_grad;  /* NULL: not wanted */
 } tpi_dense;
+
+enum { TPI_DENSE_SMALL = 1 << 16 }; /* elements of a result up to which a layer is small: one thread passes over them */
+
+/* What such layers are made of: floats one behind the other, on the CPU. */
+static inline bool tpi_dense_is_plain(const tp_tensor *t, int ndim) {
+    return t->ndim == ndim && t->dtype == TP_FLOAT32 && tpi_device(t).type == TP_CPU && tp_is_contiguous(t);
+}
+static inline float *tpi_dense_floats(const tp_tensor *t) { return (float *)(void *)t->data; }
 
 /* Is a layer with a ReLU worth sharing? May a layer be the head behind such ones? */
 bool tpi_dense_serves(int64_t rows, int64_t in, int64_t out);
 bool tpi_dense_serves_head(int64_t rows, int64_t in, int64_t out);
 size_t tpi_dense_between(const tpi_dense *d);
-size_t tpi_dense_room(const tpi_dense *d);
 void tpi_dense_forward(const tpi_dense *d);
-void tpi_dense_backward(const tpi_dense *d);
+bool tpi_dense_backward(const tpi_dense *d); /* false: no memory for what it needs on the way */
 #endif

@@ -11,12 +11,7 @@
 #include "tensor/recording.h"
 #include "tpi_ops.h"
 
-enum { SMALL = 1 << 16 }; /* elements that one thread passes over */
 tp_tensor *tpi_native_linear(tp_tensor *input, tp_tensor *weight, tp_tensor *bias); /* matmul.c */
-
-static bool is_plain(const tp_tensor *t) { return t->ndim == 2 && t->dtype == TP_FLOAT32 && tpi_device(t).type == TP_CPU && tp_is_contiguous(t); }
-
-static float *floats(const tp_tensor *t) { return (float *)(void *)t->data; }
 
 /* By whatever way suits its shape. */
 static void multiply(const tpi_gemm *g) {
@@ -28,32 +23,20 @@ static tp_tensor *forward_shared(tp_tensor *input, tp_tensor *weight, tp_tensor 
     int64_t rows = input->shape[0], in = input->shape[1], out = weight->shape[0];
     tp_tensor *result = tpi_empty(TP_INTS(rows, out), TP_FLOAT32, tpi_device(input));
     if (!result) return NULL;
-    tpi_dense_layer only = {.in = in, .out = out, .weight = floats(weight), .bias = bias ? floats(bias) : NULL};
-    tpi_dense_forward(&(tpi_dense){.rows = rows, .layers = 1, .layer = &only, .input = floats(input), .result = floats(result)});
+    tpi_dense_layer only = {.in = in, .out = out, .weight = tpi_dense_floats(weight), .bias = bias ? tpi_dense_floats(bias) : NULL};
+    tpi_dense_forward(&(tpi_dense){.rows = rows, .layers = 1, .layer = &only, .input = tpi_dense_floats(input), .result = tpi_dense_floats(result)});
     return result;
 }
 
-static bool is_plain_vector(const tp_tensor *t, int64_t n) {
-    return t->ndim == 1 && t->shape[0] == n && t->dtype == TP_FLOAT32 && tpi_device(t).type == TP_CPU && tp_is_contiguous(t);
-}
-
 tp_tensor *tpi_native_linear_relu(tp_tensor *input, tp_tensor *weight, tp_tensor *bias) {
-    if (is_plain(input) && is_plain(weight) && weight->shape[1] == input->shape[1] && tpi_dense_serves(input->shape[0], input->shape[1], weight->shape[0]) &&
-        (!bias || is_plain_vector(bias, weight->shape[0])))
+    if (tpi_dense_is_plain(input, 2) && tpi_dense_is_plain(weight, 2) && weight->shape[1] == input->shape[1] && tpi_dense_serves(input->shape[0], input->shape[1], weight->shape[0]) &&
+        (!bias || (tpi_dense_is_plain(bias, 1) && bias->shape[0] == weight->shape[0])))
         return forward_shared(input, weight, bias);
     tp_tensor *out = tpi_native_linear(input, weight, bias);
     if (!out) return NULL;
-    if (!is_plain(out) || out->numel > SMALL) return tpo_relu_(out) ? out : tpi_after(out, NULL);
-    TPI_ISA_PICK(tpi_relu_floats)(1, out->numel, out->numel, floats(out));
+    if (!tpi_dense_is_plain(out, 2) || out->numel > TPI_DENSE_SMALL) return tpo_relu_(out) ? out : tpi_after(out, NULL);
+    TPI_ISA_PICK(tpi_relu_floats)(1, out->numel, out->numel, tpi_dense_floats(out));
     return out;
-}
-
-static bool backward_shared(tpi_dense *d) {
-    size_t room = tpi_dense_room(d);
-    if (!(d->room = tpi_alloc(room))) return false;
-    tpi_dense_backward(d);
-    tpi_free(d->room, room);
-    return true;
 }
 
 static bool backward_alone(const tpi_dense *d) {
@@ -77,9 +60,9 @@ static bool small_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input,
     if (ok && need_input) ok = (given[0] = tpi_empty(TP_INTS(rows, in), TP_FLOAT32, tpi_device(grad))) != NULL;
     if (ok && need_weight) ok = (given[1] = tpi_empty(TP_INTS(out, in), TP_FLOAT32, tpi_device(grad))) != NULL;
     if (!ok) return false;
-    tpi_dense_layer only = {.in = in, .out = out, .weight = floats(weight), .weight_grad = need_weight ? floats(given[1]) : NULL, .bias_grad = floats(given[2])};
-    tpi_dense d = {.rows = rows, .layers = 1, .layer = &only, .input = floats(input), .result = floats(result), .grad = floats(grad), .input_grad = need_input ? floats(given[0]) : NULL};
-    return tpi_dense_serves(rows, in, out) ? backward_shared(&d) : backward_alone(&d);
+    tpi_dense_layer only = {.in = in, .out = out, .weight = tpi_dense_floats(weight), .weight_grad = need_weight ? tpi_dense_floats(given[1]) : NULL, .bias_grad = tpi_dense_floats(given[2])};
+    tpi_dense d = {.rows = rows, .layers = 1, .layer = &only, .input = tpi_dense_floats(input), .result = tpi_dense_floats(result), .grad = tpi_dense_floats(grad), .input_grad = need_input ? tpi_dense_floats(given[0]) : NULL};
+    return (tpi_dense_serves(rows, in, out) ? tpi_dense_backward : backward_alone)(&d);
 }
 
 static bool composed_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **given) {
@@ -93,7 +76,7 @@ static bool composed_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *inp
 }
 
 bool tpi_compose_linear_relu_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **out) {
-    bool alone = tpi_grad_off && !tpi_recording && is_plain(grad) && is_plain(result) && is_plain(input) && is_plain(weight) && grad->numel <= SMALL;
+    bool alone = tpi_grad_off && !tpi_recording && tpi_dense_is_plain(grad, 2) && tpi_dense_is_plain(result, 2) && tpi_dense_is_plain(input, 2) && tpi_dense_is_plain(weight, 2) && grad->numel <= TPI_DENSE_SMALL;
     out[0] = out[1] = out[2] = NULL;
     if ((alone ? small_backward : composed_backward)(grad, result, input, weight, need_input, need_weight, out)) return true;
     for (int i = 0; i < 3; i++) tpi_release(out[i]);

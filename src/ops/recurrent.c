@@ -325,7 +325,7 @@ bool tpi_compose_lstm_cell(tp_tensor *input, tp_tensors hx, tp_tensor *w_ih, tp_
 #define CELL(name, kind)                                                                                                                           \
     tp_tensor *tpi_compose_##name##_cell(tp_tensor *input, tp_tensor *hx, tp_tensor *w_ih, tp_tensor *w_hh, tp_tensor *b_ih, tp_tensor *b_hh) {   \
         state s;                                                                                                                                   \
-        return one_step(kind, input, hx, NULL, (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s) ? s.h : NULL;                                         \
+        return one_step(kind, input, hx, NULL, (weights){.w_ih = w_ih, .w_hh = w_hh, .b_ih = b_ih, .b_hh = b_hh}, &s) ? s.h : NULL;                \
     }
 CELL(gru, CELL_GRU)
 CELL(rnn_tanh, CELL_TANH)

@@ -25,27 +25,25 @@ static void *open_in(const char *folder, size_t length, const char *tail, const 
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-static void *open_from_list(const char *folders, const char *name) { /* separated by colons */
+static void *open_here(const char *folder, size_t length, const char *name) { return open_in(folder, length, "", name); }
+
+/* In the folders lib of packages: FOLDER/cudnn/lib. */
+static void *open_in_packages(const char *folder, size_t length, const char *name) {
+    char pattern[1024];
+    glob_t found = {0};
     void *library = NULL;
-    while (folders && *folders && !library) {
-        size_t length = strcspn(folders, ":");
-        library = open_in(folders, length, "", name);
-        folders += length + (folders[length] == ':');
-    }
+    if (length && snprintf(pattern, sizeof pattern, "%.*s/*/lib/%s", (int)length, folder, name) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+    globfree(&found);
     return library;
 }
 
-/* In the folders lib of packages: FOLDER/cudnn/lib. */
-static void *open_from_packages(const char *name) {
+static void *open_from_list(const char *folders, const char *name, void *(*open)(const char *folder, size_t length, const char *name)) { /* separated by colons */
     void *library = NULL;
-    for (const char *folder = packages; folder && *folder && !library;) {
-        size_t length = strcspn(folder, ":");
-        char pattern[1024];
-        glob_t found = {0};
-        if (snprintf(pattern, sizeof pattern, "%.*s/*/lib/%s", (int)length, folder, name) < (int)sizeof pattern && glob(pattern, 0, NULL, &found) == 0)
-            for (size_t i = 0; i < found.gl_pathc && !library; i++) library = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-        globfree(&found);
-        folder += length + (folder[length] == ':');
+    while (folders && *folders && !library) {
+        size_t length = strcspn(folders, ":");
+        library = open(folders, length, name);
+        folders += length + (folders[length] == ':');
     }
     return library;
 }
@@ -53,9 +51,9 @@ static void *open_from_packages(const char *name) {
 /* What somebody asked for goes before what is usual: the user's folders, those of the modules that a cluster's job has loaded, the Python environment's. A system's own
  * cuDNN is often years older than the one that was installed along with a program. */
 static void *open_one(const char *name) {
-    void *library = open_from_list(getenv("TAPER_CUDA_PATH"), name);
-    if (!library) library = open_from_list(getenv("LD_LIBRARY_PATH"), name);
-    if (!library) library = open_from_packages(name);
+    void *library = open_from_list(getenv("TAPER_CUDA_PATH"), name, open_here);
+    if (!library) library = open_from_list(getenv("LD_LIBRARY_PATH"), name, open_here);
+    if (!library) library = open_from_list(packages, name, open_in_packages);
     if (!library) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     static const char *const homes[] = {"CUDA_HOME", "CUDA_PATH", "ROCM_PATH"};
     static const char *const tails[] = {"/lib64", "/lib"};
