@@ -121,12 +121,12 @@ static void test_perceptrons(void **state) {
 /* Hooks for saved tensors see what layers save by themselves. */
 static void *keep_turned(tp_tensor *t, void *context) {
     (void)context;
-    return tp_retain(tp_ndim(t) == 2 ? tp_contiguous(tp_t(tp_detach(t))) : tp_detach(t));
+    return tp_own(tp_ndim(t) == 2 ? tp_contiguous(tp_t(tp_detach(t))) : tp_detach(t));
 }
 static tp_tensor *turn_back(void *packed, void *context) {
     (void)context;
     tp_tensor *t = packed;
-    return tp_retain(tp_ndim(t) == 2 ? tp_t(t) : t);
+    return tp_ndim(t) == 2 ? tp_t(t) : tp_retain(t);
 }
 static void drop_turned(void *packed, void *context) {
     (void)context;

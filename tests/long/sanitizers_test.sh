@@ -3,7 +3,7 @@
 set -eu
 build=$TAPER_BUILD_DIR-asan
 cmake -S "$TAPER_SOURCE_DIR" -B "$build" -G Ninja -DTAPER_SANITIZE=ON -DTAPER_BUILD_TESTS=ON
-cmake --build "$build" --target tests
+cmake --build "$build" --target tests > "$build/build.log" 2>&1 || { tail -n 100 "$build/build.log"; exit 1; } # or what fails is drowned
 # Leaks inside libraries that keep memory to the end (the OpenMP runtime, OpenBLAS) are not ours.
 export LSAN_OPTIONS=suppressions=$TAPER_SOURCE_DIR/tests/long/lsan.supp
 # oneDNN is opened at run time; over its thread-local memory the leak check of gcc 12 falls down, unless it does not follow that.
