@@ -27,6 +27,7 @@ COMPILED = ["mlp_tiny", "branches", "bandwidth", "cifar_32", "cifar_512", "resne
 ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
 WANTED = {"add_1elem": 3, "tiny_backward": 8, "mlp_tiny_train_step": 5, "exp_big": 1.5, "gelu_big": 1.5, "transpose_copy": 3, "max_dim1": 3, "cumsum": 2,
           "cifar_net_train_b32": 2, "resnet18_cifar_train": 1.15, "gpt_char_train": 1.5, "lstm_train": 1.5}
+FROM_C, FROM_C_WANTED = "mlp_tiny_train_step_from_c", 60e-6
 
 
 def pytorch(named):
@@ -171,13 +172,14 @@ def turn(title, first, second, group, options, folder):
     second.run(group, options.seconds, folder)
     if group == "mlp_tiny" and title == "eager":
         from_c(first)
-        second.best["mlp_tiny_train_step_from_c"] = second.best.get("mlp_tiny_train_step", math.inf)  # PyTorch's is Python's
+        second.best[FROM_C] = second.best.get("mlp_tiny_train_step", math.inf)  # PyTorch's is Python's
 
 
 def is_close(title, first, second, group):
     """Is a row of the group behind what is wanted, or hardly ahead?"""
     wanted = WANTED if title == "eager" else {}
-    return any(second.best[name] < 1.1 * wanted.get(name, 1) * first.best[name] for name in second.of.get(group, []) if name in first.best)
+    late = group == "mlp_tiny" and title == "eager" and first.best.get(FROM_C, 0) > FROM_C_WANTED
+    return late or any(second.best[name] < 1.1 * wanted.get(name, 1) * first.best[name] for name in second.of.get(group, []) if name in first.best)
 
 
 def main():
