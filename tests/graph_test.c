@@ -3,6 +3,7 @@
 #include <string.h>
 #include <taper/clip.h>
 #include <taper/graph.h>
+#include <taper/io.h>
 #include <taper/optim.h>
 #include "graph/graph.h"
 #include "tape_fixture.h"
@@ -327,6 +328,86 @@ static void a_saved_graph_runs_alone(void **state) {
     }
 }
 
+/* ---- Sizes that a file says may change ---- */
+static void put_all(tp_file *f, tp_saved *into, const char *key, tp_ints v) {
+    tp_saved *list = tp_put_list(f, into, key);
+    for (int64_t i = 0; i < v.n; i++) tp_put_number(f, list, NULL, tp_int(v.v[i]));
+}
+static void put_a_value(tp_file *f, tp_saved *values, int64_t kind, int64_t number, int64_t rows) {
+    tp_saved *v = tp_put_list(f, values, NULL);
+    put_all(f, v, NULL, TP_INTS(kind, TP_FLOAT32, number, 0, 0));
+    put_all(f, v, NULL, TP_INTS(rows, 4)), put_all(f, v, NULL, TP_INTS(4, 1));
+}
+static void put_a_rule(tp_file *f, tp_saved *rules, int64_t value, int64_t list, double factor) {
+    tp_saved *rule = tp_put_list(f, rules, NULL), *path = tp_put_list(f, rule, NULL), *terms = tp_put_list(f, rule, NULL), *term = tp_put_list(f, terms, NULL);
+    tp_put_text(f, path, NULL, "values");
+    tp_put_number(f, path, NULL, tp_int(value)), tp_put_number(f, path, NULL, tp_int(list)), tp_put_number(f, path, NULL, tp_int(0));
+    tp_put_number(f, term, NULL, tp_float(factor)), put_all(f, term, NULL, TP_INTS(0));
+}
+
+/* exp of (n, 4) and of (2 n + 1, 4), captured for an n of 3; n is from 1 to 40. A rule of list 7 leads nowhere. */
+static bool write_sized(const char *path, int64_t list) {
+    tp_file *f = tp_new_file();
+    tp_put_text(f, NULL, "format", "taper.graph 1");
+    put_all(f, NULL, "inputs", TP_INTS(0, 1)), put_all(f, NULL, "outputs", TP_INTS(2, 3));
+    tp_saved *values = tp_put_list(f, NULL, "values"), *steps = tp_put_list(f, NULL, "steps"), *sizes = tp_put_dict(f, NULL, "sizes");
+    for (int i = 0; i < 4; i++) put_a_value(f, values, i < 2 ? TPI_VALUE_INPUT : TPI_VALUE_MADE, i % 2, i % 2 ? 7 : 3);
+    for (int i = 0; i < 2; i++) {
+        tp_saved *step = tp_put_dict(f, steps, NULL);
+        tp_put_text(f, step, "kind", "map"), tp_put_text(f, step, "op", "exp");
+        put_all(f, step, "in", TP_INTS(i)), put_all(f, step, "out", TP_INTS(2 + i));
+        tp_put_number(f, step, "inplace", tp_truth(false));
+        tp_put_none(f, tp_put_list(f, step, "numbers"), NULL), tp_put_list(f, step, "params");
+    }
+    tp_saved *symbol = tp_put_list(f, tp_put_list(f, sizes, "symbols"), NULL), *places = tp_put_list(f, sizes, "places"), *rules = tp_put_list(f, sizes, "rules");
+    tp_put_text(f, symbol, NULL, "n");
+    for (int i = 0; i < 3; i++) tp_put_number(f, symbol, NULL, tp_int((const int64_t[]){3, 1, 40}[i]));
+    for (int i = 0; i < 2; i++) {
+        tp_saved *dims = tp_put_list(f, places, NULL);
+        put_all(f, dims, NULL, TP_INTS(0, i ? 2 : 1, i)), tp_put_none(f, dims, NULL);
+    }
+    for (int i = 0; i < 4; i++) put_a_rule(f, rules, i, list, i % 2 ? 2 : 1);
+    bool ok = tp_save_file(f, path);
+    tp_close_file(f);
+    return ok;
+}
+
+static void a_saved_graph_runs_at_other_sizes(void **state) {
+    (void)state;
+    const char *path = "graph_sizes_test.pt";
+    assert_true(write_sized(path, 1));
+    tp_compiled *g = tp_compiled_load(path);
+    if (!g) fail_msg("%s", tp_error());
+    int64_t least, most;
+    assert_true(tp_compiled_input_dim(g, 1, 0, &least, &most) && least == 3 && most == 81);
+    assert_true(tp_compiled_input_dim(g, 1, 1, &least, &most) && least == 4 && most == 4);
+    for (int64_t k = 0; k < 100; k++) TP_SCOPE { /* more than are kept, and some of them again */
+        int64_t n = 1 + (k < 3 ? 3 - k : k * 7 % 40);
+        tp_tensor *x = tp_randn(TP_INTS(n, 4)), *y = tp_randn(TP_INTS(2 * n + 1, 4)), *got[2];
+        TP_NO_GRAD assert_true(tp_compiled_fits(g, TP_LIST(x, y)));
+        if (!tp_compiled_run(g, TP_LIST(x, y), got)) fail_msg("%s", tp_error());
+        assert_same(got[0], tp_exp(x));
+        assert_same(got[1], tp_exp(y));
+    }
+    TP_SCOPE {
+        tp_tensor *got[2];
+        assert_false(tp_compiled_run(g, TP_LIST(tp_zeros(TP_INTS(41, 4)), tp_zeros(TP_INTS(83, 4))), got));
+        assert_error("expected dim 0 of the tensor at index 0 (n) to be from 1 to 40, got 41");
+        assert_false(tp_compiled_run(g, TP_LIST(tp_zeros(TP_INTS(5, 4)), tp_zeros(TP_INTS(13, 4))), got));
+        assert_error("expected n to be 5 as in an input before, got 6");
+        assert_false(tp_compiled_run(g, TP_LIST(tp_zeros(TP_INTS(5, 4)), tp_zeros(TP_INTS(12, 4))), got));
+        assert_error("in steps");
+        assert_false(tp_compiled_run(g, TP_LIST(tp_zeros(TP_INTS(5, 3)), tp_zeros(TP_INTS(11, 4))), got));
+        assert_error("expected float32 of shape [5, 4]");
+        TP_NO_GRAD assert_false(tp_compiled_fits(g, TP_LIST(tp_zeros(TP_INTS(5, 4)), tp_zeros(TP_INTS(13, 4)))));
+    }
+    tp_compiled_release(g);
+    assert_true(write_sized(path, 7));
+    assert_null(tp_compiled_load(path));
+    assert_error("leads nowhere");
+    remove(path);
+}
+
 static void capture_and_run(void) {
     TP_SCOPE {
         tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(2, 3)), true), *x = tp_ones(TP_INTS(4, 3)), *y = NULL, *got = NULL;
@@ -346,6 +427,21 @@ static void capture_and_run(void) {
 static void any_allocation_may_fail(void **state) {
     (void)state;
     fail_each_allocation(capture_and_run);
+}
+
+static void load_and_resize(void) {
+    TP_SCOPE {
+        tp_compiled *g = tp_compiled_load("graph_sizes_test.pt");
+        tp_tensor *x = tp_zeros(TP_INTS(5, 4)), *y = tp_zeros(TP_INTS(11, 4)), *got[2];
+        if (g && x && y) tp_compiled_run(g, TP_LIST(x, y), got);
+        tp_compiled_release(g);
+    }
+}
+static void any_allocation_of_a_resized_graph_may_fail(void **state) {
+    (void)state;
+    assert_true(write_sized("graph_sizes_test.pt", 1));
+    fail_each_allocation(load_and_resize);
+    remove("graph_sizes_test.pt");
 }
 
 /* A whole step: gradients are forgotten, flow back, are clipped, and the optimiser steps. */
@@ -418,8 +514,10 @@ int main(void) {
         CASE(other_shapes_and_modes_do_not_fit),
         CASE(random_numbers_are_drawn_anew),
         CASE(a_saved_graph_runs_alone),
+        CASE(a_saved_graph_runs_at_other_sizes),
         CASE(a_whole_training_step),
         CASE(any_allocation_of_a_training_step_may_fail),
+        CASE(any_allocation_of_a_resized_graph_may_fail),
         CASE(any_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

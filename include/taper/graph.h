@@ -6,7 +6,8 @@
  *     ...
  *     tp_compiled_run(g, TP_LIST(x2), &y2);                // the same steps on other values
  *
- * A graph is for inputs of the same shapes, dtypes, strides and devices (tp_compiled_fits). Tensors that were there before, like parameters, are used
+ * A graph is for inputs of the same shapes, dtypes, strides and devices (tp_compiled_fits); one that torch.export or torch.jit wrote runs at other sizes too, where
+ * it was told that they change (tp_compiled_input_dim). Tensors that were there before, like parameters, are used
  * as they are at each run; random numbers are drawn anew. A backward inside of the program puts gradients into leaves again at each run. Where gradients flow, a run is one node of the tape, and its backward is part of
  * the graph; gradients of gradients are not. Chains of pointwise operators run as one, with the same bits. */
 #ifndef TAPER_GRAPH_H
@@ -51,8 +52,13 @@ TP_API tp_compiled *tp_compiled_load(const char *path);
 TP_API const char *tp_compiled_note(const tp_compiled *graph);
 /* The tensors of the program's that the graph uses (parameters, buffers), i from 0; borrowed, NULL beyond the last. *value is their number in a file of the graph. */
 TP_API tp_tensor *tp_compiled_tensor(const tp_compiled *graph, int64_t i, int64_t *value);
-/* What an input must look like: false and an error if there is none. */
+/* Puts another one in its place, of the same shape, strides, dtype and device. Not while the graph runs. */
+TP_API bool tp_compiled_set_tensor(tp_compiled *graph, int64_t value, tp_tensor *t);
+/* What an input looked like when it was captured: false and an error if there is none. */
 TP_API bool tp_compiled_input(const tp_compiled *graph, int64_t i, tp_dtype *dtype, tp_ints *shape);
+/* How large a dim of it may be: least and most are the same where it is fixed, most is INT64_MAX where nothing limits it. A size that runs for the first time takes
+ * a moment, for the steps are planned for it; graphs of the last 16 sizes are kept. */
+TP_API bool tp_compiled_input_dim(const tp_compiled *graph, int64_t i, int64_t dim, int64_t *least, int64_t *most);
 
 TP_END
 #endif

@@ -269,6 +269,17 @@ static PyObject *load_graph(PyObject *module, PyObject *path) {
     return Py_BuildValue("(Nz)", capsule, tp_compiled_note(g));
 }
 
+/* graph, number in files, tensor: puts the tensor into the place of the graph's */
+static PyObject *set_tensor_of_graph(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *capsule, *o;
+    long long value;
+    if (!PyArg_ParseTuple(args, "OLO:_graph_set_tensor", &capsule, &value, &o)) return NULL;
+    tp_compiled *g = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (g && !tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "_graph_set_tensor: expected a tensor");
+    return g ? tpy_none_or_raise(tp_compiled_set_tensor(g, value, tpy_unwrap(o))) : NULL;
+}
+
 /* graph -> [(number in files, tensor)] of what it uses of the program's */
 static PyObject *tensors_of_graph(PyObject *module, PyObject *capsule) {
     (void)module;
@@ -402,7 +413,7 @@ static PyObject *enable(PyObject *module, PyObject *on) {
     return PyBool_FromLong(before);
 }
 static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL},
-    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_O, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {"_graph_tensors", tensors_of_graph, METH_O, NULL}, {0}};
+    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_O, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {"_graph_tensors", tensors_of_graph, METH_O, NULL}, {"_graph_set_tensor", set_tensor_of_graph, METH_VARARGS, NULL}, {0}};
 
 int tpy_init_graph(PyObject *module) {
     if (PyModule_AddFunctions(module, functions) < 0) return -1;

@@ -8,6 +8,7 @@
  *   reuse.c     finds results that may be written over what they are made of
  *   branches.c  finds steps that do not depend on each other (work.c: how much each has to do)
  *   beside.c    runs such steps side by side
+ *   sizes.c     finds the graph for inputs of other sizes, where a file says how a graph follows them
  *   watch.c     tells a profile of the steps that run
  *   replay.c    runs the steps; the tape's node of a run, whose backward runs the rest of the steps
  *
@@ -15,6 +16,7 @@
  * steps, and writes through one are seen through the others, as when the program ran. */
 #ifndef TPI_GRAPH_H
 #define TPI_GRAPH_H
+#include <pthread.h>
 #include <taper/call.h>
 #include <taper/graph.h>
 #include "device/program.h"
@@ -101,6 +103,27 @@ typedef struct tpi_room { /* memory that goes all at once, with the graph */
 void *tpi_room_take(tpi_room *room, size_t bytes); /* zeroed; NULL and an error without memory */
 void tpi_room_empty(tpi_room *room);
 
+/* Sizes that may change, of a graph from a file (sizes.c). A dim of an input is factor * symbol + offset. */
+enum { TPI_SIZE_SYMBOLS = 64 }; /* the most that a graph has */
+typedef struct tpi_size_symbol {
+    const char *name;
+    int64_t size, least, most; /* when it was captured; what it may be */
+} tpi_size_symbol;
+typedef struct tpi_size_place {
+    int32_t symbol; /* -1: the dim is always the same */
+    int64_t factor, offset;
+} tpi_size_place;
+typedef struct tpi_graph_sizes {
+    int32_t nsymbols;
+    tpi_size_symbol *symbols;
+    tpi_size_place **places; /* per input, per dim */
+    tp_compiled *(*make)(void *source, const tp_compiled *g, const int64_t *sizes); /* a graph for these sizes, with the tensors of g; NULL and an error */
+    void (*drop)(void *source);
+    void *source;
+    struct tpi_graph_kept *kept; /* graphs for other sizes, the last used one first */
+    pthread_mutex_t lock;        /* of these, and of `make` */
+} tpi_graph_sizes;
+
 struct tp_compiled {
     atomic_int refs;
     tpi_room room;
@@ -131,6 +154,7 @@ struct tp_compiled {
     tpi_graph_grad *expected;
     tpi_graph_custom *customs;
     char *note;         /* what somebody saved with it */
+    tpi_graph_sizes *sizes; /* NULL: all are fixed */
 };
 
 static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_ints){v->dims, v->ndim}; }
@@ -161,6 +185,13 @@ typedef struct tpi_beside {
     void *context;
 } tpi_beside;
 bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads);
+/* ---- sizes.c ---- */
+bool tpi_graph_set_sizes(tp_compiled *g, const tpi_graph_sizes *sizes); /* a copy, which owns the source; what it points to must live as long as g */
+void tpi_graph_forget_sizes(tpi_graph_sizes *s);                       /* those that were made */
+void tpi_graph_drop_sizes(tpi_graph_sizes *s);
+tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs);         /* of a graph that has sizes: the one to run, the caller's; NULL and an error */
+bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs);
+void tpi_size_bounds(const tp_compiled *g, int64_t input, int dim, int64_t *least, int64_t *most);
 /* ---- watch.c ---- */
 int64_t tpi_watch_step(const tp_compiled *g, const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- norms.c ---- */

@@ -350,10 +350,11 @@ static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
     if (!g || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype()) return false;
+    const bool sized = g->sizes && tpi_sizes_fit(g, inputs);
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
         const tpi_graph_value *v = &g->values[g->inputs[i]];
-        if (!t || !same_meta(v, t) || (!g->grad_off && tpi_tracks(t) != g->input_tracked[i])) return false;
+        if (!t || (!same_meta(v, t) && !sized) || (!g->grad_off && tpi_tracks(t) != g->input_tracked[i])) return false;
         if (v->of != i && inputs.v[v->of]->data != t->data) return false; /* the same tensor twice */
     }
     for (const tpi_graph_grad *e = g->expected; e; e = e->next) {
@@ -390,7 +391,10 @@ static bool give_outputs(graph_run *r, tp_compiled *g, tp_tensor **outputs) {
 bool tp_compiled_run(tp_compiled *g, tp_tensors inputs, tp_tensor **outputs) {
     const char *before = tpi_op_enter("graph");
     graph_run r;
-    bool ok = check_inputs(g, inputs) && run_start(&r, g);
+    tp_compiled *sized = g && g->sizes ? tpi_graph_for(g, inputs) : NULL;
+    bool ok = !g || !g->sizes || sized;
+    if (sized) g = sized;
+    ok = ok && check_inputs(g, inputs) && run_start(&r, g);
     if (ok) {
         for (int64_t i = 0; i < inputs.n; i++)
             if (g->values[g->inputs[i]].of == i) r.slots[g->inputs[i]] = tpi_retain(inputs.v[i]);
@@ -398,6 +402,7 @@ bool tp_compiled_run(tp_compiled *g, tp_tensors inputs, tp_tensor **outputs) {
         run_end(&r);
     }
     ok = ok && tpi_all_to_scope(outputs, g->noutputs);
+    tp_compiled_release(sized);
     tpi_op_leave(before);
     return ok;
 }

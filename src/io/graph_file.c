@@ -1,12 +1,11 @@
 /* Graphs in files: {"format", "note", "values", "steps", "inputs", "outputs"}, as plain values and tensors in PyTorch's format. A value is a list of numbers
  * (kind, dtype, of, offset, wrapped), its shape, its strides and, where it has one, its tensor. A step names its operator. Programs are
- * written as the maps they are made of, and made anew when the file is read.
+ * written as the maps they are made of, and made anew when the file is read. What may change with the inputs' sizes is in "sizes" (graph_sizes.c).
  *
  * What is read is checked before it becomes a graph: numbers of values, operators and what they take, that views lie within what they look at. */
 #include <string.h>
-#include <taper/io.h>
 #include "base/memory.h"
-#include "graph/graph.h"
+#include "io/graph_file.h"
 #include "ops/kernels.h"
 #include "tpi_ops.h"
 
@@ -159,16 +158,16 @@ bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) 
 
 /* ---- Reading ------------------------------------------------------------------------------------------------------------------------ */
 
-static bool broken(const char *what) { return tpi_refuse(TP_ERR_IO, "the graph's file is damaged: %s", what); }
+bool tpi_graph_broken(const char *what) { return tpi_refuse(TP_ERR_IO, "the graph's file is damaged: %s", what); }
 
-static int64_t number(const tp_saved *v, int64_t low, int64_t high, bool *ok) {
+int64_t tpi_graph_number(const tp_saved *v, int64_t low, int64_t high, bool *ok) {
     if (tp_saved_kind_of(v) != TP_SAVED_NUMBER) return *ok = false, low;
     int64_t n = tp_scalar_to_int(tp_saved_number(v));
     if (n < low || n > high) *ok = false;
     return n < low || n > high ? low : n;
 }
 
-static int64_t list_size(const tp_saved *v, int64_t most, bool *ok) {
+int64_t tpi_graph_list(const tp_saved *v, int64_t most, bool *ok) {
     tp_saved_kind kind = tp_saved_kind_of(v);
     int64_t n = kind == TP_SAVED_LIST || kind == TP_SAVED_TUPLE ? tp_saved_count(v) : -1;
     if (n < 0 || n > most) return *ok = false, 0;
@@ -176,16 +175,16 @@ static int64_t list_size(const tp_saved *v, int64_t most, bool *ok) {
 }
 
 static const int64_t *read_ints(tpi_room *room, const tp_saved *v, int64_t most, int64_t *n, bool *ok) {
-    *n = list_size(v, most, ok);
+    *n = tpi_graph_list(v, most, ok);
     int64_t *list = tpi_room_take(room, (size_t)*n * sizeof *list);
     if (!list) return *ok = false, NULL;
-    for (int64_t i = 0; i < *n; i++) list[i] = number(tp_saved_at(v, i), INT64_MIN, INT64_MAX, ok);
+    for (int64_t i = 0; i < *n; i++) list[i] = tpi_graph_number(tp_saved_at(v, i), INT64_MIN, INT64_MAX, ok);
     return list;
 }
 
 static tp_scalar *read_scalars(tpi_room *room, const tp_saved *v, int64_t n, bool *ok) {
     tp_scalar *list = tpi_room_take(room, (size_t)n * sizeof *list);
-    if (!list || list_size(v, n, ok) != n) return *ok = false, list;
+    if (!list || tpi_graph_list(v, n, ok) != n) return *ok = false, list;
     for (int64_t i = 0; i < n; i++) {
         const tp_saved *at = tp_saved_at(v, i);
         list[i] = tp_saved_kind_of(at) == TP_SAVED_NUMBER ? tp_saved_number(at) : tp_no_scalar();
@@ -208,14 +207,14 @@ static void extent(const tpi_graph_value *v, int64_t *low, int64_t *high) {
 static bool check_value(const tp_compiled *g, int32_t i) {
     const tpi_graph_value *v = &g->values[i];
     for (int d = 0; d < v->ndim; d++) /* so that extents cannot overflow */
-        if (v->dims[d] < 0 || v->dims[d] > INT64_C(1) << 40 || v->dims[v->ndim + d] < -(INT64_C(1) << 40) || v->dims[v->ndim + d] > INT64_C(1) << 40) return broken("a shape");
+        if (v->dims[d] < 0 || v->dims[d] > INT64_C(1) << 40 || v->dims[v->ndim + d] < -(INT64_C(1) << 40) || v->dims[v->ndim + d] > INT64_C(1) << 40) return tpi_graph_broken("a shape");
     if (tpi_numel_of(tpi_value_shape(v)) < 0) return false;
     if (v->kind != TPI_VALUE_VIEW) return true;
-    if (v->of < 0 || v->of >= g->nvalues || g->values[v->of].kind == TPI_VALUE_VIEW) return broken("a view of nothing");
+    if (v->of < 0 || v->of >= g->nvalues || g->values[v->of].kind == TPI_VALUE_VIEW) return tpi_graph_broken("a view of nothing");
     int64_t low, high, root_low, root_high;
     extent(v, &low, &high);
     extent(&g->values[v->of], &root_low, &root_high);
-    if (v->offset % tpi_dtype_bytes[v->dtype] || (high > low && (low + v->offset < root_low || high + v->offset > root_high))) return broken("a view beyond what it looks at");
+    if (v->offset % tpi_dtype_bytes[v->dtype] || (high > low && (low + v->offset < root_low || high + v->offset > root_high))) return tpi_graph_broken("a view beyond what it looks at");
     return true;
 }
 
@@ -228,23 +227,23 @@ static tp_tensor *tensor_on(const tp_saved *v, tp_device device) {
     return there;
 }
 
-static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device) {
+static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device, const tp_compiled *base) {
     bool ok = true;
     int64_t n, ndim, nstrides;
     const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok), *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
                   *strides = read_ints(&g->room, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
-    if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return broken("a value");
+    if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return tpi_graph_broken("a value");
     tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = device};
     if (value.kind == TPI_VALUE_OUTSIDE || value.kind == TPI_VALUE_CONSTANT) {
-        value.tensor = tensor_on(tp_saved_at(v, 3), device);
+        value.tensor = base ? tp_retain(base->values[g->nvalues].tensor) : tensor_on(tp_saved_at(v, 3), device);
         const tp_tensor *t = value.tensor;
-        if (!t) return tp_ok() ? broken("a tensor is missing") : false;
+        if (!t) return tp_ok() ? tpi_graph_broken("a tensor is missing") : false;
         bool same = t->dtype == value.dtype && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
         if (same && value.wrapped) value.tensor->flags |= TPI_WRAPPED;
         strides = t->strides;
         if (!same || tpi_graph_add_value(g, &value, tp_ints_view(shape, ndim), tp_ints_view(strides, ndim)) < 0) {
             tp_release(value.tensor);
-            return same ? false : broken("a tensor of another shape");
+            return same ? false : tpi_graph_broken("a tensor of another shape");
         }
         return true;
     }
@@ -252,28 +251,28 @@ static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device) {
 }
 
 static bool read_ids(const tp_compiled *g, const tp_saved *v, int32_t *ids, int64_t n, int64_t least) {
-    bool ok = list_size(v, n, &(bool){true}) == n;
-    for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)number(tp_saved_at(v, i), least, g->nvalues - 1, &ok);
-    return ok || broken("a value's number");
+    bool ok = tpi_graph_list(v, n, &(bool){true}) == n;
+    for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)tpi_graph_number(tp_saved_at(v, i), least, g->nvalues - 1, &ok);
+    return ok || tpi_graph_broken("a value's number");
 }
 
 static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, tp_value *to, int64_t *tensors) {
     bool ok = true;
     const tp_saved *held = tp_saved_count(v) > 1 ? tp_saved_at(v, 1) : NULL;
     int64_t n = 0;
-    *to = (tp_value){.kind = number(tp_saved_at(v, 0), TP_K_NONE, TP_K_SCALARS, &ok)};
+    *to = (tp_value){.kind = tpi_graph_number(tp_saved_at(v, 0), TP_K_NONE, TP_K_SCALARS, &ok)};
     switch (to->kind) {
     case TP_K_NONE: break;
     case TP_K_TENSOR: ++*tensors; break;
-    case TP_K_TENSORS: *tensors += to->as.tensors.n = number(held, 0, 1 << 20, &ok); break;
+    case TP_K_TENSORS: *tensors += to->as.tensors.n = tpi_graph_number(held, 0, 1 << 20, &ok); break;
     case TP_K_SCALAR: to->as.scalar = tp_saved_kind_of(held) == TP_SAVED_NUMBER ? tp_saved_number(held) : (ok = false, tp_no_scalar()); break;
     case TP_K_INTS: to->as.ints.v = read_ints(room, held, 1 << 20, &n, &ok), to->as.ints.n = n; break;
-    case TP_K_DTYPE: to->as.dtype = (tp_dtype)number(held, TP_NO_DTYPE + 1, TP_DTYPE_COUNT - 1, &ok); break;
-    case TP_K_LAYOUT: to->as.layout = (tp_layout)number(held, 0, 16, &ok); break;
+    case TP_K_DTYPE: to->as.dtype = (tp_dtype)tpi_graph_number(held, TP_NO_DTYPE + 1, TP_DTYPE_COUNT - 1, &ok); break;
+    case TP_K_LAYOUT: to->as.layout = (tp_layout)tpi_graph_number(held, 0, 16, &ok); break;
     case TP_K_DEVICE: to->as.device = device; break;
-    case TP_K_SCALARS: to->as.scalars.n = n = list_size(held, 1 << 20, &ok), to->as.scalars.v = read_scalars(room, held, n, &ok); break;
+    case TP_K_SCALARS: to->as.scalars.n = n = tpi_graph_list(held, 1 << 20, &ok), to->as.scalars.v = read_scalars(room, held, n, &ok); break;
     case TP_K_FLOATS: {
-        n = list_size(held, 1 << 20, &ok);
+        n = tpi_graph_list(held, 1 << 20, &ok);
         double *floats = tpi_room_take(room, (size_t)n * sizeof *floats);
         for (int64_t i = 0; floats && i < n; i++) floats[i] = tp_scalar_to_double(tp_saved_number(tp_saved_at(held, i)));
         to->as.floats.v = floats, to->as.floats.n = n, ok = ok && floats;
@@ -287,7 +286,7 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, t
     }
     default: ok = false;
     }
-    return ok || broken("an argument");
+    return ok || tpi_graph_broken("an argument");
 }
 
 static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_device device) {
@@ -296,11 +295,11 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
     int64_t tensors = 0;
     s->args = tpi_room_take(&g->room, (size_t)op->nargs * sizeof *s->args);
     if (!s->args) return false;
-    if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace)) return broken("a call");
+    if (!args || tp_saved_count(args) != op->nargs || (s->inplace && !op->invoke_inplace)) return tpi_graph_broken("a call");
     for (int64_t i = 0; i < op->nargs; i++)
         if (!read_argument(&g->room, tp_saved_at(args, i), device, &s->args[i], &tensors)) return false;
-    if (s->inplace && (s->nout != 1 || !s->nin || s->out[0] != s->in[0])) return broken("a call in place");
-    return tensors == s->nin || broken("a call's tensors");
+    if (s->inplace && (s->nout != 1 || !s->nin || s->out[0] != s->in[0])) return tpi_graph_broken("a call in place");
+    return tensors == s->nin || tpi_graph_broken("a call's tensors");
 }
 
 static int outs_of(const tpi_graph_step *s) {
@@ -311,50 +310,50 @@ static bool read_kernel(tp_compiled *g, tpi_graph_step *s, const tp_saved *d) {
     bool ok = true;
     int64_t n = 0;
     int wants = s->kind == TPI_STEP_MAP ? ((const tpi_map_op *)s->op)->nin : s->kind == TPI_STEP_FILL ? 0 : 1;
-    if (s->nin != wants || s->nout != outs_of(s)) return broken("a step's values");
+    if (s->nin != wants || s->nout != outs_of(s)) return tpi_graph_broken("a step's values");
     for (int i = 0; i < s->nin; i++) ok = ok && (s->kind == TPI_STEP_MAP || s->in[i] >= 0);
     if (s->kind == TPI_STEP_MAP) s->numbers = read_scalars(&g->room, tp_saved_get(d, "numbers"), s->nin, &ok);
     if (s->kind == TPI_STEP_FILL) s->numbers = read_scalars(&g->room, tp_saved_get(d, "numbers"), 1, &ok);
     if (s->kind <= TPI_STEP_SCAN) s->params = read_scalars(&g->room, tp_saved_get(d, "params"), count_params(s), &ok);
     if (s->kind == TPI_STEP_FOLD || s->kind == TPI_STEP_SCAN) {
         if (tp_saved_has(d, "dims")) s->dims.v = read_ints(&g->room, tp_saved_get(d, "dims"), TP_MAX_DIMS, &n, &ok), s->dims.n = n;
-        s->keepdim = number(tp_saved_get(d, "keepdim"), 0, 1, &ok);
-        s->dtype = (tp_dtype)number(tp_saved_get(d, "dtype"), 0, TP_DTYPE_COUNT - 1, &ok);
+        s->keepdim = tpi_graph_number(tp_saved_get(d, "keepdim"), 0, 1, &ok);
+        s->dtype = (tp_dtype)tpi_graph_number(tp_saved_get(d, "dtype"), 0, TP_DTYPE_COUNT - 1, &ok);
     }
-    return (ok && (s->kind != TPI_STEP_SCAN || n == 1)) || broken("a step");
+    return (ok && (s->kind != TPI_STEP_SCAN || n == 1)) || tpi_graph_broken("a step");
 }
 
 static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
     const char *kind = tp_saved_text(tp_saved_get(d, "kind")), *name = tp_saved_text(tp_saved_get(d, "op"));
     int k = 0;
     while (kind && k < 6 && strcmp(kind, step_names[k])) k++;
-    if (!kind || !name || k == 6) return broken("a step of an unknown kind");
+    if (!kind || !name || k == 6) return tpi_graph_broken("a step of an unknown kind");
     const void *op = k == TPI_STEP_COPY || k == TPI_STEP_FILL ? NULL : kernel_named((tpi_step_kind)k, name);
     if (!op && k != TPI_STEP_COPY && k != TPI_STEP_FILL) return tpi_refuse(TP_ERR_MISSING, "the graph calls %s, which this version does not have", name);
     const tp_saved *in = tp_saved_get(d, "in"), *out = tp_saved_get(d, "out");
     bool ok = true;
-    int64_t nin = list_size(in, 1 << 14, &ok), nout = list_size(out, 64, &ok);
+    int64_t nin = tpi_graph_list(in, 1 << 14, &ok), nout = tpi_graph_list(out, 64, &ok);
     tpi_graph_step *s = ok ? tpi_graph_add_step(g, (tpi_step_kind)k, (int)nin, (int)nout) : NULL;
-    if (!s) return ok ? false : broken("a step's values");
-    s->op = op, s->inplace = number(tp_saved_get(d, "inplace"), 0, 1, &ok);
-    if (!ok || !read_ids(g, in, s->in, nin, -1) || !read_ids(g, out, s->out, nout, 0)) return ok ? false : broken("a step");
+    if (!s) return ok ? false : tpi_graph_broken("a step's values");
+    s->op = op, s->inplace = tpi_graph_number(tp_saved_get(d, "inplace"), 0, 1, &ok);
+    if (!ok || !read_ids(g, in, s->in, nin, -1) || !read_ids(g, out, s->out, nout, 0)) return ok ? false : tpi_graph_broken("a step");
     return k == TPI_STEP_CALL ? read_call(g, s, d, device) : read_kernel(g, s, d);
 }
 
 static bool read_ends(tp_compiled *g, const tp_saved *root) {
     bool ok = true;
     const tp_saved *in = tp_saved_get(root, "inputs"), *out = tp_saved_get(root, "outputs");
-    g->ninputs = (int32_t)list_size(in, 1 << 20, &ok), g->noutputs = (int32_t)list_size(out, 1 << 20, &ok);
+    g->ninputs = (int32_t)tpi_graph_list(in, 1 << 20, &ok), g->noutputs = (int32_t)tpi_graph_list(out, 1 << 20, &ok);
     g->inputs = tpi_room_take(&g->room, (size_t)g->ninputs * sizeof *g->inputs);
     g->outputs = tpi_room_take(&g->room, (size_t)g->noutputs * sizeof *g->outputs);
     g->input_tracked = tpi_room_take(&g->room, (size_t)g->ninputs);
     g->follows = tpi_room_take(&g->room, (size_t)g->noutputs);
     g->tracks = tpi_room_take(&g->room, (size_t)g->noutputs);
-    if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks) return ok ? false : broken("inputs and outputs");
+    if (!ok || !g->inputs || !g->outputs || !g->input_tracked || !g->follows || !g->tracks) return ok ? false : tpi_graph_broken("inputs and outputs");
     if (!read_ids(g, in, g->inputs, g->ninputs, 0) || !read_ids(g, out, g->outputs, g->noutputs, 0)) return false;
     for (int32_t i = 0; i < g->ninputs; i++) {
         const tpi_graph_value *v = &g->values[g->inputs[i]];
-        if (v->kind != TPI_VALUE_INPUT || v->of < 0 || v->of > i || g->inputs[v->of] != g->inputs[i]) return broken("an input");
+        if (v->kind != TPI_VALUE_INPUT || v->of < 0 || v->of > i || g->inputs[v->of] != g->inputs[i]) return tpi_graph_broken("an input");
     }
     return true;
 }
@@ -365,13 +364,13 @@ static bool read_device(const tp_saved *root, tp_device *device) {
     if (!tp_saved_has(root, "device")) return true;
     bool ok = true;
     const tp_saved *v = tp_saved_get(root, "device");
-    if (list_size(v, 2, &ok) != 2) return broken("a device");
-    device->type = (int16_t)number(tp_saved_at(v, 0), TP_CPU, TP_DEVICE_TYPES - 1, &ok);
-    device->index = (int16_t)number(tp_saved_at(v, 1), 0, INT8_MAX, &ok);
-    return (ok && device->type != TP_META) || broken("a device"); /* nothing runs where there is no memory */
+    if (tpi_graph_list(v, 2, &ok) != 2) return tpi_graph_broken("a device");
+    device->type = (int16_t)tpi_graph_number(tp_saved_at(v, 0), TP_CPU, TP_DEVICE_TYPES - 1, &ok);
+    device->index = (int16_t)tpi_graph_number(tp_saved_at(v, 1), 0, INT8_MAX, &ok);
+    return (ok && device->type != TP_META) || tpi_graph_broken("a device"); /* nothing runs where there is no memory */
 }
 
-static bool read_graph(tp_compiled *g, const tp_saved *root) {
+static bool read_graph(tp_compiled *g, const tp_saved *root, const tp_compiled *base) {
     const tp_saved *format = tp_saved_kind_of(root) == TP_SAVED_DICT && tp_saved_has(root, "format") ? tp_saved_get(root, "format") : NULL;
     if (tp_saved_kind_of(format) != TP_SAVED_TEXT || strcmp(tp_saved_text(format), FORMAT)) return tpi_refuse(TP_ERR_IO, "the file holds no graph that this version reads");
     const tp_saved *values = tp_saved_get(root, "values"), *steps = tp_saved_get(root, "steps");
@@ -379,7 +378,7 @@ static bool read_graph(tp_compiled *g, const tp_saved *root) {
     tp_device device;
     if (!read_device(root, &device)) return false;
     for (int64_t i = 0; i < tp_saved_count(values); i++)
-        if (!read_value(g, tp_saved_at(values, i), device)) return false;
+        if (!read_value(g, tp_saved_at(values, i), device, base)) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
         if (!check_value(g, i)) return false;
     for (int64_t i = 0; i < tp_saved_count(steps); i++)
@@ -388,17 +387,22 @@ static bool read_graph(tp_compiled *g, const tp_saved *root) {
     return tp_ok() && read_ends(g, root) && tpi_graph_fuse(g) && tpi_graph_plan(g);
 }
 
+tp_compiled *tpi_graph_read(const tp_saved *root, const tp_compiled *base) {
+    tp_compiled *g = tpi_graph_new();
+    if (!g) return NULL;
+    g->grad_off = true, g->default_dtype = base ? base->default_dtype : tp_default_dtype();
+    if (read_graph(g, root, base)) return g;
+    tp_compiled_release(g);
+    if (tp_ok()) tpi_graph_broken("it does not fit together");
+    return NULL;
+}
+
 tp_compiled *tp_compiled_load(const char *path) {
     tp_file *f = tp_open_file(path, NULL);
     if (!f) return NULL;
-    tp_compiled *g = tpi_graph_new();
-    if (g && !read_graph(g, tp_file_value(f))) {
-        tp_compiled_release(g);
-        g = NULL;
-        if (tp_ok()) broken("it does not fit together");
-    }
-    tp_close_file(f);
-    if (g) g->grad_off = true, g->default_dtype = tp_default_dtype();
+    tp_compiled *g = tpi_graph_read(tp_file_value(f), NULL);
+    if (!g || !tpi_graph_read_sizes(g, f)) tp_close_file(f);
+    if (g && !g->sizes && !tp_ok()) tp_compiled_release(g), g = NULL;
     return g;
 }
 
@@ -408,5 +412,15 @@ bool tp_compiled_input(const tp_compiled *g, int64_t i, tp_dtype *dtype, tp_ints
     if (!g || i < 0 || i >= g->ninputs) return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected an input from 0 to %d, got %lld", g ? g->ninputs - 1 : -1, (long long)i);
     const tpi_graph_value *v = &g->values[g->inputs[i]];
     *dtype = (tp_dtype)v->dtype, *shape = tpi_value_shape(v);
+    return true;
+}
+
+bool tp_compiled_input_dim(const tp_compiled *g, int64_t i, int64_t dim, int64_t *least, int64_t *most) {
+    tp_dtype dtype;
+    tp_ints shape;
+    if (!tp_compiled_input(g, i, &dtype, &shape)) return false;
+    if (dim < 0 || dim >= shape.n) return tpi_refuse(TP_ERR_INDEX, "argument 'dim': expected a dim from 0 to %lld, got %lld", (long long)shape.n - 1, (long long)dim);
+    if (g->sizes) tpi_size_bounds(g, i, (int)dim, least, most);
+    else *least = *most = shape.v[dim];
     return true;
 }

@@ -210,3 +210,29 @@ def test_a_file_that_names_no_device_to_run_on_is_refused(tmp_path):
         torch.save({**document, "device": device}, tmp_path / "bad.pt2")
         with pytest.raises(OSError, match="damaged: a device"):
             load(tmp_path / "bad.pt2")
+
+
+class Weighs(torch.nn.Module):
+    def forward(self, x):
+        return x.sum(0) * torch.tensor(1 / x.shape[0])
+
+
+def test_a_constant_made_from_a_size_does_not_follow_it():
+    x = torch.ones(4, 3)
+    assert torch.equal(export(Weighs(), (x,)).module()(x), torch.ones(3))
+    with pytest.raises(exc.UserError, match="does not follow"):
+        export(Weighs(), (x,), dynamic_shapes=({0: Dim("batch")},))
+    traced = torch.jit.trace(Weighs(), x)
+    held = io.BytesIO()
+    torch.jit.save(traced, held)
+    held.seek(0)
+    assert torch.equal(torch.jit.load(held)(x), torch.ones(3))
+
+
+def test_parameters_that_get_other_data_are_seen():
+    net, x = nn.Linear(3, 2), torch.randn(4, 3)
+    module = export(net, (x,), dynamic_shapes=({0: Dim("batch")},)).module()
+    net.weight.data = torch.zeros(2, 3)
+    net.bias.data = torch.ones(2)
+    for n in (4, 7):
+        assert torch.equal(module(torch.randn(n, 3)), torch.ones(n, 2))

@@ -289,3 +289,19 @@ def test_a_traced_function_needs_no_module(tmp_path, elsewhere):
     assert torch.jit.load(tmp_path / "f.pt")(torch.ones(5), torch.ones(5)).tolist() == [3] * 5
     forget()
     assert torch.jit.load(tmp_path / "f.pt")(torch.ones(5), torch.ones(5)).tolist() == [3] * 5
+
+
+def test_the_graph_of_a_trace_runs_at_any_batch(tmp_path):
+    """As a C program runs it: without what the file says of the module."""
+    import taper._C as _C
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 5), nn.Softmax(-1)).eval()
+    for example in (1, 2, 6):
+        torch.jit.trace(net, torch.randn(example, 1, 8, 8)).save(tmp_path / "net.pt")
+        graph, _ = _C._graph_load(str(tmp_path / "net.pt"))
+        for n in (1, 2, 5, 6, 1, 33):
+            x = torch.randn(n, 1, 8, 8)
+            y, = _C._graph_run(graph, [x])
+            assert torch.allclose(y, net(x), atol=1e-6)
+        with pytest.raises(RuntimeError, match="expected float32 of shape"):
+            _C._graph_run(graph, [torch.randn(2, 1, 9, 8)])

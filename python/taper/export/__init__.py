@@ -132,12 +132,11 @@ def _grow(root, program):
 
 
 class _Sizes:
-    """The sizes that may change: symbols, where they are in the inputs, and how the graph follows them."""
+    """The sizes that may change: symbols, where they are in the inputs, and how sizes among the results follow them; the graph does so by itself."""
 
-    def __init__(self, symbols, places, rules):
-        # {name: [size, least, most]}, [[[name, factor, offset] or None per dim] per tensor], rules() of _document: of the graph, of sizes among the results
-        self.symbols, self.places = symbols, places
-        self.rules, self.results = ([rule for rule in rules if (rule[0][0] == "result") is which] for which in (False, True))
+    def __init__(self, symbols, places, results):
+        # {name: [size, least, most]}, [[[name, factor, offset] or None per dim] per tensor], rules() of _document
+        self.symbols, self.places, self.results = symbols, places, results
 
     def of(self, leaves):
         """{name: size} of these inputs. An error where one is out of bounds or two do not agree."""
@@ -174,12 +173,12 @@ class ExportGraphSignature:
 class ExportedProgram:
     """A graph, the form of its arguments and results, the tensors it uses by name, and the module it came from, if that is here."""
 
-    def __init__(self, graph, about, module=None, example_inputs=None, rest=None):
+    def __init__(self, graph, about, module=None, example_inputs=None, rest=None, base=None):
         self._graph, self._about, self._module, self._rest = graph, about, module, rest or {}
         self._form, self._result = about["form"], about["result"]
         self._sizes = _Sizes(**about["sizes"]) if about.get("sizes") else None
         self._parameters, self._hidden = set(about["parameters"]), set(about["hidden"])
-        self._others, self._base, self._fx = {}, None, None
+        self._base, self._fx = base, None
         self.example_inputs = example_inputs
         self.range_constraints = {} if self._sizes is None else {name: tuple(bounds) for name, (_, *bounds) in self._sizes.symbols.items()}
         self._tensors = self._name_tensors() if module is None else None
@@ -212,22 +211,10 @@ class ExportedProgram:
             if x.dtype != dtype or list(x.shape) != fixed:
                 raise AssertionError(f"Guard failed: tensor {i} of the arguments is {x.dtype} of shape {list(x.shape)}, expected {dtype} of shape {fixed}")
         result = self._result
-        if any(self._sizes.symbols[name][0] != size for name, size in sizes.items()):
-            graph, result = self._for_sizes(sizes)
+        if sizes and self._sizes.results:
+            from taper.export import _document
+            result = _document.resized({"result": result}, self._sizes.results, {name: size - self._sizes.symbols[name][0] for name, size in sizes.items()})["result"]
         return _build(result, _C._graph_run(graph, [x if x.is_contiguous() else x.contiguous() for x in leaves]))
-
-    def _for_sizes(self, sizes):
-        """The graph for other sizes than it was captured with, and the form of its results; the tensors are shared."""
-        from taper.export import _document
-        key = tuple(sizes.items())
-        if key not in self._others:
-            self._base = self._base or _document.read(self._graph)
-            change = {name: size - self._sizes.symbols[name][0] for name, size in sizes.items()}
-            graph = _document.graph_of(_document.resized(self._base, self._sizes.rules, change))
-            for (_, mine), (_, here) in zip(_C._graph_tensors(graph), _C._graph_tensors(self._graph)):
-                mine.data = here.data
-            self._others[key] = graph, _document.resized({"result": self._result}, self._sizes.results, change)["result"]
-        return self._others[key]
 
     # ---- What is in it ----
     def _names(self):
@@ -362,21 +349,26 @@ def _larger(leaves, places, by):
 
 
 def _follow(mod, form, leaves, symbols, places):
-    """How the graph follows the symbols: the base's graph and its sizes. A graph that does not is an error that says so."""
+    """The result and the graph at the base's sizes, its document, and what a program keeps of the sizes. A graph that does not follow them is an error that says so."""
     from taper.export import _document
     base = {name: max(0, 3 - size) for name, (size, *_) in symbols.items()}  # sizes of 0 and 1 are not like others
     leaves = list(_larger(leaves, places, base))
     symbols = {name: [size + base[name], least, most] for name, (size, least, most) in symbols.items()}
     steps = {name: 2 + i for i, name in enumerate(symbols)}
+    result, graph = _capture(mod, form, leaves)
+    document = _document.read(graph)
 
     def at(by):
-        result, graph = _capture(mod, form, list(_larger(leaves, places, by)))
-        return {**_document.read(graph), "result": _flatten(result, [])}
-    result, graph = _capture(mod, form, leaves)
+        if not any(by.values()):
+            return {**document, "result": _flatten(result, [])}
+        other, larger = _capture(mod, form, list(_larger(leaves, places, by)))
+        return {**_document.read(larger), "result": _flatten(other, [])}
     rules = _document.rules(at, steps)
     if rules is None:
         raise exc.UserError(None, f"torch.export: what is computed does not follow the sizes of {', '.join(symbols)} in a way that can be written down; export it without dynamic_shapes")
-    return result, graph, {"symbols": symbols, "places": places, "rules": rules}
+    of_graph, of_result = ([rule for rule in rules if (rule[0][0] == "result") is which] for which in (False, True))
+    document["sizes"] = _document.sizes(symbols, places, of_graph)
+    return result, _document.with_tensors(_document.graph_of(document), graph), document, {"symbols": symbols, "places": places, "results": of_result}
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
@@ -386,12 +378,12 @@ def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserv
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, (list, tuple)):
         raise exc.UserError(None, f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    kwargs, leaves, sizes = dict(kwargs or {}), [], None
+    kwargs, leaves = dict(kwargs or {}), []
     form = _flatten([list(args), kwargs], leaves)
     names = _argument_names(mod, args, kwargs)
     symbols, places = _symbols(args, kwargs, names, dynamic_shapes) if dynamic_shapes else ({}, [])
-    result, graph, sizes = _follow(mod, form, leaves, symbols, places) if symbols else (*_capture(mod, form, leaves), None)
-    return ExportedProgram(graph, {"form": form, "result": _flatten(result, []), "sizes": sizes, **_tensor_names(mod, graph, leaves, names, args, kwargs)}, mod, (tuple(args), kwargs))
+    result, graph, document, sizes = _follow(mod, form, leaves, symbols, places) if symbols else (*_capture(mod, form, leaves), None, None)
+    return ExportedProgram(graph, {"form": form, "result": _flatten(result, []), "sizes": sizes, **_tensor_names(mod, graph, leaves, names, args, kwargs)}, mod, (tuple(args), kwargs), base=document)
 
 
 def _tensor_names(mod, graph, leaves, names, args, kwargs):

@@ -30,6 +30,13 @@ def graph_of(document):
         return _C._graph_load(path)[0]
 
 
+def with_tensors(graph, other):
+    """A graph with the tensors of another one that has the same values."""
+    for i, tensor in _C._graph_tensors(other):
+        _C._graph_set_tensor(graph, i, tensor)
+    return graph
+
+
 def current(document, graph):
     """The document a graph was loaded from, with the tensors that the graph has now. (A document read from the graph itself may have its steps in another order, to which
     rules of sizes do not apply.)"""
@@ -39,6 +46,7 @@ def current(document, graph):
     return made
 
 
+_OUTSIDE, _CONSTANT = 2, 3  # kinds of values
 _DEVICE_TYPES = {"cuda": 2, "xpu": 3, "hip": 4}  # by their numbers in files
 
 
@@ -51,6 +59,10 @@ def placed(document, where):
     return made
 
 
+def _equal(a, b):
+    return a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | (a != a)).all())
+
+
 def _differences(base, other, path, found):
     """{path: (number there, number here)} of everything but tensors; False where the forms differ."""
     if isinstance(base, taper.Tensor) or isinstance(other, taper.Tensor):
@@ -59,6 +71,8 @@ def _differences(base, other, path, found):
         return False
     if isinstance(base, dict):
         return base.keys() == other.keys() and all(_differences(base[key], other[key], path + (key,), found) for key in base)
+    if len(path) == 2 and path[0] == "values" and base[0][0] == other[0][0] == _CONSTANT and not _equal(base[3], other[3]):
+        return False  # one that was made from a size
     if isinstance(base, (list, tuple)):
         return len(base) == len(other) and all(_differences(a, b, path + (i,), found) for i, (a, b) in enumerate(zip(base, other)))
     if base != other and type(base) is int and path[0] in ("values", "steps", "result"):
@@ -108,7 +122,7 @@ def _fitted(at, symbols, degree):
 
 
 def rules(at, steps):
-    """[(path, {"symbol*symbol": factor})], from the documents at(by), where each symbol is larger by by[symbol]: first as if every number followed products of different
+    """[[path, {"symbol*symbol": factor}]], from the documents at(by), where each symbol is larger by by[symbol]: first as if every number followed products of different
     symbols, then with their squares. at(steps) must come out as the others say. None: the graph does not follow the sizes so."""
     kept = {}
 
@@ -127,11 +141,19 @@ def rules(at, steps):
     return None
 
 
+def sizes(symbols, places, rules):
+    """How a graph follows its sizes, as files have it (src/io/graph_sizes.c)."""
+    number = {name: i for i, name in enumerate(symbols)}
+    return {"symbols": [[name, *about] for name, about in symbols.items()],
+            "places": [[None if place is None else [number[place[0]], *place[1:]] for place in dims] for dims in places],
+            "rules": [[path, [[factor, [number[symbol] for symbol in product.split("*")]] for product, factor in by.items()]] for path, by in rules]}
+
+
 def resized(base, rules, change):
-    """The document for sizes that differ from the base's by change[symbol]."""
+    """What is at the rules' paths for sizes that differ from the base's by change[symbol]."""
     def copied(o):
         return {key: copied(value) for key, value in o.items()} if isinstance(o, dict) else [copied(value) for value in o] if isinstance(o, (list, tuple)) else o
-    made = copied({key: value for key, value in base.items() if key != "rest"})
+    made = copied(base)
     for path, by in rules:
         at = made
         for key in path[:-1]:
@@ -141,8 +163,6 @@ def resized(base, rules, change):
 
 
 # ---- What is in a graph, for people and programs that look through its nodes ----
-_OUTSIDE, _CONSTANT = 2, 3  # kinds of values
-
 
 class _Kernel:
     """A step that no function of the package's stands for."""
