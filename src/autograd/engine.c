@@ -380,6 +380,23 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
     return true;
 }
 
+/* The gradient of the node's input so far, if the node's own can be added to a part of it: nobody looks at what the node makes. */
+static tp_tensor *sum_to_add_to(const run *r, const entry *e) {
+    const tpi_node *node = e->node;
+    if (!node->cls->into || node->extra || r->request->create_graph || atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) return NULL;
+    uint32_t kid = r->kids[e->kids];
+    if (kid == NO_KID || !wanted(r, kid)) return NULL;
+    tp_tensor *sum = r->slots[r->entries[kid].slot + node->edges[0].output];
+    return sum && is_ours(r, sum) ? sum : NULL;
+}
+
+static bool apply(run *r, const entry *e, tp_tensor **grads) {
+    tpi_node *node = e->node;
+    tp_tensor *sum = sum_to_add_to(r, e);
+    if (sum && sum->dtype == grads[0]->dtype) return node->cls->into(node, grads[0], sum);
+    return node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs);
+}
+
 static bool turn(run *r, uint32_t id) {
     entry *e = &r->entries[id];
     tpi_node *node = e->node;
@@ -409,7 +426,7 @@ static bool turn(run *r, uint32_t id) {
     r->now = id;
     node->last = !r->request->retain_graph && !r->request->create_graph;
     const int64_t event = any && (tpi_detours & TPI_WATCHED) ? tpi_watch_begin(node->name, TP_EVENT_BACKWARD, (int64_t)node->sequence) : -1;
-    bool ok = !any || (node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs));
+    bool ok = !any || apply(r, e, grads);
     r->now = NO_KID;
     if (event >= 0) tpi_watch_end(event);
     release_n(node->noutputs, grads);

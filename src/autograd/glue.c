@@ -228,6 +228,13 @@ tp_tensor *tpi_real_part(tp_tensor *t) { return tpo_real(t); }
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) { return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)); }
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) { return tpo_as_strided(t, shape, strides, offset); }
 
+bool tpi_add_to_part(tp_tensor *sum, const tpi_geometry *part, tp_tensor *grad) {
+    tp_tensor *there = tpi_view_of(sum, part);
+    bool ok = there && tpi_add_grads_into(there, grad);
+    tpi_release(there);
+    return ok;
+}
+
 bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b) {
     bool off = tpi_grad_off;
     tpi_grad_off = true;

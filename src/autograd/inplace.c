@@ -96,7 +96,7 @@ static bool copy_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
     if (tpi_node_needs(node, 1)) grad_inputs[1] = tpi_retain(grads[0]); /* what was there before counts no more: edge 0 gets none */
     return true;
 }
-static const tpi_node_class copy_class = {"CopyBackwards", "copy_", copy_backward, NULL};
+static const tpi_node_class copy_class = {"CopyBackwards", "copy_", copy_backward, NULL, NULL};
 
 bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
     bool recorded = !tpi_grad_off && (tpi_tracks(dst) || tpi_tracks(src));
@@ -190,7 +190,7 @@ static bool slices_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor *
     return ok;
 }
 
-static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_backward, NULL};
+static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_backward, NULL, NULL};
 
 /* A new base whose part is t. */
 static tp_tensor *base_around(const slice *s, tp_tensor *t) {

@@ -16,6 +16,9 @@ typedef struct tpi_node_class {
      * false: an error is pending. */
     bool (*backward)(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
     void (*release)(tpi_node *node); /* frees what attrs point at, or NULL */
+    /* Of a view that sees each element once at most: adds the gradient of what it sees to that part of `sum`, the gradient that its input has so far. So what looks
+     * at a tensor part by part does not make a whole one for each. NULL for others. */
+    bool (*into)(tpi_node *node, tp_tensor *grad, tp_tensor *sum);
 } tpi_node_class;
 
 typedef struct tpi_edge {
@@ -106,6 +109,7 @@ tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape);       /* sums over the dims 
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype);
 tp_tensor *tpi_real_part(tp_tensor *t);                   /* of a complex tensor */
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b);     /* a + b, same shape and dtype */
+bool tpi_add_to_part(tp_tensor *sum, const struct tpi_geometry *part, tp_tensor *grad); /* the same for a view of sum */
 bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b);      /* a += b on the data alone: no tape, a's version is the caller's affair */
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset); /* offset from the start of the storage */
 #endif

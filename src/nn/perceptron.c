@@ -113,7 +113,7 @@ static bool backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **grad_i
     for (int i = 0; i < n; i++) tpi_release(held[i]);
     return fine;
 }
-static const tpi_node_class perceptron_class = {"PerceptronBackward0", "perceptron", backward, NULL};
+static const tpi_node_class perceptron_class = {"PerceptronBackward0", "perceptron", backward, NULL, NULL};
 
 /* ---- Forward ---- */
 static bool record(const tpi_perceptron *p, tp_tensor *input, tp_tensor *between, tp_tensor *out) {

@@ -510,3 +510,51 @@ def test_a_cycle_through_a_hook_of_a_result_is_collected():
     alive = cycle_through_a_hook(True)
     gc.collect()
     assert alive() is None
+
+
+def test_parts_of_one_tensor_give_one_gradient():
+    """Gradients of slices and selections are added into one tensor, whatever else looks at it."""
+    torch.manual_seed(0)
+    x = torch.randn(6, 8, 5, requires_grad=True)
+    seen = []
+
+    def loss(x, hooked=False):
+        h = x * 2
+        a, b, c = h.transpose(0, 1).split([2, 3, 3])
+        if hooked:
+            b.register_hook(lambda g: seen.append(g.clone()) or g * 3)
+        parts = [h[:, t].sin() for t in range(8)] + [h[i] ** 2 for i in range(6)] + [h[1:5:2, ::3].exp(), h[0, 2:2], a.cos(), b.cos(), c.cos(), h]
+        return sum(p.sum() for p in parts), b
+
+    def plainly(x):
+        h = x * 2
+        return (h.sin() + h ** 2 + h.cos() + h).sum() + h[1:5:2, ::3].exp().sum()
+
+    got, = torch.autograd.grad(loss(x)[0], x)
+    want, = torch.autograd.grad(plainly(x), x)
+    assert torch.allclose(got, want, atol=1e-5)
+    for n in range(2):  # a hook in the middle; a graph that is used twice
+        value, _ = loss(x, hooked=True)
+        again, = torch.autograd.grad(value, x, retain_graph=True)
+        twice, = torch.autograd.grad(value, x)
+        factor = torch.zeros(6, 8, 5)
+        factor[:, 2:5] = 2
+        assert torch.allclose(again, want - 2 * factor * (2 * x).sin(), atol=1e-5) and torch.equal(again, twice)
+    assert len(seen) == 4 and torch.allclose(seen[0], -(2 * x).transpose(0, 1)[2:5].sin(), atol=1e-6)
+    second = torch.autograd.grad(torch.autograd.grad(loss(x)[0], x, create_graph=True)[0].sum(), x)[0]
+    assert torch.allclose(second, torch.autograd.grad(torch.autograd.grad(plainly(x), x, create_graph=True)[0].sum(), x)[0], atol=1e-4)
+    x.grad = None
+    loss(x)[0].backward()
+    assert torch.allclose(x.grad, want, atol=1e-5)
+
+
+def test_parts_of_other_dtypes_and_leaves():
+    for dtype in (torch.float64, torch.bfloat16, torch.complex64):
+        x = torch.ones(4, 3, dtype=dtype, requires_grad=True)
+        sum((x[i] * (i + 1)).sum().abs() for i in range(4)).backward()
+        assert torch.equal(x.grad.real.float(), torch.arange(1.0, 5.0).unsqueeze(1).expand(4, 3))
+    x = torch.ones(3, requires_grad=True)
+    y = x[0] + x[1]
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [2.0, 2.0, 0.0]

@@ -278,6 +278,17 @@ static char *node_name(const op *o) {
     return t.s;
 }
 
+/* Of a view that says `part`: adds the gradient to the part of the input's gradient so far that the view looks at. */
+static void write_into(text *t, const op *o, const needs *n) {
+    put(t, "static bool %s_into(tpi_node *node, tp_tensor *grad, tp_tensor *sum) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    return %s(sum", o->cname,
+        o->cname, o->function);
+    for (int i = 1; i < o->nargs; i++) {
+        if (!n->scalar[i]) fail(o->at, "%s: 'part' needs a gradient that takes every argument", o->name);
+        put(t, ", a->%s", o->args[i].name);
+    }
+    put(t, ", &g) && tpi_add_to_part(sum, &g, grad);\n}\n");
+}
+
 /* Builds the node from the inputs; results are saved and attached by the caller. */
 static void write_record(text *t, const op *o, const needs *n) {
     int fixed = saved_slot(o, n, -1, -1);
@@ -285,12 +296,13 @@ static void write_record(text *t, const op *o, const needs *n) {
     put(&lists, "%s", "");
     for (int i = 0; i < o->nargs; i++)
         if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
-    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s};\n\n", o->cname, node_name(o), o->name, o->cname,
-        has_release(o, n) ? format("%s_release", o->cname) : "NULL");
+    if (o->part) write_into(t, o, n);
+    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s, %s};\n\n", o->cname, node_name(o), o->name, o->cname,
+        has_release(o, n) ? format("%s_release", o->cname) : "NULL", o->part ? format("%s_into", o->cname) : "NULL");
     const char *class = format("&%s_class", o->cname);
     if (o->node_with) {
         const arg *picks = &o->args[o->node_arg];
-        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s};\n\n", o->cname, o->node_with, o->name, o->cname,
+        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s, NULL};\n\n", o->cname, o->node_with, o->name, o->cname,
             has_release(o, n) ? format("%s_release", o->cname) : "NULL");
         class = format("%s%s ? &%s_with_class : &%s_class", picks->name, picks->type == T_INTS_OPT ? ".v" : "", o->cname, o->cname);
     }
@@ -721,7 +733,7 @@ static void write_forward_into(text *t, const op *o) {
 /* An operator marked `todo`: what it gives remembers where it came from, and backward says that the derivative is missing. */
 static void write_missing(text *t, const op *o) {
     bool many = o->nresults > 1;
-    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL};\n", node_name(o), o->name);
+    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL, NULL};\n", node_name(o), o->name);
     put(t, "    tp_tensor *const inputs[] = {");
     int n = 0;
     for (int i = 0; i < o->nargs; i++)

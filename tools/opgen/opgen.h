@@ -142,6 +142,7 @@ typedef struct op {
     kind kind;
     char *function;       /* natives, views, C compositions */
     char *gpu;            /* natives: the function that does the same by kernels, on any device that runs them; NULL: by way of the host */
+    bool part;            /* views: each element of the input is seen once at most, so a gradient may be added to that part of the input's */
     bool anywhere;        /* natives: the function touches no element itself, so it serves tensors of every device */
     char *kind_text;      /* the expression as written */
     int nargs, nresults;

@@ -367,6 +367,7 @@ static void parse_line(op *o, const char *s, place at) {
         o->gpu = word(&rest);
         if (!*o->gpu) fail(at, "expected the C function's name after 'gpu'");
     } else if (starts(&rest, "anywhere")) o->anywhere = true;
+    else if (starts(&rest, "part")) o->part = true;
     else if (starts(&rest, "writes")) {
         while (*(rest = spaces(rest))) {
             tensor_arg(o, word(&rest), at)->written = true;
@@ -406,7 +407,7 @@ static void parse_line(op *o, const char *s, place at) {
     else if (starts(&rest, "check")) parse_check(o, rest, at);
     else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
-    else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, compose, native, gpu, anywhere, writes, dtype, types, grad, nondiff, todo, node, "
+    else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, part, compose, native, gpu, anywhere, writes, dtype, types, grad, nondiff, todo, node, "
                   "forms, names, autocast, batch, arg, cname, check, internal, sample or error", s);
 }
 
@@ -470,6 +471,7 @@ static void check_op(op *o) {
     if (!*o->name) fail(o->at, "a stanza without a signature");
     if (o->kind == K_NONE) fail(o->at, "%s: expected one of map, fold, scan, view, compose, native", o->name);
     if ((o->gpu || o->anywhere) && o->kind != K_NATIVE && o->kind != K_NATIVE_INPLACE) fail(o->at, "%s: only natives have 'gpu' and 'anywhere' lines", o->name);
+    if (o->part && o->kind != K_VIEW) fail(o->at, "%s: only views have a 'part' line", o->name);
     if (!o->doc) fail(o->at, "%s: a doc line is missing", o->name);
     if (!o->names) o->names = default_names(o);
     if (o->types < 0) o->types = o->kind == K_MAP || o->kind == K_FOLD || o->kind == K_SCAN ? CAT_INT | CAT_FLOAT : CAT_FLOAT;
