@@ -7,8 +7,9 @@
 #include "ops/native.h"
 #include "ops/real.h"
 
-#define QUERIES 64
+#define QUERIES 64 /* the most of a block */
 #define KEYS 256
+#define SHORT 256  /* queries up to which a causal block has half as many: less of it is what no query sees */
 
 typedef struct part { /* one operand: (batch dims..., rows, columns), columns contiguous */
     tp_tensor *t;     /* owned */
@@ -19,7 +20,7 @@ typedef struct job {
     tp_dtype dtype;
     int64_t item;
     int64_t heads, queries, keys, width, value_width; /* heads: all batch dims together */
-    int64_t query_blocks;
+    int64_t block, query_blocks; /* queries of a block, and how many blocks of a head there are */
     bool causal;
     double scale;
     part q, k, v, out, grad, dq, dk, dv;
@@ -119,8 +120,8 @@ static char *mask_block(const job *j, int64_t head, int64_t q0, int64_t rows, in
 
 static void forward_task(int64_t task, void *context) {
     job *j = context;
-    int64_t head = task / j->query_blocks, q0 = task % j->query_blocks * QUERIES, item = j->item;
-    int64_t rows = j->queries - q0 < QUERIES ? j->queries - q0 : QUERIES, valid[QUERIES];
+    int64_t head = task / j->query_blocks, q0 = task % j->query_blocks * j->block, item = j->item;
+    int64_t rows = j->queries - q0 < j->block ? j->queries - q0 : j->block, valid[QUERIES];
     size_t bytes = (size_t)((j->mask ? 2 : 1) * QUERIES * KEYS + 3 * QUERIES) * (size_t)item;
     char *s = tpi_alloc(bytes);
     if (!s) {
@@ -162,7 +163,8 @@ static void forward_task(int64_t task, void *context) {
 /* ---- Backward: with weights P and D = rowsum(dO O):  dV = P' dO,  dS = P (dO V' - D) scale,  dQ = dS K,  dK = dS' Q ---- */
 
 static void backward_block(job *j, int64_t head, int64_t q0, int64_t k0, char *s, char *dp, char *room, const char *d) {
-    int64_t item = j->item, rows = j->queries - q0 < QUERIES ? j->queries - q0 : QUERIES, columns = j->keys - k0 < KEYS ? j->keys - k0 : KEYS, valid[QUERIES];
+    int64_t item = j->item, rows = j->queries - q0 < j->block ? j->queries - q0 : j->block, columns = j->keys - k0 < KEYS ? j->keys - k0 : KEYS, valid[QUERIES];
+    if (j->causal && q0 + rows - k0 < columns) columns = q0 + rows - k0;
     const char *q = head_of(j->q.t, head) + q0 * j->q.row * item, *k = head_of(j->k.t, head) + k0 * j->k.row * item;
     const char *v = head_of(j->v.t, head) + k0 * j->v.row * item, *g = head_of(j->grad.t, head) + q0 * j->grad.row * item;
     const char *lse = j->lse + (head * j->queries + q0) * item;
@@ -209,7 +211,7 @@ static void backward_task(int64_t head, void *context) {
     clear_head(j, &j->dk, head, j->keys, j->width);
     clear_head(j, &j->dv, head, j->keys, j->value_width);
     for (int64_t k0 = 0; k0 < j->keys; k0 += KEYS)
-        for (int64_t q0 = j->causal ? k0 / QUERIES * QUERIES : 0; q0 < j->queries; q0 += QUERIES) backward_block(j, head, q0, k0, s, dp, room, d);
+        for (int64_t q0 = j->causal ? k0 / j->block * j->block : 0; q0 < j->queries; q0 += j->block) backward_block(j, head, q0, k0, s, dp, room, d);
     tpi_free(s, bytes);
 }
 
@@ -221,7 +223,8 @@ static bool begin(job *j, tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *m
     if (!j->dtype) return false;
     j->item = tpi_dtype_bytes[j->dtype];
     j->queries = q->shape[n - 2], j->width = q->shape[n - 1], j->keys = k->shape[n - 2], j->value_width = v->shape[n - 1];
-    j->query_blocks = tpi_ceil_div(j->queries, QUERIES);
+    j->block = causal && j->queries <= SHORT ? QUERIES / 2 : QUERIES;
+    j->query_blocks = tpi_ceil_div(j->queries, j->block);
     j->causal = causal, j->scale = scale, j->heads = 1;
     for (int i = 0; i < n - 2; i++) j->heads *= q->shape[i];
     if (mask) { /* cast first: an expanded mask is a view, and may never be made whole */

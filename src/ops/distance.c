@@ -17,6 +17,8 @@ typedef struct job {
     char *out;
 } job;
 
+static bool has_few(int64_t columns, double p) { return columns <= FEW && (p == 2 || p == 1 || p == 0 || isinf(p)); }
+
 static void one_row(int64_t chunk, void *context) {
     const job *j = context;
     int64_t batch = chunk / j->r1;
@@ -68,7 +70,7 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
     int ndim;
     if (!compute || !check_cdist(x1, x2, p)) return NULL;
     if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim)) return NULL;
-    bool few = x1->shape[x1->ndim - 1] <= FEW && x1->shape[x1->ndim - 2] > 1 && (p == 2 || p == 1 || p == 0 || isinf(p));
+    bool few = x1->shape[x1->ndim - 2] > 1 && has_few(x1->shape[x1->ndim - 1], p);
     tp_tensor *a = spread(x1, shape, ndim, compute, false), *b = a ? spread(x2, shape, ndim, compute, few) : NULL, *out = NULL;
     if (b) {
         job j = {.x1 = a, .x2 = b, .few = few, .r1 = x1->shape[x1->ndim - 2], .r2 = x2->shape[x2->ndim - 2], .m = x1->shape[x1->ndim - 1], .p = p};
@@ -138,17 +140,71 @@ tp_tensor *tpi_compose_cdist_backward(tp_tensor *grad, tp_tensor *x1, tp_tensor 
     return tpi_empty_bag(&bag, tpo_squeeze_dim(sum, -2));
 }
 
-/* The distances above the diagonal of cdist(self, self), row by row. */
-tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
-    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
-    int64_t n = self->shape[0], pairs = n > 1 ? n * (n - 1) / 2 : 0;
-    tpi_bag bag = {0};
-    tp_tensor *index = tpi_empty(TP_INTS(pairs), TP_INT64, (tp_device){TP_CPU, 0});
+/* ---- Pairs of rows: what is above the diagonal of cdist(self, self), row by row ---- */
+
+static int64_t pairs_of(int64_t n) { return n > 1 ? n * (n - 1) / 2 : 0; }
+
+static void distances_above(int64_t i, void *context) {
+    const job *j = context;
+    int64_t n = j->r2, rest = n - i - 1, first = i * n - i * (i + 1) / 2;
+    if (j->x1->dtype == TP_FLOAT32) {
+        const float *x = (const float *)j->x1->data + i * j->m, *y = (const float *)j->x2->data;
+        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f32)(rest, j->m, x, y + i + 1, n, (float *)j->out + first, j->p);
+        else TPI_ISA_PICK(tpi_distances_f32)(rest, j->m, x, x + j->m, (float *)j->out + first, j->p);
+    } else {
+        const double *x = (const double *)j->x1->data + i * j->m, *y = (const double *)j->x2->data;
+        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f64)(rest, j->m, x, y + i + 1, n, (double *)j->out + first, j->p);
+        else TPI_ISA_PICK(tpi_distances_f64)(rest, j->m, x, x + j->m, (double *)j->out + first, j->p);
+    }
+}
+
+tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
+    tp_dtype compute = tpi_compute_dtype(self, "self");
+    if (!compute) return NULL;
+    int64_t n = self->shape[0], m = self->shape[1];
+    bool few = has_few(m, p);
+    tp_tensor *a = spread(self, NULL, 0, compute, false), *turned = a && few ? spread(self, NULL, 0, compute, true) : NULL;
+    tp_tensor *out = a && (turned || !few) ? tpi_empty(TP_INTS(pairs_of(n)), compute, tpi_device(self)) : NULL;
+    if (out && out->numel) {
+        job j = {.x1 = a, .x2 = few ? turned : a, .few = few, .r1 = n, .r2 = n, .m = m, .p = p, .out = out->data};
+        tpi_parallel_for(n - 1, out->numel * (m + 1) * 4 >= TPI_WORTH_BYTES, distances_above, &j);
+    }
+    tpi_release(a), tpi_release(turned);
+    return tpi_real_finish(out, (tp_dtype)self->dtype);
+}
+
+/* Where the pairs are in an (n, n) matrix. */
+static tp_tensor *places_of_pairs(tpi_bag *bag, int64_t n, tp_device device) {
+    tp_tensor *index = tpi_empty(TP_INTS(pairs_of(n)), TP_INT64, (tp_device){TP_CPU, 0});
     if (!index) return NULL;
     int64_t *at = (int64_t *)index->data;
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = i + 1; j < n; j++) *at++ = i * n + j;
-    index = tpi_put(&bag, tpi_moved_data(index, tpi_device(self)));
+    return tpi_put(bag, tpi_moved_data(index, device));
+}
+
+/* The symmetric (n, n) matrix with these above its diagonal. */
+static tp_tensor *mirrored(tpi_bag *bag, tp_tensor *pairs, tp_tensor *places, int64_t n) {
+    tp_tensor *zeros = tpi_put(bag, tpo_zeros(TP_INTS(n * n), (tp_dtype)pairs->dtype, tpi_device(pairs)));
+    tp_tensor *flat = zeros ? tpi_put(bag, tpo_index_add(zeros, 0, places, pairs, tp_int(1))) : NULL;
+    tp_tensor *above = flat ? tpi_put(bag, tpo_reshape(flat, TP_INTS(n, n))) : NULL, *below = above ? tpi_put(bag, tpo_t(above)) : NULL;
+    return below ? tpi_put(bag, tpo_add(TP_OPERAND(above), TP_OPERAND(below), tp_int(1))) : NULL;
+}
+
+tp_tensor *tpi_compose_pair_distances_backward(tp_tensor *grad, tp_tensor *self, double p, tp_tensor *dist) {
+    tpi_bag bag = {0};
+    int64_t n = self->shape[0];
+    tp_tensor *places = places_of_pairs(&bag, n, tpi_device(self)), *g = places ? mirrored(&bag, grad, places, n) : NULL, *d = g ? mirrored(&bag, dist, places, n) : NULL;
+    return tpi_empty_bag(&bag, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);
+}
+
+tp_tensor *tpi_compose_pdist(tp_tensor *self, double p) {
+    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    if (!(p >= 0)) return tpi_fail(TP_ERR_RUNTIME, "argument 'p': pdist only supports non-negative p values, got %g", p);
+    if (tpi_device(self).type == TP_CPU) return tpo_pair_distances(self, p);
+    int64_t n = self->shape[0];
+    tpi_bag bag = {0};
+    tp_tensor *index = places_of_pairs(&bag, n, tpi_device(self));
     if (!index) return NULL;
     tp_tensor *all = tpi_put(&bag, tpo_cdist(self, self, p, ""));
     tp_tensor *flat = tpi_put(&bag, tpo_reshape(all, TP_INTS(n * n)));

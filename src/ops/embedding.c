@@ -1,5 +1,7 @@
 /* Rows of a table by index, the gradient that sums into it, rows' norms kept below a bound, bags of rows, and one_hot. */
 #include <math.h>
+#include "ops/bag_rows.h"
+#include "ops/linear_relu.h"
 #include "ops/native.h"
 #include "ops/real.h"
 #include "tensor/recorder.h"
@@ -25,6 +27,7 @@ typedef struct job {
     int64_t padding, run;
     const int64_t *sorted;   /* of the gradient: the places of indices, those of the first task's rows first */
     int64_t begins[ROW_TASKS + 1]; /* where each task's begin in it */
+    const int64_t *bag;      /* whose row of the gradient an index has; NULL: each has its own */
 } job;
 
 static void lookup_run(int64_t run, void *context) {
@@ -83,7 +86,7 @@ static void scatter_range(int64_t task, void *context) {
     if (first >= last) return;
     memset(j->to + (size_t)first * j->bytes, 0, (size_t)(last - first) * j->bytes);
     for (const int64_t *next = j->sorted + j->begins[task], *end = j->sorted + j->begins[task + 1]; next < end; next++) {
-        int64_t i = *next, row = j->index[i];
+        int64_t row = j->index[*next], i = j->bag ? j->bag[*next] : *next;
         if (j->dtype == TP_FLOAT32) {
             const float *from = (const float *)j->from + i * j->width;
             float *to = (float *)j->to + row * j->width, scale = j->counts ? 1.0f / (float)j->counts[row] : 1.0f;
@@ -96,32 +99,37 @@ static void scatter_range(int64_t task, void *context) {
     }
 }
 
-tp_tensor *tpi_native_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+/* With `bags`, a number for each index, that is the row of the gradient that belongs to it. */
+static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor *bags, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
     tp_dtype compute = tpi_compute_dtype(grad, "grad_output");
     if (!compute) return NULL;
     int64_t width = grad->shape[grad->ndim - 1];
     job j = {.dtype = compute, .bytes = (size_t)width * tpi_dtype_bytes[compute], .width = width, .rows = num_weights, .padding = padding_idx};
-    tp_tensor *index = tpi_index_data(indices, "indices"), *g = tpi_real_data(grad, compute);
-    tp_tensor *out = index && g && check_indices(index, num_weights) ? tpi_empty(TP_INTS(num_weights, width), compute, tpi_device(grad)) : NULL;
+    tp_tensor *index = tpi_index_data(indices, "indices"), *bag = bags ? tpi_index_data(bags, "bag") : NULL, *g = tpi_real_data(grad, compute);
+    tp_tensor *out = index && g && (bag || !bags) && check_indices(index, num_weights) ? tpi_empty(TP_INTS(num_weights, width), compute, tpi_device(grad)) : NULL;
     size_t bytes = (size_t)num_weights * sizeof(int64_t);
     int64_t *counts = out && scale_grad_by_freq ? tpi_alloc(bytes) : NULL;
     bool ok = out && (counts || !scale_grad_by_freq);
     int64_t *sorted = NULL;
     if (ok) {
-        j.n = index->numel, j.index = (const int64_t *)index->data, j.from = g->data, j.to = out->data, j.counts = counts;
+        j.n = index->numel, j.index = (const int64_t *)index->data, j.from = g->data, j.to = out->data, j.counts = counts, j.bag = bag ? (const int64_t *)bag->data : NULL;
         j.sorted = sorted = sort_by_task(&j);
         ok = sorted != NULL;
     }
     if (ok) {
         if (counts) memset(counts, 0, bytes);
         for (int64_t i = 0; counts && i < j.n; i++) counts[j.index[i]]++;
-        tpi_parallel_for(ROW_TASKS, g->numel + out->numel > 16384, scatter_range, &j);
+        tpi_parallel_for(ROW_TASKS, j.n * width + out->numel > 16384, scatter_range, &j);
     }
     if (counts) tpi_free(counts, bytes);
     if (sorted) tpi_free(sorted, (size_t)(j.n + 1) * sizeof *sorted);
-    tpi_release(index), tpi_release(g);
+    tpi_release(index), tpi_release(bag), tpi_release(g);
     if (!ok) return tpi_release(out), NULL;
     return tpi_real_finish(out, (tp_dtype)grad->dtype);
+}
+
+tp_tensor *tpi_native_embedding_backward(tp_tensor *grad, tp_tensor *indices, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+    return sum_into_table(grad, indices, NULL, num_weights, padding_idx, scale_grad_by_freq);
 }
 
 /* ---- Norms kept below a bound, in place ---- */
@@ -159,7 +167,46 @@ bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max
     return true;
 }
 
-/* ---- Bags: sums of rows by bag number, their spreading back, and the places of the largest ---- */
+/* ---- Bags: sums of a table's rows, sums of rows by bag number, their spreading back, and the places of the largest ---- */
+
+typedef struct bag_job {
+    const tp_tensor *table;
+    const int64_t *index, *offsets;
+    int64_t n, bags, padding, run; /* indices; bags; bags of a task */
+    char *out;
+} bag_job;
+
+static void sum_bags(int64_t task, void *context) {
+    const bag_job *j = context;
+    const int64_t width = j->table->shape[1], last = (task + 1) * j->run < j->bags ? (task + 1) * j->run : j->bags;
+    for (int64_t b = task * j->run; b < last; b++) {
+        int64_t first = j->offsets[b], n = (b + 1 < j->bags ? j->offsets[b + 1] : j->n) - first;
+        if (j->table->dtype == TP_FLOAT32)
+            TPI_ISA_PICK(tpi_bag_rows_f32)(width, n, j->n - first, j->index + first, j->padding, (const float *)j->table->data, (float *)j->out + b * width);
+        else
+            TPI_ISA_PICK(tpi_bag_rows_f64)(width, n, j->n - first, j->index + first, j->padding, (const double *)j->table->data, (double *)j->out + b * width);
+    }
+}
+
+/* Of float32 and float64: the sums of the rows of weight that each bag of indices names. The offsets are bag_of's, which looked at them. */
+tp_tensor *tpi_native_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag, int64_t bags, int64_t padding_idx, bool scale_grad_by_freq) {
+    (void)bag, (void)scale_grad_by_freq; /* of the gradient */
+    tp_tensor *table = tpi_contiguous_data(weight), *index = tpi_index_data(indices, "input"), *start = tpi_index_data(offsets, "offsets"), *out = NULL;
+    if (table && index && start && check_indices(index, weight->shape[0])) out = tpi_empty(TP_INTS(bags, weight->shape[1]), (tp_dtype)weight->dtype, tpi_device(weight));
+    if (out && out->numel) {
+        bag_job j = {table, (const int64_t *)index->data, (const int64_t *)start->data, index->numel, bags, padding_idx, 1, out->data};
+        int64_t bytes = (index->numel + bags) * weight->shape[1] * (int64_t)tpi_itemsize(weight);
+        j.run = 1 + bags * 65536 / (bytes + 1);
+        tpi_parallel_for(tpi_ceil_div(bags, j.run), bytes > TPI_WORTH_BYTES, sum_bags, &j);
+    }
+    tpi_release(table), tpi_release(index), tpi_release(start);
+    return out;
+}
+
+tp_tensor *tpi_native_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag, int64_t num_weights, int64_t padding_idx, bool scale_grad_by_freq) {
+    (void)offsets; /* of the second derivative */
+    return sum_into_table(grad, indices, bag, num_weights, padding_idx, scale_grad_by_freq);
+}
 
 /* rows (n, d) summed into (bags, d) by bag[i]; a negative bag number leaves the row out. */
 tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
@@ -171,12 +218,11 @@ tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags)
         memset(out->data, 0, (size_t)out->numel * tpi_itemsize(out));
         for (int64_t i = 0; i < n; i++) {
             int64_t to = ((const int64_t *)b->data)[i];
-            for (int64_t c = 0; to >= 0 && c < d; c++) {
-                if (compute == TP_FLOAT32)
-                    ((float *)out->data)[to * d + c] += ((const float *)x->data)[i * d + c];
-                else
-                    ((double *)out->data)[to * d + c] += ((const double *)x->data)[i * d + c];
-            }
+            if (to < 0) continue;
+            if (d == 1 && compute == TP_FLOAT32) ((float *)out->data)[to] += ((const float *)x->data)[i];
+            else if (compute == TP_FLOAT32) TPI_ISA_PICK(tpi_add_floats)(d, (const float *)x->data + i * d, (float *)out->data + to * d);
+            else
+                for (int64_t c = 0; c < d; c++) ((double *)out->data)[to * d + c] += ((const double *)x->data)[i * d + c];
         }
     }
     tpi_release(x), tpi_release(b);

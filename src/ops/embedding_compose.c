@@ -72,14 +72,20 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
         offsets = tpi_put(&held, tpo_arange_start_step(tp_int(0), tp_int(input->shape[1] ? input->numel : input->shape[0]), tp_int(input->shape[1] ? input->shape[1] : 1), TP_INT64, tpi_device(input)));
     tp_tensor *flat = tpi_put(&held, tpo_reshape(input, TP_INTS(-1)));
     tp_tensor *bag = tpi_put(&held, flat && offsets ? tpo_bag_of(flat, offsets, include_last_offset && input->ndim == 1, padding_idx) : NULL);
-    tp_tensor *rows = tpi_put(&held, bag ? tpo_embedding_rows(weight, flat, padding_idx, scale_grad_by_freq) : NULL);
-    if (!rows) return tpi_empty_bag(&held, NULL);
-    if (per_sample_weights) {
-        tp_tensor *column = tpi_put(&held, tpo_reshape(per_sample_weights, TP_INTS(-1, 1)));
-        rows = tpi_put(&held, tpo_mul(tp_operand_tensor(rows), tp_operand_tensor(column)));
+    if (!bag) return tpi_empty_bag(&held, NULL);
+    tp_tensor *sum;
+    if (!max && !per_sample_weights && tpi_device(weight).type == TP_CPU && (weight->dtype == TP_FLOAT32 || weight->dtype == TP_FLOAT64)) {
+        sum = tpi_put(&held, tpo_bag_sum(weight, flat, offsets, bag, bags, padding_idx, scale_grad_by_freq));
+    } else {
+        tp_tensor *rows = tpi_put(&held, tpo_embedding_rows(weight, flat, padding_idx, scale_grad_by_freq));
+        if (rows && per_sample_weights) {
+            tp_tensor *column = tpi_put(&held, tpo_reshape(per_sample_weights, TP_INTS(-1, 1)));
+            rows = column ? tpi_put(&held, tpo_mul(tp_operand_tensor(rows), tp_operand_tensor(column))) : NULL;
+        }
+        if (max) return tpi_empty_bag(&held, rows ? bag_max(rows, bag, bags) : NULL);
+        sum = rows ? tpi_put(&held, tpo_segment_sum(rows, bag, bags)) : NULL;
     }
-    if (max) return tpi_empty_bag(&held, rows ? bag_max(rows, bag, bags) : NULL);
-    tp_tensor *sum = tpi_put(&held, rows ? tpo_segment_sum(rows, bag, bags) : NULL);
+    if (!sum) return tpi_empty_bag(&held, NULL);
     if (!mean) return tpi_empty_bag(&held, tpi_retain(sum));
     tp_tensor *sizes = tpi_put(&held, bag_sizes(bag, bags, (tp_dtype)weight->dtype)), *some = tpi_put(&held, sizes ? tpo_clamp_min(sizes, tp_operand_int(1)) : NULL);
     return tpi_empty_bag(&held, some ? tpo_div(tp_operand_tensor(sum), tp_operand_tensor(some)) : NULL);

@@ -7,7 +7,8 @@
 #include "ops/native.h"
 #include <stdatomic.h>
 
-enum { MOST_LANES = 16, LANE_ELEMENTS = 1 << 14, TILE = 16 };
+enum { MOST_LANES = 16, LANE_ELEMENTS = 1 << 14, TILE = 16,
+       APART = 1024 }; /* bytes, a multiple of TPI_ALIGN: a power of two apart, the arrays would share cache sets */
 typedef enum line_kind { COMPLEX, FROM_REAL, TO_REAL } line_kind;
 
 typedef struct job {
@@ -27,6 +28,15 @@ typedef struct job {
 static void run_plan_f32(const tpi_fft_plan *plan, int64_t lanes, float **work) { TPI_ISA_PICK(tpi_fft_run_f32)(plan, lanes, work); }
 static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, double **work) { TPI_ISA_PICK(tpi_fft_run_f64)(plan, lanes, work); }
 
+static void take_across_f32(int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im) { TPI_ISA_PICK(tpi_fft_take_across_f32)(n, lanes, from, step, re, im); }
+static void take_across_f64(int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im) { TPI_ISA_PICK(tpi_fft_take_across_f64)(n, lanes, from, step, re, im); }
+static void give_across_f32(int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step) {
+    TPI_ISA_PICK(tpi_fft_give_across_f32)(n, lanes, re, im, scale, to, step);
+}
+static void give_across_f64(int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step) {
+    TPI_ISA_PICK(tpi_fft_give_across_f64)(n, lanes, re, im, scale, to, step);
+}
+
 #define T float
 #define NAME _f32
 #include "ops/fft_lines.h"
@@ -41,7 +51,7 @@ static void run_plan_f64(const tpi_fft_plan *plan, int64_t lanes, double **work)
 static void run_group(int64_t chunk, void *context) {
     job *j = context;
     int64_t first = chunk * j->lanes, lanes = j->lines - first < j->lanes ? j->lines - first : j->lanes;
-    size_t item = j->single ? sizeof(float) : sizeof(double), room = ((size_t)tpi_fft_room(j->plan, lanes) * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN;
+    size_t item = j->single ? sizeof(float) : sizeof(double), room = ((size_t)tpi_fft_room(j->plan, lanes) * item + TPI_ALIGN - 1) / TPI_ALIGN * TPI_ALIGN + APART;
     char *memory = tpi_alloc(4 * room);
     if (!memory) {
         atomic_store(&j->failed, true);

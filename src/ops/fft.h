@@ -39,4 +39,13 @@ int64_t tpi_fft_room(const tpi_fft_plan *plan, int64_t lanes);
  * afterwards work[0] and work[1] are where the results are. */
 TPI_ISA_DECLARE(void, tpi_fft_run_f32, (const tpi_fft_plan *plan, int64_t lanes, float **work));
 TPI_ISA_DECLARE(void, tpi_fft_run_f64, (const tpi_fft_plan *plan, int64_t lanes, double **work));
+
+/* Between complex numbers in memory and a kernel's arrays. Lines whose elements follow each other, 4 or more of them, by eights: */
+TPI_ISA_DECLARE(void, tpi_fft_take_lines, (int64_t n, int64_t lanes, const float *const *line, float *re, float *im));
+TPI_ISA_DECLARE(void, tpi_fft_give_lines, (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *const *line));
+/* Lines that lie beside each other, their elements `step` numbers apart: */
+TPI_ISA_DECLARE(void, tpi_fft_take_across_f32, (int64_t n, int64_t lanes, const float *from, int64_t step, float *re, float *im));
+TPI_ISA_DECLARE(void, tpi_fft_take_across_f64, (int64_t n, int64_t lanes, const double *from, int64_t step, double *re, double *im));
+TPI_ISA_DECLARE(void, tpi_fft_give_across_f32, (int64_t n, int64_t lanes, const float *re, const float *im, float scale, float *to, int64_t step));
+TPI_ISA_DECLARE(void, tpi_fft_give_across_f64, (int64_t n, int64_t lanes, const double *re, const double *im, double scale, double *to, int64_t step));
 #endif

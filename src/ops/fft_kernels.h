@@ -130,6 +130,17 @@ static void F(radix_any)(const F(pass) *c, int radix, const F(complex_) *roots) 
     CLOSE_PASS
 }
 
+/* ---- Lines beside each other ---- */
+void TPI_ISA(F(tpi_fft_take_across))(int64_t n, int64_t lanes, const T *restrict from, int64_t step, T *restrict re, T *restrict im) {
+    for (int64_t k = 0; k < n; k++, from += step, re += lanes, im += lanes)
+        for (int64_t l = 0; l < lanes; l++) re[l] = from[2 * l], im[l] = from[2 * l + 1];
+}
+
+void TPI_ISA(F(tpi_fft_give_across))(int64_t n, int64_t lanes, const T *restrict re, const T *restrict im, T scale, T *restrict to, int64_t step) {
+    for (int64_t k = 0; k < n; k++, to += step, re += lanes, im += lanes)
+        for (int64_t l = 0; l < lanes; l++) to[2 * l] = scale * re[l], to[2 * l + 1] = scale * im[l];
+}
+
 static void F(exchange)(T **a, T **b) {
     T *held = *a;
     *a = *b, *b = held;

@@ -7,15 +7,48 @@
 /* Each function takes the elements from k = first to before last, so that a tile of a group's lines, some elements of each, is moved at once: element by element
  * of a whole line, every line of the work arrays' cache would be fetched once per lane. */
 
-/* A complex line, `stride` bytes apart. */
-static inline void F(read_complex)(int64_t first, int64_t last, const char *from, int64_t stride, int64_t lanes, int64_t l, T *re, T *im) {
-    from += first * stride;
-    for (int64_t k = first; k < last; k++, from += stride) re[k * lanes + l] = ((const T *)from)[0], im[k * lanes + l] = ((const T *)from)[1];
+/* Do complex lines lie beside each other? */
+static inline bool F(beside)(const int64_t *at, int64_t lanes) {
+    for (int64_t l = 1; l < lanes; l++)
+        if (at[l] != at[0] + l * 2 * (int64_t)sizeof(T)) return false;
+    return lanes > 1;
 }
 
-static inline void F(write_complex)(int64_t first, int64_t last, char *to, int64_t stride, int64_t lanes, int64_t l, const T *re, const T *im, T scale) {
-    to += first * stride;
-    for (int64_t k = first; k < last; k++, to += stride) ((T *)to)[0] = scale * re[k * lanes + l], ((T *)to)[1] = scale * im[k * lanes + l];
+/* n elements of complex lines, `stride` bytes apart, that begin at from + at[l]; they go to re and im from their beginning on. */
+static inline void F(take)(int64_t n, int64_t lanes, const char *from, const int64_t *at, int64_t stride, T *re, T *im) {
+    if (sizeof(T) == sizeof(float) && lanes == MOST_LANES && stride == 2 * sizeof(T) && n >= 4) {
+        const float *line[MOST_LANES];
+        for (int64_t l = 0; l < lanes; l++) line[l] = (const float *)(const void *)(from + at[l]);
+        TPI_ISA_PICK(tpi_fft_take_lines)(n, lanes, line, (float *)re, (float *)im);
+        return;
+    }
+    if (F(beside)(at, lanes)) {
+        F(take_across)(n, lanes, (const T *)(const void *)(from + at[0]), stride / (int64_t)sizeof(T), re, im);
+        return;
+    }
+    for (int64_t l = 0; l < lanes; l++)
+        for (int64_t k = 0; k < n; k++) {
+            const T *x = (const T *)(const void *)(from + at[l] + k * stride);
+            re[k * lanes + l] = x[0], im[k * lanes + l] = x[1];
+        }
+}
+
+static inline void F(give)(int64_t n, int64_t lanes, const T *re, const T *im, T scale, char *to, const int64_t *at, int64_t stride) {
+    if (sizeof(T) == sizeof(float) && lanes == MOST_LANES && stride == 2 * sizeof(T) && n >= 4) {
+        float *line[MOST_LANES];
+        for (int64_t l = 0; l < lanes; l++) line[l] = (float *)(void *)(to + at[l]);
+        TPI_ISA_PICK(tpi_fft_give_lines)(n, lanes, (const float *)re, (const float *)im, (float)scale, line);
+        return;
+    }
+    if (F(beside)(at, lanes)) {
+        F(give_across)(n, lanes, re, im, scale, (T *)(void *)(to + at[0]), stride / (int64_t)sizeof(T));
+        return;
+    }
+    for (int64_t l = 0; l < lanes; l++)
+        for (int64_t k = 0; k < n; k++) {
+            T *y = (T *)(void *)(to + at[l] + k * stride);
+            y[0] = scale * re[k * lanes + l], y[1] = scale * im[k * lanes + l];
+        }
 }
 
 /* A real line of 2h elements as h complex ones, or (odd lengths) of n elements with no imaginary part. */
@@ -77,17 +110,18 @@ static inline void F(read_tile)(const job *j, int64_t first, int64_t last, const
     if (j->kind == TO_REAL) {
         T x[2][TILE * MOST_LANES], y[2][TILE * MOST_LANES];
         int64_t h = j->n / 2;
-        for (int64_t l = 0; l < lanes; l++) {
-            F(read_complex)(0, last - first, j->from + at[l] + first * j->from_stride, j->from_stride, lanes, l, x[0], x[1]);
-            F(read_complex)(0, last - first, j->from + at[l] + (h - last + 1) * j->from_stride, j->from_stride, lanes, l, y[0], y[1]);
-        }
+        F(take)(last - first, lanes, j->from + first * j->from_stride, at, j->from_stride, x[0], x[1]);
+        F(take)(last - first, lanes, j->from + (h - last + 1) * j->from_stride, at, j->from_stride, y[0], y[1]);
         F(take_half)(first, last, (const T *)j->plan->tables + 2 * j->plan->half, lanes, x[0], x[1], y[0], y[1], work[0], work[1]);
         return;
     }
-    for (int64_t l = 0; l < lanes; l++) {
-        if (j->kind == COMPLEX) F(read_complex)(first, last, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
-        else F(read_real)(first, last, j->even, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
+    const bool pairs = j->kind == FROM_REAL && j->even && j->from_stride == sizeof(T); /* lie in memory as complex numbers do */
+    if (j->kind == COMPLEX || pairs) {
+        const int64_t stride = pairs ? 2 * (int64_t)sizeof(T) : j->from_stride;
+        F(take)(last - first, lanes, j->from + first * stride, at, stride, work[0] + first * lanes, work[1] + first * lanes);
+        return;
     }
+    for (int64_t l = 0; l < lanes; l++) F(read_real)(first, last, j->even, j->from + at[l], j->from_stride, lanes, l, work[0], work[1]);
 }
 
 static inline void F(write_tile)(const job *j, int64_t first, int64_t last, const int64_t *at, int64_t lanes, const T *re, const T *im) {
@@ -95,13 +129,16 @@ static inline void F(write_tile)(const job *j, int64_t first, int64_t last, cons
     if (j->kind == FROM_REAL && j->even) {
         T x[2][TILE * MOST_LANES];
         F(make_half)(first, last, j->n / 2, (const T *)j->plan->tables + 2 * j->plan->half, lanes, re, im, x[0], x[1]);
-        for (int64_t l = 0; l < lanes; l++) F(write_complex)(0, last - first, j->to + at[l] + first * j->to_stride, j->to_stride, lanes, l, x[0], x[1], scale);
+        F(give)(last - first, lanes, x[0], x[1], scale, j->to + first * j->to_stride, at, j->to_stride);
         return;
     }
-    for (int64_t l = 0; l < lanes; l++) {
-        if (j->kind == TO_REAL) F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
-        else F(write_complex)(first, last, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
+    const bool pairs = j->kind == TO_REAL && j->even && j->to_stride == sizeof(T);
+    if (j->kind != TO_REAL || pairs) {
+        const int64_t stride = pairs ? 2 * (int64_t)sizeof(T) : j->to_stride;
+        F(give)(last - first, lanes, re + first * lanes, im + first * lanes, scale, j->to + first * stride, at, stride);
+        return;
     }
+    for (int64_t l = 0; l < lanes; l++) F(write_real)(first, last, j->even, j->to + at[l], j->to_stride, lanes, l, re, im, scale);
 }
 
 /* Up to j->lanes lines from j->walk's place on. */

@@ -19,7 +19,9 @@ typedef struct job {
     tpi_gemm g;
     int64_t tile_rows, tile_columns, tiles_down, tiles_across;
     int64_t group;                    /* products per task when they are small */
-    float *packed;
+    float *packed;                    /* b's panels; NULL: each tile packs what it needs of it */
+    float *rows;                      /* a's rows, which tiles beside each other share; NULL: each packs what it needs, or they are read where they are */
+    int64_t rows_step, pack_tasks;    /* floats between those; tasks that pack b, before those that pack a */
 } job;
 
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k) {
@@ -84,6 +86,11 @@ static void group_task(int64_t task, void *context) {
 
 static void pack_task(int64_t task, void *context) {
     job *j = context;
+    if (task >= j->pack_tasks) {
+        int64_t first = (task - j->pack_tasks) * TPI_GEMM_WIDTH;
+        TPI_ISA_PICK(tpi_gemm_pack_rows)(&j->g, first, min64(TPI_GEMM_WIDTH, j->g.m - first), j->rows, j->rows_step);
+        return;
+    }
     int64_t at = task * TPI_GEMM_WIDTH;
     TPI_ISA_PICK(tpi_gemm_pack)(&j->g, at, min64(TPI_GEMM_WIDTH, j->g.n - at), j->packed);
 }
@@ -109,18 +116,24 @@ static float *room_for(size_t bytes) {
     return room;
 }
 
-/* One large product. Where several tiles stand below each other, b is packed once for all of them, unless it is read where it is. */
+/* One large product. Where several tiles stand below each other, b is packed once for all of them, unless it is read where it is; where several stand beside
+ * each other, so is an a that is contiguous in its rows: each would turn it around for itself. */
 static void multiply_one(job *j) {
     choose_tiles(j);
-    size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * sizeof(float);
-    bool shallow = j->g.k <= TPI_GEMM_SHALLOW && j->g.b_col == 1;
-    if (j->tiles_down > 1 && !shallow && (j->packed = room_for(bytes))) {
-        tpi_parallel_for(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH), j->g.n * j->g.k >= 1 << 15, pack_task, j);
-        j->g.packed = j->packed;
-    }
-    bool brief = j->g.m * j->g.n * j->g.k < WORTH_WAKING;
+    const bool brief = j->g.m * j->g.n * j->g.k < WORTH_WAKING, deep = j->g.k > TPI_GEMM_SHALLOW;
+    const size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * sizeof(float);
+    j->rows_step = j->g.k + 16; /* a power of two apart they would share cache sets */
+    const size_t rows_bytes = (size_t)(j->g.m * j->rows_step) * sizeof(float);
+    if (j->tiles_down > 1 && (deep || j->g.b_col != 1)) j->packed = room_for(bytes);
+    if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief) j->rows = room_for(rows_bytes);
+    j->pack_tasks = j->packed ? tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) : 0;
+    const int64_t tasks = j->pack_tasks + (j->rows ? tpi_ceil_div(j->g.m, TPI_GEMM_WIDTH) : 0), floats = (j->packed ? j->g.n * j->g.k : 0) + (j->rows ? j->g.m * j->g.k : 0);
+    if (tasks) tpi_parallel_for(tasks, floats >= 1 << 15, pack_task, j);
+    j->g.packed = j->packed;
+    if (j->rows) j->g.a = j->rows, j->g.a_row = j->rows_step, j->g.a_col = 1;
     (brief ? tpi_parallel_for_brief : tpi_parallel_for)(j->tiles_down * j->tiles_across, true, tile_task, j);
     if (j->packed) tpi_free(j->packed, bytes);
+    if (j->rows) tpi_free(j->rows, rows_bytes);
 }
 
 /* ... in pieces whose packed form is not too large. */

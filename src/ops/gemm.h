@@ -28,6 +28,8 @@ typedef struct tpi_gemm {
 
 /* Packs columns [first, first + columns) of b; first is a multiple of TPI_GEMM_WIDTH. `packed` has room for k times n, rounded up, floats. */
 TPI_ISA_DECLARE(void, tpi_gemm_pack, (const tpi_gemm *g, int64_t first, int64_t columns, float *packed));
+/* Packs rows [first, first + rows) of a, contiguous in k and `step` floats apart. */
+TPI_ISA_DECLARE(void, tpi_gemm_pack_rows, (const tpi_gemm *g, int64_t first, int64_t rows, float *packed, int64_t step));
 /* Rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most TPI_GEMM_ROWS. */
 TPI_ISA_DECLARE(void, tpi_gemm_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns));
 /* All of c, skipping what is zero in a. False if a has few zeros, b is not finite or the shape does not suit: c is then to be made otherwise. */

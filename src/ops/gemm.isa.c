@@ -39,16 +39,20 @@ void TPI_ISA(tpi_gemm_pack)(const tpi_gemm *g, int64_t first, int64_t columns, f
         pack_panel(g->b + j * g->b_col, g->b_row, g->b_col, g->k, first + columns - j < PANEL ? first + columns - j : PANEL, packed + j * g->k);
 }
 
-/* Rows of a, ROW_STEP apart, contiguous in k. */
-static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, float *to) {
+/* Rows of a, `step` apart, contiguous in k. */
+static void pack_rows(const float *a, int64_t a_row, int64_t a_col, int64_t rows, int64_t depth, float *to, int64_t step) {
     int64_t across = a_row == 1 ? depth / 8 * 8 : 0;
     for (int64_t p = 0; p < across; p += 8) {
         const float *from[8];
         for (int i = 0; i < 8; i++) from[i] = a + (p + i) * a_col;
-        turn_eight(from, rows, to + p, ROW_STEP);
+        turn_eight(from, rows, to + p, step);
     }
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t p = across; p < depth; p++) to[i * ROW_STEP + p] = a[i * a_row + p * a_col];
+        for (int64_t p = across; p < depth; p++) to[i * step + p] = a[i * a_row + p * a_col];
+}
+
+void TPI_ISA(tpi_gemm_pack_rows)(const tpi_gemm *g, int64_t first, int64_t rows, float *packed, int64_t step) {
+    pack_rows(g->a + first * g->a_row, g->a_row, g->a_col, rows, g->k, packed + first * step, step);
 }
 
 /* ---- The kernel ---- */
@@ -164,7 +168,7 @@ void TPI_ISA(tpi_gemm_tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t 
     for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
         block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH, g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
         if (g->a_col != 1 && columns > PANEL && !reads_across(g, &k, columns)) {
-            pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room);
+            pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room, ROW_STEP);
             k.a = room, k.a_row = ROW_STEP, k.a_col = 1;
         }
         for (int64_t at = j; at < j + columns; at += PANEL) panel_of_tile(g, &k, i, rows, at, j + columns - at < PANEL ? j + columns - at : PANEL);

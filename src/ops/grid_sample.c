@@ -1,7 +1,8 @@
 /* grid_sample over two or three spatial dims: values of the input at places the grid names, and the gradients of both. A place in
  * [-1, 1] is mapped to pixels, brought back inside by the padding mode, and read by the nearest, the linear or the cubic neighbours.
- * One task per image: its input gradient is summed by nobody else. */
+ * Backward, one task per image: its input gradient is summed by nobody else. */
 #include <math.h>
+#include "ops/grid_places.h"
 #include "ops/native.h"
 #include "ops/real.h"
 
@@ -155,6 +156,28 @@ static void block_of_places(const job *j, int64_t image, int64_t first) {
         for (int d = 0; d < j->dims; d++) set(j, j->dgrid, (image * ysize + first + o) * j->dims + d, slope[o][d]);
 }
 
+/* Are these float32, in a plane whose elements an int32 counts, and linear? Those have kernels of their own. */
+static bool is_plain(const job *j) { return j->dtype == TP_FLOAT32 && j->dims == 2 && j->mode == LINEAR && j->padding != REFLECTION && (j->in[1] + 4) * j->in[2] <= INT32_MAX; }
+
+/* Forward, a task is a run of places of one image. */
+enum { RUN = 4096 };
+static void run_of_places(int64_t task, void *context) {
+    const job *j = context;
+    const int64_t xsize = j->in[0] * j->in[1] * j->in[2], ysize = j->out[0] * j->out[1] * j->out[2], runs = tpi_ceil_div(ysize, RUN), image = task / runs;
+    const int64_t begin = task % runs * RUN, end = begin + RUN < ysize ? begin + RUN : ysize;
+    if (!is_plain(j)) {
+        for (int64_t first = begin; first < end; first += BLOCK) block_of_places(j, image, first);
+        return;
+    }
+    tpi_grid_places places;
+    for (int64_t first = begin; first < end; first += TPI_GRID_BLOCK) {
+        const int64_t n = end - first < TPI_GRID_BLOCK ? end - first : TPI_GRID_BLOCK;
+        TPI_ISA_PICK(tpi_grid_find)(n, (const float *)j->grid + 2 * (image * ysize + first), j->in[1], j->in[2], j->align, j->padding == BORDER, &places);
+        for (int64_t c = image * j->channels; c < (image + 1) * j->channels; c++)
+            TPI_ISA_PICK(tpi_grid_read)(n, (const float *)j->x + c * xsize, &places, (float *)j->y + c * ysize + first);
+    }
+}
+
 static void image_task(int64_t image, void *context) {
     const job *j = context;
     for (int64_t first = 0; first < j->out[0] * j->out[1] * j->out[2]; first += BLOCK) block_of_places(j, image, first);
@@ -193,7 +216,7 @@ tp_tensor *tpi_native_grid_sampler(tp_tensor *input, tp_tensor *grid, int64_t mo
     tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grid, j.dtype), *y = x && g ? tpi_empty(tp_ints_view(shape, j.dims + 2), j.dtype, tpi_device(input)) : NULL;
     if (y && y->numel > 0) {
         j.x = x->data, j.grid = g->data, j.y = y->data;
-        tpi_parallel_for(j.images, y->numel > 4096, image_task, &j);
+        tpi_parallel_for(j.images * tpi_ceil_div(j.out[0] * j.out[1] * j.out[2], RUN), y->numel > 4096, run_of_places, &j);
     }
     tpi_release(x), tpi_release(g);
     return tpi_real_finish_like(y, (tp_dtype)input->dtype, input);

@@ -1,0 +1,90 @@
+"""Kernels of their own beside what they mean, written with plain operators."""
+import pytest
+
+import taper as torch
+import taper.nn.functional as F
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align", [False, True])
+def test_grid_sample_in_floats(padding, align):
+    """Two dims, float32 and bilinear has a kernel of its own; float64 takes the general way."""
+    torch.manual_seed(0)
+    for shape, out in (((2, 3, 7, 9), (5, 131)), ((1, 1, 1, 1), (4, 4)), ((3, 2, 16, 1), (2, 2))):
+        x, grid = torch.randn(*shape), torch.rand(shape[0], *out, 2) * 3 - 1.5
+        grid[0, 0, 0], grid[0, 0, 1], grid[0, 1, 1] = torch.tensor([1.0, -1.0]), torch.tensor([1e30, 0.0]), torch.tensor([0.0, -1e30])
+        got = F.grid_sample(x, grid, padding_mode=padding, align_corners=align)
+        want = F.grid_sample(x.double(), grid.double(), padding_mode=padding, align_corners=align)
+        assert torch.allclose(got.double(), want, atol=1e-5)
+
+
+def test_what_is_outside_of_a_grid_counts_as_nothing():
+    x = torch.full((1, 1, 2, 2), float("inf"))
+    grid = torch.tensor([[[[5.0, 5.0], [-5.0, 0.0], [float("nan"), 0.0]]]])
+    assert F.grid_sample(x, grid, align_corners=False).flatten().tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_bags_of_rows(dtype, mode):
+    torch.manual_seed(0)
+    for width in (1, 5, 64, 100):
+        table = torch.randn(30, width, dtype=dtype, requires_grad=True)
+        index, offsets = torch.randint(0, 30, (50,)), torch.tensor([0, 0, 7, 8, 30, 50])
+        for padding in (None, 3):
+            got = F.embedding_bag(index, table, offsets, mode=mode, padding_idx=padding)
+            bags = []
+            for first, last in zip(offsets.tolist(), offsets.tolist()[1:] + [50]):
+                rows = [table[i] for i in index[first:last].tolist() if i != padding]
+                total = torch.stack(rows).sum(0) if rows else torch.zeros(width, dtype=dtype)
+                bags.append(total / max(len(rows), 1) if mode == "mean" else total)
+            tolerance = 0.1 if dtype == torch.bfloat16 else 1e-5
+            assert torch.allclose(got, torch.stack(bags), atol=tolerance)
+            weight = torch.randn_like(got)
+            a, = torch.autograd.grad((got * weight).sum(), table)
+            b, = torch.autograd.grad((torch.stack(bags) * weight).sum(), table)
+            assert torch.allclose(a, b, atol=tolerance)
+    with pytest.raises(IndexError, match="out of range"):
+        F.embedding_bag(torch.tensor([1, 30]), table, torch.tensor([0]))
+
+
+def test_bags_twice_differentiated():
+    table = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
+    index, offsets = torch.tensor([0, 5, 5, 2, 1]), torch.tensor([0, 3])
+    assert torch.autograd.gradgradcheck(lambda t: F.embedding_bag(index, t, offsets, mode="sum") ** 2, (table,))
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, float("inf")])
+def test_distances_of_pairs(p):
+    torch.manual_seed(0)
+    for shape in ((2, 3), (9, 4), (40, 33), (1, 2), (0, 2)):
+        x = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+        i, j = torch.triu_indices(shape[0], shape[0], 1)
+        got, want = torch.pdist(x, p), torch.cdist(x, x, p)[i, j]
+        assert torch.allclose(got, want)
+        weight = torch.randn_like(got)
+        assert torch.allclose(torch.autograd.grad((got * weight).sum(), x)[0], torch.autograd.grad((want * weight).sum(), x)[0])
+    with pytest.raises(RuntimeError, match="non-negative"):
+        torch.pdist(torch.randn(3, 2), -1.0)
+
+
+@pytest.mark.parametrize("queries,keys", [(64, 64), (33, 33), (256, 256), (300, 300), (40, 90), (90, 40), (600, 600)])
+def test_causal_attention(queries, keys):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, n, 8, dtype=torch.float64, requires_grad=True) for n in (queries, keys, keys))
+    got = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    scores = (q @ k.transpose(1, 2) / 8 ** 0.5).masked_fill(torch.ones(queries, keys, dtype=torch.bool).triu(1), float("-inf"))
+    want, weight = scores.softmax(-1) @ v, torch.randn(2, queries, 8, dtype=torch.float64)
+    assert torch.allclose(got, want)
+    for a, b in zip(torch.autograd.grad((got * weight).sum(), (q, k, v)), torch.autograd.grad((want * weight).sum(), (q, k, v))):
+        assert torch.allclose(a, b)
+
+
+@pytest.mark.parametrize("m,n,k", [(512, 128, 768), (129, 511, 700), (97, 1030, 257), (200, 200, 65), (384, 64, 1024)])
+def test_products_of_turned_matrices(m, n, k):
+    """Tiles beside each other share an a that was turned around."""
+    torch.manual_seed(0)
+    a, b = torch.randn(k, m), torch.randn(k, n)
+    assert torch.allclose((a.t() @ b).double(), a.double().t() @ b.double(), atol=1e-3)
+    assert torch.equal(a.t() @ b, a.t().contiguous() @ b)
+    assert torch.allclose((a.t() @ b.t().contiguous().t()).double(), a.double().t() @ b.double(), atol=1e-3)
