@@ -201,9 +201,15 @@ bool tpy_forget_sparse_grad(PyObject *o) {
     int has = dict ? PyDict_Contains(dict, sparse_grad_name) : 0;
     return has == 0 || (has > 0 && PyDict_DelItem(dict, sparse_grad_name) == 0);
 }
-static PyObject *get_grad(PyObject *o, void *unused) {
-    (void)unused;
-    tp_tensor *grad = tp_grad(tpy_unwrap(o));
+static PyObject *get_grad(PyObject *o, void *quiet) {
+    tp_tensor *t = tpy_unwrap(o), *grad = tp_grad(t);
+    if (!grad && !quiet && !tp_is_leaf(t) && !tp_retains_grad(t) &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during autograd.backward(). If you indeed want "
+                     "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
+                     "the leaf Tensor instead.",
+                     1) < 0)
+        return NULL;
     PyObject *dict = grad ? NULL : ((tpy_tensor *)o)->dict, *sparse = dict ? PyDict_GetItemWithError(dict, sparse_grad_name) : NULL;
     if (sparse) return Py_NewRef(sparse);
     return PyErr_Occurred() ? NULL : tpy_tensor_or_none(grad);
@@ -253,7 +259,7 @@ static int set_none(PyObject *o, PyObject *value, void *unused) {
     PyErr_SetString(PyExc_RuntimeError, "_backward_hooks cannot be assigned: use register_hook()");
     return -1;
 }
-static PyGetSetDef properties[] = {{"grad", get_grad, set_grad_of, "The gradient that backward left, or None.", NULL}, {"_grad", get_grad, set_grad_of, NULL, NULL},
+static PyGetSetDef properties[] = {{"grad", get_grad, set_grad_of, "The gradient that backward left, or None.", NULL}, {"_grad", get_grad, set_grad_of, NULL, "quietly"},
     {"grad_fn", get_grad_fn, NULL, "The node that made the tensor; None for leaves.", NULL}, {"_grad_fn", get_grad_fn, NULL, NULL, NULL},
     {"data", get_data, set_data, "The same memory without history.", NULL}, {"retains_grad", get_retains_grad, NULL, NULL, NULL}, {"output_nr", get_output_nr, NULL, NULL, NULL},
     {"_base", get_base, NULL, NULL, NULL}, {"_backward_hooks", get_none, set_none, NULL, NULL}, {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},

@@ -155,6 +155,19 @@ PROPERTY(false, Py_NewRef(Py_False))
 static PyObject *by_name(PyObject *o, void *name) { /* T, mT, H, mH, real, imag: operators of the table */
     return tpy_call_name(name, &o, 1, NULL);
 }
+static PyObject *get_turned(PyObject *o, void *name) {
+    static bool told; /* under the interpreter's lock */
+    int64_t ndim = tp_ndim(tpy_unwrap(o));
+    if (ndim != 2 && ndim != 0 && !told) {
+        told = true;
+        if (PyErr_WarnEx(PyExc_UserWarning,
+                         "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a future release. Consider `x.mT` to "
+                         "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+                         1) < 0)
+            return NULL;
+    }
+    return by_name(o, name);
+}
 static int set_by_name(PyObject *o, PyObject *value, void *name) { /* x.real = y writes into x */
     if (!value) return PyErr_Format(PyExc_RuntimeError, "%s cannot be deleted", (const char *)name), -1;
     PyObject *part = by_name(o, name);
@@ -174,7 +187,7 @@ PyGetSetDef tpy_tensor_properties[] = {{"shape", get_shape, NULL, "The sizes, a 
     {"requires_grad", get_requires_grad, set_requires_grad, NULL, NULL}, {"_version", get_version, NULL, NULL, NULL}, {"is_cuda", get_is_cuda, NULL, NULL, NULL},
     {"is_cpu", get_is_cpu, NULL, NULL, NULL}, {"is_xpu", get_is_xpu, NULL, NULL, NULL}, {"is_sparse", get_false, NULL, NULL, NULL}, {"is_sparse_csr", get_false, NULL, NULL, NULL},
     {"is_quantized", get_false, NULL, NULL, NULL}, {"is_meta", get_is_meta, NULL, NULL, NULL}, {"is_mkldnn", get_false, NULL, NULL, NULL}, {"is_mps", get_false, NULL, NULL, NULL},
-    {"is_nested", get_false, NULL, NULL, NULL}, {"T", by_name, NULL, NULL, "T"}, {"real", by_name, set_by_name, NULL, "real"}, {"imag", by_name, set_by_name, NULL, "imag"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
+    {"is_nested", get_false, NULL, NULL, NULL}, {"T", get_turned, NULL, NULL, "T"}, {"real", by_name, set_by_name, NULL, "real"}, {"imag", by_name, set_by_name, NULL, "imag"}, {"mT", by_name, NULL, NULL, "mT"}, {"H", by_name, NULL, NULL, "H"},
     {"mH", by_name, NULL, NULL, "mH"}, {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
 
 /* ---- Methods ---- */

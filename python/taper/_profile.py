@@ -182,6 +182,9 @@ def profile(arguments):
         _, recorded = _C._profile_stop(running)
         try:
             sys.stdout.flush()
-            print("\n" + _report(recorded, wall, processor, top, shapes), flush=True)
+            if recorded:
+                print("\n" + _report(recorded, wall, processor, top, shapes), flush=True)
+            else:
+                print("taper profile: no operator ran in the main thread", file=sys.stderr)
         except BrokenPipeError:
             _end_by_pipe()

@@ -278,8 +278,15 @@ def broadcast_tensors(*tensors):
     return tuple(old if isinstance(old, Tensor) and old.shape == new.shape else new for old, new in zip(tensors, _op["broadcast_tensors"](tensors)))
 
 
+_once = {"meshgrid": False}  # what was warned of
+
+
 def meshgrid(*tensors, indexing=None):
     """Grids of coordinates from one-dimensional tensors."""
+    if indexing is None and not _once["meshgrid"]:
+        import warnings
+        _once["meshgrid"] = True
+        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
     return _op["meshgrid"](_tensor_list(tensors), indexing="ij" if indexing is None else indexing)
 
 

@@ -5,6 +5,11 @@ from taper._C import _functions as _op
 globals().update(_C._namespace("nn.functional"))
 
 
+def _warn(text, stacklevel):
+    import warnings
+    warnings.warn(text, stacklevel=stacklevel + 1)
+
+
 # ---- Activations: `inplace` picks the operator's in-place form ----
 def _activation(name, *parameters):
     plain, changing = _op[name], _op[name + "_"]
@@ -48,14 +53,15 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     return input.copy_(out) if inplace else out
 
 
-def _softmax_dim(ndim):
+def _softmax_dim(name, ndim, stacklevel):
     """The dim that PyTorch's old callers mean by leaving it out."""
+    _warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel + 1)
     return 0 if ndim in (0, 1, 3) else 1
 
 
 def _softmax(name):
     def function(input, dim=None, _stacklevel=3, dtype=None):
-        return _op[name](input, _softmax_dim(input.dim()) if dim is None else dim, dtype=dtype)
+        return _op[name](input, _softmax_dim(name, input.dim(), _stacklevel - 1) if dim is None else dim, dtype=dtype)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = _op[name].__doc__
     return function
@@ -90,9 +96,16 @@ dropout1d, dropout2d, dropout3d = _dropout("dropout1d"), _dropout("dropout2d"), 
 def _reduction(size_average, reduce, reduction):
     if size_average is None and reduce is None:
         return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
+    meant = "none" if reduce is False else "sum" if size_average is False else "mean"
+    _warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", 3)
+    return meant
+
+
+def _check_sizes(input, target):
+    """Broadcasting a loss is nearly always a mistake: (n, 1) against (n,) gives n * n differences."""
+    if input.shape != target.shape:
+        _warn(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+              "Please ensure they have the same size.", 3)
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
@@ -116,14 +129,20 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
 
 
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
-    return _op["kl_div"](input, target, _reduction(size_average, reduce, reduction), log_target)
+    reduction = _reduction(size_average, reduce, reduction)
+    if reduction == "mean":
+        _warn("reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides only by the batch size, and aligns with the KL div math "
+              "definition.'mean' will be changed to behave the same as 'batchmean' in the next major release.", 2)
+    return _op["kl_div"](input, target, reduction, log_target)
 
 
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    _check_sizes(input, target)
     return _op["l1_loss"](input, target, _reduction(size_average, reduce, reduction), weight)
 
 
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    _check_sizes(input, target)
     return _op["mse_loss"](input, target, _reduction(size_average, reduce, reduction), weight)
 
 
@@ -152,7 +171,14 @@ def poisson_nll_loss(input, target, log_input=True, full=False, size_average=Non
 
 
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
+    _check_sizes(input, target)
     return _op["smooth_l1_loss"](input, target, _reduction(size_average, reduce, reduction), beta)
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """Squared within delta, delta times absolute beyond."""
+    _check_sizes(input, target)
+    return _op["huber_loss"](input, target, reduction, delta, weight)
 
 
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
@@ -282,12 +308,19 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     return _op["im2col"](input, kernel_size, dilation, padding, stride)
 
 
+def _corners(align_corners):
+    if align_corners is None:
+        _warn("Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if the old behavior is desired. "
+              "See the documentation of grid_sample for details.", 3)
+    return bool(align_corners)
+
+
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    return _op["grid_sample"](input, grid, mode, padding_mode, bool(align_corners))
+    return _op["grid_sample"](input, grid, mode, padding_mode, _corners(align_corners))
 
 
 def affine_grid(theta, size, align_corners=None):
-    return _op["affine_grid"](theta, list(size), bool(align_corners))
+    return _op["affine_grid"](theta, list(size), _corners(align_corners))
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
