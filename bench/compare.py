@@ -40,7 +40,8 @@ def pytorch(named):
     if not os.path.exists(os.path.join(folder, "ready")):
         print("Installing PyTorch from PyPI into build/pytorch, once; TAPER_PYTORCH names another Python that has it")
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "torch", "torchvision", "numpy", "pillow",
+        from PIL import __version__ as pillow  # both sides decode images with the same one
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "torch", "torchvision", "numpy", f"pillow=={pillow}",
                         "--extra-index-url", "https://download.pytorch.org/whl/cpu"], check=True)
         open(os.path.join(folder, "ready"), "w").close()
     return python

@@ -49,11 +49,10 @@ TP_API bool tp_compiled_run(tp_compiled *graph, tp_tensors inputs, tp_tensor **o
  * Loading executes nothing and refuses what does not fit together. The note is the caller's text, NULL if there is none. */
 TP_API bool tp_compiled_save(const tp_compiled *graph, const char *path, const char *note);
 TP_API tp_compiled *tp_compiled_load(const char *path);
+TP_API tp_compiled *tp_compiled_load_with(const char *path, const tp_compiled *other); /* the same with the tensors of a graph that has the same values, such as the one that was saved */
 TP_API const char *tp_compiled_note(const tp_compiled *graph);
 /* The tensors of the program's that the graph uses (parameters, buffers), i from 0; borrowed, NULL beyond the last. *value is their number in a file of the graph. */
 TP_API tp_tensor *tp_compiled_tensor(const tp_compiled *graph, int64_t i, int64_t *value);
-/* Puts another one in its place, of the same shape, strides, dtype and device. Not while the graph runs. */
-TP_API bool tp_compiled_set_tensor(tp_compiled *graph, int64_t value, tp_tensor *t);
 /* What an input looked like when it was captured: false and an error if there is none. */
 TP_API bool tp_compiled_input(const tp_compiled *graph, int64_t i, tp_dtype *dtype, tp_ints *shape);
 /* How large a dim of it may be: least and most are the same where it is fixed, most is INT64_MAX where nothing limits it. A size that runs for the first time takes

@@ -258,26 +258,18 @@ static PyObject *save_graph(PyObject *module, PyObject *args) {
     return g ? tpy_none_or_raise(tp_compiled_save(g, path, note)) : NULL;
 }
 
-/* path -> (graph, note) */
-static PyObject *load_graph(PyObject *module, PyObject *path) {
+/* path, and a graph whose tensors it is to have -> (graph, note) */
+static PyObject *load_graph(PyObject *module, PyObject *args) {
     (void)module;
-    const char *text = PyUnicode_AsUTF8(path);
-    tp_compiled *g = text ? tp_compiled_load(text) : NULL;
-    if (!g) return text ? tpy_raise() : NULL;
+    const char *path;
+    PyObject *with = NULL;
+    if (!PyArg_ParseTuple(args, "s|O:_graph_load", &path, &with)) return NULL;
+    const tp_compiled *other = with ? PyCapsule_GetPointer(with, CAPSULE) : NULL;
+    tp_compiled *g = with && !other ? NULL : tp_compiled_load_with(path, other);
+    if (!g) return PyErr_Occurred() ? NULL : tpy_raise();
     PyObject *capsule = PyCapsule_New(g, CAPSULE, free_graph);
     if (!capsule) return tp_compiled_release(g), NULL;
     return Py_BuildValue("(Nz)", capsule, tp_compiled_note(g));
-}
-
-/* graph, number in files, tensor: puts the tensor into the place of the graph's */
-static PyObject *set_tensor_of_graph(PyObject *module, PyObject *args) {
-    (void)module;
-    PyObject *capsule, *o;
-    long long value;
-    if (!PyArg_ParseTuple(args, "OLO:_graph_set_tensor", &capsule, &value, &o)) return NULL;
-    tp_compiled *g = PyCapsule_GetPointer(capsule, CAPSULE);
-    if (g && !tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "_graph_set_tensor: expected a tensor");
-    return g ? tpy_none_or_raise(tp_compiled_set_tensor(g, value, tpy_unwrap(o))) : NULL;
 }
 
 /* graph -> [(number in files, tensor)] of what it uses of the program's */
@@ -413,7 +405,7 @@ static PyObject *enable(PyObject *module, PyObject *on) {
     return PyBool_FromLong(before);
 }
 static PyMethodDef functions[] = {{"_graph_break", break_graph, METH_O, NULL}, {"_is_capturing", is_capturing, METH_NOARGS, NULL}, {"_graph_enable", enable, METH_O, NULL},
-    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_O, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {"_graph_tensors", tensors_of_graph, METH_O, NULL}, {"_graph_set_tensor", set_tensor_of_graph, METH_VARARGS, NULL}, {0}};
+    {"_graph_run", run_graph, METH_VARARGS, NULL}, {"_graph_save", save_graph, METH_VARARGS, NULL}, {"_graph_load", load_graph, METH_VARARGS, NULL}, {"_graph_about", describe_graph, METH_O, NULL}, {"_graph_tensors", tensors_of_graph, METH_O, NULL}, {0}};
 
 int tpy_init_graph(PyObject *module) {
     if (PyModule_AddFunctions(module, functions) < 0) return -1;

@@ -67,20 +67,6 @@ tp_tensor *tp_compiled_tensor(const tp_compiled *g, int64_t i, int64_t *value) {
     return NULL;
 }
 
-bool tp_compiled_set_tensor(tp_compiled *g, int64_t value, tp_tensor *t) {
-    if (!g || value < 0 || value >= g->nvalues || g->values[value].kind != TPI_VALUE_OUTSIDE)
-        return tpi_refuse(TP_ERR_INDEX, "argument 'value': expected the number of a tensor that the graph uses, got %lld", (long long)value);
-    tpi_graph_value *v = &g->values[value];
-    if (!t || t->dtype != v->dtype || t->ndim != v->ndim || memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)) || memcmp(t->strides, v->dims + v->ndim, v->ndim * sizeof(int64_t)) ||
-        tpi_device(t).type != v->device.type || tpi_device(t).index != v->device.index)
-        return tpi_refuse(TP_ERR_VALUE, "argument 't': expected %s of shape %s, laid out and placed as the tensor it takes the place of", tp_dtype_name((tp_dtype)v->dtype),
-                          tpi_shape_text(tpi_value_shape(v)));
-    tp_release(v->tensor);
-    v->tensor = tp_retain(t);
-    if (g->sizes) tpi_graph_forget_sizes(g->sizes);
-    return true;
-}
-
 int64_t tp_compiled_steps(const tp_compiled *g) { return g ? g->nforward : -1; }
 
 /* ---- Building --------------------------------------------------------------------------------------------------------------------- */

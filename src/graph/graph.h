@@ -187,7 +187,6 @@ typedef struct tpi_beside {
 bool tpi_run_beside(const tpi_beside *how, const tpi_branches *b, int threads);
 /* ---- sizes.c ---- */
 bool tpi_graph_set_sizes(tp_compiled *g, const tpi_graph_sizes *sizes); /* a copy, which owns the source; what it points to must live as long as g */
-void tpi_graph_forget_sizes(tpi_graph_sizes *s);                       /* those that were made */
 void tpi_graph_drop_sizes(tpi_graph_sizes *s);
 tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs);         /* of a graph that has sizes: the one to run, the caller's; NULL and an error */
 bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs);

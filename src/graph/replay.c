@@ -342,10 +342,12 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
     return own;
 }
 
+/* Strides of dims of one element, and of no elements at all, are nobody's concern. */
 static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
-    size_t bytes = v->ndim * sizeof(int64_t);
-    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type &&
-           tpi_device(t).index == v->device.index && !memcmp(t->shape, v->dims, bytes) && !memcmp(t->strides, v->dims + v->ndim, bytes);
+    bool same = t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type &&
+                tpi_device(t).index == v->device.index && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t));
+    for (int d = 0; same && t->numel && d < t->ndim; d++) same = t->shape[d] == 1 || t->strides[d] == v->dims[v->ndim + d];
+    return same;
 }
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {

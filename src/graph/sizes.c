@@ -31,13 +31,6 @@ static void forget(kept_graph *k) {
     }
 }
 
-void tpi_graph_forget_sizes(tpi_graph_sizes *s) {
-    pthread_mutex_lock(&s->lock);
-    forget(s->kept);
-    s->kept = NULL;
-    pthread_mutex_unlock(&s->lock);
-}
-
 void tpi_graph_drop_sizes(tpi_graph_sizes *s) {
     if (!s) return;
     forget(s->kept);
@@ -49,8 +42,10 @@ void tpi_graph_drop_sizes(tpi_graph_sizes *s) {
 /* ---- What inputs say ---- */
 static bool size_of(const tpi_graph_sizes *s, const tpi_size_place *at, int64_t dim, int64_t *size) {
     const tpi_size_symbol *symbol = &s->symbols[at->symbol];
-    *size = (dim - at->offset) / at->factor;
-    return dim >= at->offset && (dim - at->offset) % at->factor == 0 && *size >= symbol->least && *size <= symbol->most;
+    if (dim < at->offset) return false;
+    const int64_t rest = dim - at->offset; /* which an int32 offset cannot make too large: dims are below 2^48 */
+    *size = rest / at->factor;
+    return rest % at->factor == 0 && *size >= symbol->least && *size <= symbol->most;
 }
 
 /* The symbols' sizes into `found`; -1: no input says it. False, and an error if it is to be said: the inputs have sizes that the graph has not. */
@@ -93,11 +88,17 @@ bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs) {
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
         const tpi_graph_value *v = &g->values[g->inputs[i]];
-        if (t->dtype != v->dtype || tpi_device(t).type != v->device.type || tpi_device(t).index != v->device.index || !tp_is_contiguous(t)) return false;
+        if (t->dtype != v->dtype || v->wrapped != !!(t->flags & TPI_WRAPPED) || tpi_device(t).type != v->device.type || tpi_device(t).index != v->device.index || !tp_is_contiguous(t)) return false;
         for (int d = 0; d < t->ndim; d++)
             if (g->sizes->places[i][d].symbol < 0 && t->shape[d] != v->dims[d]) return false;
     }
     return true;
+}
+
+static int64_t scaled(int64_t size, const tpi_size_place *at) {
+    int64_t dim;
+    if (size == INT64_MAX || __builtin_mul_overflow(size, at->factor, &dim) || __builtin_add_overflow(dim, at->offset, &dim)) return INT64_MAX;
+    return dim < 0 ? 0 : dim;
 }
 
 void tpi_size_bounds(const tp_compiled *g, int64_t i, int d, int64_t *least, int64_t *most) {
@@ -105,8 +106,7 @@ void tpi_size_bounds(const tp_compiled *g, int64_t i, int d, int64_t *least, int
     *least = *most = g->values[g->inputs[i]].dims[d];
     if (at->symbol < 0) return;
     const tpi_size_symbol *symbol = &g->sizes->symbols[at->symbol];
-    *least = symbol->least * at->factor + at->offset;
-    if (__builtin_mul_overflow(symbol->most, at->factor, most) || __builtin_add_overflow(*most, at->offset, most)) *most = INT64_MAX;
+    *least = scaled(symbol->least, at), *most = scaled(symbol->most, at);
 }
 
 /* ---- The graph for them ---- */

@@ -57,8 +57,7 @@ tp_file *tp_open_file(const char *path, const tp_file_options *options) {
     return NULL;
 }
 
-void tp_close_file(tp_file *f) {
-    if (!f) return;
+void tpi_file_forget_tensors(tp_file *f) {
     for (int64_t i = 0; i < f->stores_room; i++)
         if (f->stores[i]) tp_storage_release(f->stores[i]->storage);
     tpi_mfree(f->stores);
@@ -67,6 +66,12 @@ void tp_close_file(tp_file *f) {
     tpi_mapping_release(f->mapping);
     tpi_zip_close(&f->zip);
     tpi_source_close(&f->source);
+    f->stores = NULL, f->members = NULL, f->pickle = NULL, f->mapping = NULL, f->nstores = f->stores_room = 0;
+}
+
+void tp_close_file(tp_file *f) {
+    if (!f) return;
+    tpi_file_forget_tensors(f);
     tpi_arena_free(&f->arena);
     tpi_delete(f, sizeof *f);
 }

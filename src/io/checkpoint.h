@@ -28,6 +28,7 @@ struct tp_file {
     bool failed;  /* a new one: something could not be put into it */
 };
 
+void tpi_file_forget_tensors(tp_file *file); /* lets go of the file itself too: what it holds besides tensors stays */
 const char *tpi_file_path(const tp_file *file); /* for messages */
 
 /* ---- For the formats ---- */

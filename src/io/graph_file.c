@@ -192,13 +192,16 @@ static tp_scalar *read_scalars(tpi_room *room, const tp_saved *v, int64_t n, boo
     return list;
 }
 
+static const int64_t FARTHEST = INT64_C(1) << 56; /* of which TP_MAX_DIMS can be added up */
+
 /* The bytes, from its first element on, that a value spans. */
 static void extent(const tpi_graph_value *v, int64_t *low, int64_t *high) {
     int64_t item = tpi_dtype_bytes[v->dtype];
     *low = *high = 0;
     for (int d = 0; d < v->ndim; d++) {
-        int64_t reach = (v->dims[d] - 1) * v->dims[v->ndim + d] * item;
         if (v->dims[d] == 0) return (void)(*low = *high = 0);
+        int64_t reach; /* one that cannot be counted lies beyond everything */
+        if (__builtin_mul_overflow((v->dims[d] - 1) * item, v->dims[v->ndim + d], &reach) || reach > FARTHEST || reach < -FARTHEST) reach = v->dims[v->ndim + d] < 0 ? -FARTHEST : FARTHEST;
         *(reach < 0 ? low : high) += reach;
     }
     *high += item;
@@ -206,7 +209,7 @@ static void extent(const tpi_graph_value *v, int64_t *low, int64_t *high) {
 
 static bool check_value(const tp_compiled *g, int32_t i) {
     const tpi_graph_value *v = &g->values[i];
-    for (int d = 0; d < v->ndim; d++) /* so that extents cannot overflow */
+    for (int d = 0; d < v->ndim; d++) /* so that one more and a dtype's size do not overflow */
         if (v->dims[d] < 0 || v->dims[d] > INT64_C(1) << 40 || v->dims[v->ndim + d] < -(INT64_C(1) << 40) || v->dims[v->ndim + d] > INT64_C(1) << 40) return tpi_graph_broken("a shape");
     if (tpi_numel_of(tpi_value_shape(v)) < 0) return false;
     if (v->kind != TPI_VALUE_VIEW) return true;
@@ -233,13 +236,13 @@ static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device, cons
     const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok), *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
                   *strides = read_ints(&g->room, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
     if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return tpi_graph_broken("a value");
-    tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = device};
+    tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = base ? base->values[g->nvalues].device : device};
     if (value.kind == TPI_VALUE_OUTSIDE || value.kind == TPI_VALUE_CONSTANT) {
         value.tensor = base ? tp_retain(base->values[g->nvalues].tensor) : tensor_on(tp_saved_at(v, 3), device);
         const tp_tensor *t = value.tensor;
         if (!t) return tp_ok() ? tpi_graph_broken("a tensor is missing") : false;
         bool same = t->dtype == value.dtype && t->ndim == ndim && !memcmp(t->shape, shape, (size_t)ndim * sizeof *shape);
-        if (same && value.wrapped) value.tensor->flags |= TPI_WRAPPED;
+        if (same && value.wrapped && !base) value.tensor->flags |= TPI_WRAPPED;
         strides = t->strides;
         if (!same || tpi_graph_add_value(g, &value, tp_ints_view(shape, ndim), tp_ints_view(strides, ndim)) < 0) {
             tp_release(value.tensor);
@@ -377,6 +380,7 @@ static bool read_graph(tp_compiled *g, const tp_saved *root, const tp_compiled *
     if (tp_saved_has(root, "note") && !(g->note = tpi_strdup(tp_saved_text(tp_saved_get(root, "note"))))) return false;
     tp_device device;
     if (!read_device(root, &device)) return false;
+    if (base && tp_saved_count(values) > base->nvalues) return tpi_refuse(TP_ERR_VALUE, "argument 'other': expected a graph with the values of the one in the file");
     for (int64_t i = 0; i < tp_saved_count(values); i++)
         if (!read_value(g, tp_saved_at(values, i), device, base)) return false;
     for (int32_t i = 0; i < g->nvalues; i++)
@@ -397,10 +401,12 @@ tp_compiled *tpi_graph_read(const tp_saved *root, const tp_compiled *base) {
     return NULL;
 }
 
-tp_compiled *tp_compiled_load(const char *path) {
+tp_compiled *tp_compiled_load(const char *path) { return tp_compiled_load_with(path, NULL); }
+
+tp_compiled *tp_compiled_load_with(const char *path, const tp_compiled *other) {
     tp_file *f = tp_open_file(path, NULL);
     if (!f) return NULL;
-    tp_compiled *g = tpi_graph_read(tp_file_value(f), NULL);
+    tp_compiled *g = tpi_graph_read(tp_file_value(f), other);
     if (!g || !tpi_graph_read_sizes(g, f)) tp_close_file(f);
     if (g && !g->sizes && !tp_ok()) tp_compiled_release(g), g = NULL;
     return g;

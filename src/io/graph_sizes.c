@@ -2,6 +2,7 @@
  * "rules": [[path, [[factor, [symbol, ...]], ...]]]}. A rule leads to a number of the file, and says what that gains: a sum of multiples of products of how much larger the
  * symbols are than they were. A graph for other sizes is what is read from the file with these numbers put in. */
 #include <string.h>
+#include "io/checkpoint.h"
 #include "io/graph_file.h"
 #include "io/saved.h"
 
@@ -21,6 +22,7 @@ typedef struct rule {
 typedef struct source {
     tp_file *file;
     const tpi_size_symbol *symbols;
+    int32_t nsymbols;
     int64_t nrules;
     rule *rules;
 } source;
@@ -48,6 +50,10 @@ static tp_compiled *make(void *context, const tp_compiled *g, const int64_t *siz
     if (!ok) tpi_fail(TP_ERR_VALUE, "argument 'inputs': sizes beyond what the graph can count");
     tp_compiled *made = ok ? tpi_graph_read(tp_file_value(s->file), g) : NULL;
     for (int64_t i = 0; i < s->nrules; i++) s->rules[i].at->as.number = tp_int(s->rules[i].was);
+    if (!made && tp_error_code() == TP_ERR_IO) { /* the file is fine: what was captured has no counterpart at these sizes */
+        tp_error_clear();
+        tpi_fail(TP_ERR_VALUE, "argument 'inputs': what the graph does cannot be done at these sizes (%s is %lld%s)", s->symbols[0].name, (long long)sizes[0], s->nsymbols > 1 ? ", ..." : "");
+    }
     return made;
 }
 
@@ -115,11 +121,11 @@ static tpi_size_place *read_places(tp_compiled *g, int32_t input, const tp_saved
 
 bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {
     const tp_saved *root = tp_file_value(file), *v = tp_saved_has(root, "sizes") ? tp_saved_get(root, "sizes") : NULL;
-    if (!v) return false;
+    if (!v || tp_saved_kind_of(v) != TP_SAVED_DICT) return false;
     const tp_saved *symbols = tp_saved_get(v, "symbols"), *places = tp_saved_get(v, "places"), *rules = tp_saved_get(v, "rules");
     bool ok = true;
     int64_t nsymbols = tpi_graph_list(symbols, TPI_SIZE_SYMBOLS, &ok), ninputs = tpi_graph_list(places, g->ninputs, &ok), nrules = tpi_graph_list(rules, MOST_RULES, &ok);
-    if (!ok || ninputs != g->ninputs) return tpi_graph_broken("its sizes");
+    if (!ok || !nsymbols || ninputs != g->ninputs) return tpi_graph_broken("its sizes");
     source *from = tpi_room_take(&g->room, sizeof *from);
     tpi_graph_sizes s = {.nsymbols = (int32_t)nsymbols, .make = make, .drop = drop, .source = from};
     s.symbols = tpi_room_take(&g->room, (size_t)nsymbols * sizeof *s.symbols);
@@ -132,6 +138,8 @@ bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {
         if (!(s.places[i] = read_places(g, i, tp_saved_at(places, i), s.nsymbols))) return false;
     for (int64_t i = 0; i < nrules; i++)
         if (!read_rule(&g->room, root, tp_saved_at(rules, i), s.nsymbols, &all[i])) return false;
-    *from = (source){file, s.symbols, nrules, all};
-    return tpi_graph_set_sizes(g, &s);
+    *from = (source){file, s.symbols, s.nsymbols, nrules, all};
+    if (!tpi_graph_set_sizes(g, &s)) return false;
+    tpi_file_forget_tensors(file);
+    return true;
 }

@@ -159,11 +159,13 @@ static void distances_above(int64_t i, void *context) {
 }
 
 tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
+    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
     tp_dtype compute = tpi_compute_dtype(self, "self");
     if (!compute) return NULL;
     int64_t n = self->shape[0], m = self->shape[1];
     bool few = has_few(m, p);
-    tp_tensor *a = spread(self, NULL, 0, compute, false), *turned = a && few ? spread(self, NULL, 0, compute, true) : NULL;
+    const int64_t no_batch[1] = {0};
+    tp_tensor *a = spread(self, no_batch, 0, compute, false), *turned = a && few ? spread(self, no_batch, 0, compute, true) : NULL;
     tp_tensor *out = a && (turned || !few) ? tpi_empty(TP_INTS(pairs_of(n)), compute, tpi_device(self)) : NULL;
     if (out && out->numel) {
         job j = {.x1 = a, .x2 = few ? turned : a, .few = few, .r1 = n, .r2 = n, .m = m, .p = p, .out = out->data};

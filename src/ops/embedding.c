@@ -16,6 +16,14 @@ static bool check_indices(const tp_tensor *index, int64_t rows) {
     return true;
 }
 
+/* A number below `bags`, or a negative one, for each of n indices. */
+static bool check_bags(const tp_tensor *bag, int64_t n, int64_t bags) {
+    const int64_t *v = (const int64_t *)bag->data;
+    bool fits = bag->numel == n;
+    for (int64_t i = 0; fits && i < n; i++) fits = v[i] < bags;
+    return fits || tpi_refuse(TP_ERR_INDEX, "argument 'bag': expected %lld numbers below %lld", (long long)n, (long long)bags);
+}
+
 typedef struct job {
     tp_dtype dtype;
     size_t bytes;            /* of a row */
@@ -68,15 +76,16 @@ tp_tensor *tpi_native_embedding_rows(tp_tensor *weight, tp_tensor *indices, int6
 tp_tensor *tpi_native_embedding_backward_backward(tp_tensor *grad, tp_tensor *indices, int64_t padding_idx) { return rows_of(grad, indices, padding_idx); }
 
 /* Which indices each task adds up, in their order: one pass over them, instead of one per task. NULL without memory. */
+static bool takes_part(const job *j, int64_t i) { return j->index[i] != j->padding && (!j->bag || j->bag[i] >= 0); }
 static int64_t *sort_by_task(job *j) {
     int64_t each = tpi_ceil_div(j->rows, ROW_TASKS), *sorted = tpi_alloc((size_t)(j->n + 1) * sizeof *sorted), at[ROW_TASKS] = {0};
     if (!sorted) return NULL;
     for (int64_t i = 0; i < j->n; i++)
-        if (j->index[i] != j->padding) at[j->index[i] / each]++;
+        if (takes_part(j, i)) at[j->index[i] / each]++;
     j->begins[0] = 0;
     for (int task = 0; task < ROW_TASKS; task++) j->begins[task + 1] = j->begins[task] + at[task], at[task] = j->begins[task];
     for (int64_t i = 0; i < j->n; i++)
-        if (j->index[i] != j->padding) sorted[at[j->index[i] / each]++] = i;
+        if (takes_part(j, i)) sorted[at[j->index[i] / each]++] = i;
     return sorted;
 }
 
@@ -106,7 +115,8 @@ static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor 
     int64_t width = grad->shape[grad->ndim - 1];
     job j = {.dtype = compute, .bytes = (size_t)width * tpi_dtype_bytes[compute], .width = width, .rows = num_weights, .padding = padding_idx};
     tp_tensor *index = tpi_index_data(indices, "indices"), *bag = bags ? tpi_index_data(bags, "bag") : NULL, *g = tpi_real_data(grad, compute);
-    tp_tensor *out = index && g && (bag || !bags) && check_indices(index, num_weights) ? tpi_empty(TP_INTS(num_weights, width), compute, tpi_device(grad)) : NULL;
+    bool fits = index && g && (bag || !bags) && check_indices(index, num_weights) && (!bag || check_bags(bag, index->numel, g->ndim == 2 ? g->shape[0] : 0));
+    tp_tensor *out = fits ? tpi_empty(TP_INTS(num_weights, width), compute, tpi_device(grad)) : NULL;
     size_t bytes = (size_t)num_weights * sizeof(int64_t);
     int64_t *counts = out && scale_grad_by_freq ? tpi_alloc(bytes) : NULL;
     bool ok = out && (counts || !scale_grad_by_freq);
@@ -188,11 +198,20 @@ static void sum_bags(int64_t task, void *context) {
     }
 }
 
-/* Of float32 and float64: the sums of the rows of weight that each bag of indices names. The offsets are bag_of's, which looked at them. */
+static bool check_offsets(const tp_tensor *offsets, int64_t bags, int64_t n) {
+    const int64_t *o = (const int64_t *)offsets->data;
+    bool fits = bags >= 0 && offsets->numel >= bags;
+    for (int64_t b = 0; fits && b < bags; b++) fits = o[b] >= (b ? o[b - 1] : 0) && o[b] <= n;
+    return fits || tpi_refuse(TP_ERR_INDEX, "argument 'offsets': expected %lld numbers that rise, up to %lld", (long long)bags, (long long)n);
+}
+
+/* Of float32 and float64: the sums of the rows of weight that each bag of indices names. */
 tp_tensor *tpi_native_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *offsets, tp_tensor *bag, int64_t bags, int64_t padding_idx, bool scale_grad_by_freq) {
     (void)bag, (void)scale_grad_by_freq; /* of the gradient */
+    if (weight->ndim != 2 || (weight->dtype != TP_FLOAT32 && weight->dtype != TP_FLOAT64))
+        return tpi_fail(TP_ERR_TYPE, "argument 'weight': expected float32 or float64 of 2 dims, got %s of shape %s", tp_dtype_name((tp_dtype)weight->dtype), tpi_shape_text(tpi_shape(weight)));
     tp_tensor *table = tpi_contiguous_data(weight), *index = tpi_index_data(indices, "input"), *start = tpi_index_data(offsets, "offsets"), *out = NULL;
-    if (table && index && start && check_indices(index, weight->shape[0])) out = tpi_empty(TP_INTS(bags, weight->shape[1]), (tp_dtype)weight->dtype, tpi_device(weight));
+    if (table && index && start && check_indices(index, weight->shape[0]) && check_offsets(start, bags, index->numel)) out = tpi_empty(TP_INTS(bags, weight->shape[1]), (tp_dtype)weight->dtype, tpi_device(weight));
     if (out && out->numel) {
         bag_job j = {table, (const int64_t *)index->data, (const int64_t *)start->data, index->numel, bags, padding_idx, 1, out->data};
         int64_t bytes = (index->numel + bags) * weight->shape[1] * (int64_t)tpi_itemsize(weight);
@@ -212,8 +231,9 @@ tp_tensor *tpi_native_bag_sum_backward(tp_tensor *grad, tp_tensor *indices, tp_t
 tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     tp_dtype compute = tpi_compute_dtype(rows, "rows");
     if (!compute) return NULL;
+    if (rows->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'rows': expected 2 dims, got %s", tpi_shape_text(tpi_shape(rows)));
     int64_t n = rows->shape[0], d = rows->shape[1];
-    tp_tensor *x = tpi_real_data(rows, compute), *b = tpi_index_data(bag, "bag"), *out = x && b ? tpi_empty(TP_INTS(bags, d), compute, tpi_device(rows)) : NULL;
+    tp_tensor *x = tpi_real_data(rows, compute), *b = tpi_index_data(bag, "bag"), *out = x && b && check_bags(b, n, bags) ? tpi_empty(TP_INTS(bags, d), compute, tpi_device(rows)) : NULL;
     if (out) {
         memset(out->data, 0, (size_t)out->numel * tpi_itemsize(out));
         for (int64_t i = 0; i < n; i++) {

@@ -11,7 +11,7 @@ enum {
     WORTH_LOOKING = 1 << 16,      /* below which nobody looks for zeros */
     TASK = 1 << 17,               /* that a task should have, */
     TASKS = 32,                   /* which are enough for balance */
-    PACKED = 1 << 22              /* floats of b that are packed at a time */
+    PACKED = 1 << 22              /* floats that are packed at a time; a larger a is packed tile by tile */
 };
 
 typedef struct job {
@@ -125,7 +125,7 @@ static void multiply_one(job *j) {
     j->rows_step = j->g.k + 16; /* a power of two apart they would share cache sets */
     const size_t rows_bytes = (size_t)(j->g.m * j->rows_step) * sizeof(float);
     if (j->tiles_down > 1 && (deep || j->g.b_col != 1)) j->packed = room_for(bytes);
-    if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief) j->rows = room_for(rows_bytes);
+    if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief && j->g.m * j->rows_step <= PACKED) j->rows = room_for(rows_bytes);
     j->pack_tasks = j->packed ? tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) : 0;
     const int64_t tasks = j->pack_tasks + (j->rows ? tpi_ceil_div(j->g.m, TPI_GEMM_WIDTH) : 0), floats = (j->packed ? j->g.n * j->g.k : 0) + (j->rows ? j->g.m * j->g.k : 0);
     if (tasks) tpi_parallel_for(tasks, floats >= 1 << 15, pack_task, j);

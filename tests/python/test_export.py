@@ -236,3 +236,21 @@ def test_parameters_that_get_other_data_are_seen():
     net.bias.data = torch.ones(2)
     for n in (4, 7):
         assert torch.equal(module(torch.randn(n, 3)), torch.ones(n, 2))
+
+
+class Clips(torch.nn.Module):
+    def forward(self, x):
+        return x[:, :5] * 2
+
+
+def test_layouts_and_sizes_that_do_not_fit(tmp_path):
+    """Strides of dims of one element do not count; what was captured may not be possible at all sizes."""
+    program = export(nn.Linear(4, 2), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("n")},))
+    for p in through_files(program, tmp_path):
+        module = p.module()
+        for x in (torch.randn(5, 8)[:1, :4], torch.randn(4).expand(1, -1), torch.randn(3, 8)[:, ::2], torch.randn(0, 4)):
+            assert module(x).shape == (x.shape[0], 2)
+    module = export(Clips(), (torch.randn(2, 8),), dynamic_shapes=({1: Dim("columns")},)).module()
+    assert module(torch.ones(2, 11)).shape == (2, 5)
+    with pytest.raises(ValueError, match="columns is 4"):
+        module(torch.ones(2, 4))

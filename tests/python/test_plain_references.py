@@ -48,6 +48,13 @@ def test_bags_of_rows(dtype, mode):
         F.embedding_bag(torch.tensor([1, 30]), table, torch.tensor([0]))
 
 
+def test_no_bags_at_all():
+    table = torch.randn(5, 4, requires_grad=True)
+    for offsets, last in ((torch.tensor([], dtype=torch.int64), False), (torch.tensor([0]), True)):
+        out = F.embedding_bag(torch.tensor([1, 2]), table, offsets, include_last_offset=last, mode="sum")
+        assert out.shape == (0, 4) and torch.equal(torch.autograd.grad(out.sum(), table)[0], torch.zeros(5, 4))
+
+
 def test_bags_twice_differentiated():
     table = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
     index, offsets = torch.tensor([0, 5, 5, 2, 1]), torch.tensor([0, 3])
@@ -80,7 +87,7 @@ def test_causal_attention(queries, keys):
         assert torch.allclose(a, b)
 
 
-@pytest.mark.parametrize("m,n,k", [(512, 128, 768), (129, 511, 700), (97, 1030, 257), (200, 200, 65), (384, 64, 1024)])
+@pytest.mark.parametrize("m,n,k", [(512, 128, 768), (129, 511, 700), (97, 1030, 257), (300, 300, 65), (384, 64, 1024)])
 def test_products_of_turned_matrices(m, n, k):
     """Tiles beside each other share an a that was turned around."""
     torch.manual_seed(0)

@@ -368,7 +368,7 @@ def _follow(mod, form, leaves, symbols, places):
         raise exc.UserError(None, f"torch.export: what is computed does not follow the sizes of {', '.join(symbols)} in a way that can be written down; export it without dynamic_shapes")
     of_graph, of_result = ([rule for rule in rules if (rule[0][0] == "result") is which] for which in (False, True))
     document["sizes"] = _document.sizes(symbols, places, of_graph)
-    return result, _document.with_tensors(_document.graph_of(document), graph), document, {"symbols": symbols, "places": places, "results": of_result}
+    return result, _document.graph_of(document, graph), _document.current(document, graph), {"symbols": symbols, "places": places, "results": of_result}
 
 
 def export(mod, args, kwargs=None, *, dynamic_shapes=None, strict=False, preserve_module_call_signature=(), prefer_deferred_runtime_asserts_over_guards=False):
