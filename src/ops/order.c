@@ -133,3 +133,17 @@ void tpi_row_order_select(tpi_row_order *o, int64_t k) {
     tpi_row_order_sort(o);
     o->n = all;
 }
+
+int64_t tpi_row_order_kth(const tpi_row_order *o, int64_t k) {
+    if (o->packed) return (int64_t)(uint32_t)packed_kth(o->items, o->scratch, o->n, k);
+    return (int64_t)pair_kth(o->items, o->scratch, o->n, k).at;
+}
+
+int64_t tpi_row_order_count(const tpi_row_order *o, uint64_t key) {
+    int64_t count = 0;
+    if (o->packed)
+        for (int64_t i = 0; i < o->n; i++) count += ((const uint64_t *)o->items)[i] >> 32 == key;
+    else
+        for (int64_t i = 0; i < o->n; i++) count += ((const tpi_pair *)o->items)[i].key == key;
+    return count;
+}

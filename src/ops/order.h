@@ -31,6 +31,9 @@ void tpi_row_order_load(tpi_row_order *o, const char *from, int64_t stride, tp_d
 void tpi_row_order_sort(tpi_row_order *o); /* stable */
 /* The k smallest, sorted, to the front; what is behind them is lost. The same as the front of a stable sort. */
 void tpi_row_order_select(tpi_row_order *o, int64_t k);
+/* Where the k-th smallest, from 0, stands in the row; the order is lost. */
+int64_t tpi_row_order_kth(const tpi_row_order *o, int64_t k);
+int64_t tpi_row_order_count(const tpi_row_order *o, uint64_t key); /* how many there are of a key */
 static inline uint64_t tpi_row_key(const tpi_row_order *o, int64_t i) {
     return o->packed ? ((const uint64_t *)o->items)[i] >> 32 : ((const tpi_pair *)o->items)[i].key;
 }

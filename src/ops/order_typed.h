@@ -133,6 +133,26 @@ static bool NAME(front)(ITEM *items, ITEM *scratch, int64_t n, int64_t k) {
     }
     return true;
 }
+
+/* The k-th smallest, from 0, as a stable sort would have it: of the items, those that share the next digit with it are kept, in the order they had, until no digit
+ * is left. What was in both arrays is lost. */
+static ITEM NAME(kth)(ITEM *items, ITEM *scratch, int64_t n, int64_t k) {
+    for (int byte = BYTES - 1; byte >= 0 && n > 1; byte--) {
+        int64_t count[256] = {0}, kept = 0;
+        const int shift = byte * 8;
+        for (int64_t i = 0; i < n; i++) count[KEY(items[i]) >> shift & 255]++;
+        uint64_t digit = 0;
+        while (k >= count[digit]) k -= count[digit++];
+        if (count[digit] == n) continue;
+        for (int64_t i = 0; i < n; i++) {
+            scratch[kept] = items[i];
+            kept += (KEY(items[i]) >> shift & 255) == digit;
+        }
+        ITEM *other = items;
+        items = scratch, scratch = other, n = kept;
+    }
+    return items[k];
+}
 #undef ITEM
 #undef KEY
 #undef BYTES

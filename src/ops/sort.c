@@ -69,19 +69,15 @@ static void write_one(const tpi_rows *x, const char *row, char *out, int64_t *at
 static void kth_row(const tpi_rows *x, const char *row, tpi_row_order *order, char *out, int64_t *at, const void *context) {
     int64_t k = *(const int64_t *)context;
     tpi_row_order_load(order, row, (int64_t)tpi_itemsize(x->in), x->in->dtype, false);
-    tpi_row_order_select(order, k);
-    write_one(x, row, out, at, tpi_row_at(order, k - 1));
+    write_one(x, row, out, at, tpi_row_order_kth(order, k - 1));
 }
 
 /* How many of a loaded row's elements are NaN, and the first of them. */
 static int64_t count_nan(const tpi_rows *x, const tpi_row_order *order, int64_t *first) {
-    int64_t count = 0;
+    int64_t count = tp_dtype_is_floating(x->in->dtype) ? tpi_row_order_count(order, tpi_key_bits(x->in->dtype) == 32 ? UINT32_MAX : UINT64_MAX) : 0;
     *first = -1;
-    if (!tp_dtype_is_floating(x->in->dtype)) return 0;
-    for (int64_t i = 0; i < x->n; i++) {
-        if (!tpi_key_is_nan(tpi_row_key(order, i), x->in->dtype)) continue;
-        if (count++ == 0) *first = i;
-    }
+    for (int64_t i = 0; count && *first < 0; i++)
+        if (tpi_key_is_nan(tpi_row_key(order, i), x->in->dtype)) *first = i;
     return count;
 }
 
@@ -94,9 +90,7 @@ static void median_row(const tpi_rows *x, const char *row, tpi_row_order *order,
         write_one(x, row, out, at, first);
         return;
     }
-    int64_t k = (n - nans - 1) / 2 + 1;
-    tpi_row_order_select(order, k);
-    write_one(x, row, out, at, tpi_row_at(order, k - 1));
+    write_one(x, row, out, at, tpi_row_order_kth(order, (n - nans - 1) / 2));
 }
 
 /* The smallest among the most frequent; the last place it stands at. */
