@@ -7,7 +7,7 @@
 #include "tpi_ops.h"
 #include <math.h>
 
-enum { FEW = 32 }; /* columns, up to which rows of x2 are taken side by side */
+enum { FEW = 32, SOME = 64, MANY = 128 }; /* columns up to which rows of x2 are taken side by side; up to which they are where there are many of them */
 
 typedef struct job {
     const tp_tensor *x1, *x2; /* contiguous (batches, r1, m) and (batches, r2, m); with few columns (batches, m, r2) */
@@ -17,7 +17,7 @@ typedef struct job {
     char *out;
 } job;
 
-static bool has_few(int64_t columns, double p) { return columns <= FEW && (p == 2 || p == 1 || p == 0 || isinf(p)); }
+static bool has_few(int64_t columns, int64_t rows, double p) { return columns <= (rows >= MANY ? SOME : FEW) && (p == 2 || p == 1 || p == 0 || isinf(p)); }
 
 static void one_row(int64_t chunk, void *context) {
     const job *j = context;
@@ -70,7 +70,7 @@ tp_tensor *tpi_native_cdist(tp_tensor *x1, tp_tensor *x2, double p, const char *
     int ndim;
     if (!compute || !check_cdist(x1, x2, p)) return NULL;
     if (!tpi_broadcast(tp_ints_view(x1->shape, x1->ndim - 2), tp_ints_view(x2->shape, x2->ndim - 2), shape, &ndim)) return NULL;
-    bool few = x1->shape[x1->ndim - 2] > 1 && has_few(x1->shape[x1->ndim - 1], p);
+    bool few = x1->shape[x1->ndim - 2] > 1 && has_few(x1->shape[x1->ndim - 1], x2->shape[x2->ndim - 2], p);
     tp_tensor *a = spread(x1, shape, ndim, compute, false), *b = a ? spread(x2, shape, ndim, compute, few) : NULL, *out = NULL;
     if (b) {
         job j = {.x1 = a, .x2 = b, .few = few, .r1 = x1->shape[x1->ndim - 2], .r2 = x2->shape[x2->ndim - 2], .m = x1->shape[x1->ndim - 1], .p = p};
@@ -163,7 +163,7 @@ tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {
     tp_dtype compute = tpi_compute_dtype(self, "self");
     if (!compute) return NULL;
     int64_t n = self->shape[0], m = self->shape[1];
-    bool few = has_few(m, p);
+    bool few = has_few(m, n, p);
     const int64_t no_batch[1] = {0};
     tp_tensor *a = spread(self, no_batch, 0, compute, false), *turned = a && few ? spread(self, no_batch, 0, compute, true) : NULL;
     tp_tensor *out = a && (turned || !few) ? tpi_empty(TP_INTS(pairs_of(n)), compute, tpi_device(self)) : NULL;
