@@ -84,15 +84,30 @@ void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x
     }
 }
 
+/* What each of n windows gives to its elements, one tap after the other; a constant step lets the loop vectorise. */
+static inline __attribute__((always_inline)) void K(give_tap)(int64_t n, int64_t step, const REAL *restrict share, REAL *restrict x) {
+#pragma omp simd
+    for (int64_t w = 0; w < n; w++) x[w * step] += share[w];
+}
+
 void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, tpi_average how, const REAL *y, REAL *x) {
     int64_t s = c->stride[2], lo, hi, xrow, yrow;
+    REAL share[PIECE];
     for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
-        for (int64_t kd = 0; kd < c->k[0]; kd++)
-            for (int64_t kh = 0; kh < c->k[1]; kh++)
-                for (int64_t kw = 0; kw < c->k[2]; kw++) {
-                    if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
-                    for (int64_t w = lo; w < hi; w++) x[xrow + w * s] += y[yrow + w] / (REAL)divisor(c, how, r, w);
-                }
+        for (int64_t from = 0; from < c->y[2]; from += PIECE) {
+            const int64_t n = min64(PIECE, c->y[2] - from);
+            for (int64_t w = 0; w < n; w++) share[w] = y[r * c->y[2] + from + w] / (REAL)divisor(c, how, r, from + w);
+            for (int64_t kd = 0; kd < c->k[0]; kd++)
+                for (int64_t kh = 0; kh < c->k[1]; kh++)
+                    for (int64_t kw = 0; kw < c->k[2]; kw++) {
+                        if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
+                        lo = max64(lo, from), hi = min64(hi, from + n);
+                        if (lo >= hi) continue;
+                        if (s == 1) K(give_tap)(hi - lo, 1, share + lo - from, x + xrow + lo);
+                        else if (s == 2) K(give_tap)(hi - lo, 2, share + lo - from, x + xrow + lo * 2);
+                        else K(give_tap)(hi - lo, s, share + lo - from, x + xrow + lo * s);
+                    }
+        }
 }
 
 /* Runs BODY over the plane's outputs `o` with their adaptive window in lo[3], hi[3]. */
