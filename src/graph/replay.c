@@ -33,6 +33,13 @@ static void run_end(graph_run *r) {
     tpi_delete(r->slots, (size_t)r->g->nvalues * sizeof *r->slots + 1);
 }
 
+/* Of tensors of one shape. Strides of dims of one element, and of no elements at all, are nobody's concern. */
+static bool same_strides(const tpi_graph_value *v, const tp_tensor *t) {
+    for (int d = 0; t->numel && d < t->ndim; d++)
+        if (t->shape[d] != 1 && t->strides[d] != v->dims[v->ndim + d]) return false;
+    return true;
+}
+
 static tp_tensor *view(tp_tensor *root, const tpi_graph_value *v) {
     tpi_geometry geometry = {.ndim = v->ndim, .dtype = (tp_dtype)v->dtype};
     memcpy(geometry.shape, v->dims, v->ndim * sizeof(int64_t));
@@ -54,6 +61,10 @@ static tp_tensor *value(graph_run *r, int32_t i) {
     if (v->kind == TPI_VALUE_LEAF_GRAD) return leaf_grad(r, v->of);
     tp_tensor *root = v->kind != TPI_VALUE_VIEW ? NULL : r->g->values[v->of].kind == TPI_VALUE_LEAF_GRAD ? leaf_grad(r, r->g->values[v->of].of) : r->slots[v->of];
     if (!root) return tpi_fail(TP_ERR_RUNTIME, "a step of the graph reads a value that no step has made");
+    const tpi_graph_value *of = &r->g->values[v->of];
+    if (of->kind != TPI_VALUE_LEAF_GRAD && (root->ndim != of->ndim || !same_strides(of, root)))
+        return tpi_fail(TP_ERR_RUNTIME, "a tensor of shape %s that the graph looks at a part of is not laid out as it was when it was captured; make it contiguous, or capture again",
+                        tpi_shape_text(tpi_shape(root)));
     tp_tensor *made = view(root, v), *others = NULL;
     if (!made || __atomic_compare_exchange_n(&r->slots[i], &others, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return made;
     tpi_release(made); /* a step beside this one was first */
@@ -342,12 +353,9 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
     return own;
 }
 
-/* Strides of dims of one element, and of no elements at all, are nobody's concern. */
 static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
-    bool same = t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type &&
-                tpi_device(t).index == v->device.index && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t));
-    for (int d = 0; same && t->numel && d < t->ndim; d++) same = t->shape[d] == 1 || t->strides[d] == v->dims[v->ndim + d];
-    return same;
+    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type &&
+           tpi_device(t).index == v->device.index && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)) && same_strides(v, t);
 }
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {

@@ -254,3 +254,22 @@ def test_layouts_and_sizes_that_do_not_fit(tmp_path):
     assert module(torch.ones(2, 11)).shape == (2, 5)
     with pytest.raises(ValueError, match="columns is 4"):
         module(torch.ones(2, 4))
+
+
+class Looks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(3, 4))
+
+    def forward(self, x):
+        return (x @ self.w.t()).sum(1, keepdim=True) + self.w[1] * 2
+
+
+def test_parameters_of_another_layout_are_refused():
+    net, x = Looks(), torch.randn(5, 4)
+    module = export(net, (x,)).module()
+    net.w.data = torch.randn(3, 4)
+    assert torch.equal(module(x), net(x))
+    net.w.data = torch.randn(4, 3).t()
+    with pytest.raises(RuntimeError, match="not laid out as it was"):
+        module(x)
