@@ -278,14 +278,15 @@ def broadcast_tensors(*tensors):
     return tuple(old if isinstance(old, Tensor) and old.shape == new.shape else new for old, new in zip(tensors, _op["broadcast_tensors"](tensors)))
 
 
-_once = {"meshgrid": False}  # what was warned of
+_meshgrid_told = False
 
 
 def meshgrid(*tensors, indexing=None):
     """Grids of coordinates from one-dimensional tensors."""
-    if indexing is None and not _once["meshgrid"]:
+    global _meshgrid_told
+    if indexing is None and not _meshgrid_told:
         import warnings
-        _once["meshgrid"] = True
+        _meshgrid_told = True
         warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=2)
     return _op["meshgrid"](_tensor_list(tensors), indexing="ij" if indexing is None else indexing)
 

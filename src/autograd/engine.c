@@ -383,7 +383,7 @@ static bool hand_on(run *r, const entry *e, tp_tensor **grads) {
 /* The gradient of the node's input so far, if the node's own can be added to a part of it: nobody looks at what the node makes. */
 static tp_tensor *sum_to_add_to(const run *r, const entry *e) {
     const tpi_node *node = e->node;
-    if (!node->cls->into || node->extra || r->request->create_graph || atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) return NULL;
+    if (!node->cls->into || node->extra || atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)) return NULL;
     uint32_t kid = r->kids[e->kids];
     if (kid == NO_KID || !wanted(r, kid)) return NULL;
     tp_tensor *sum = r->slots[r->entries[kid].slot + node->edges[0].output];

@@ -159,6 +159,9 @@ struct tp_compiled {
 
 static inline tp_ints tpi_value_shape(const tpi_graph_value *v) { return (tp_ints){v->dims, v->ndim}; }
 static inline tp_ints tpi_value_strides(const tpi_graph_value *v) { return (tp_ints){v->dims + v->ndim, v->ndim}; }
+static inline bool tpi_value_is_like(const tpi_graph_value *v, const tp_tensor *t) { /* but for sizes and strides */
+    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type && tpi_device(t).index == v->device.index;
+}
 static inline int32_t tpi_value_root(const tp_compiled *g, int32_t v) { return g->values[v].kind == TPI_VALUE_VIEW ? g->values[v].of : v; }
 
 /* ---- graph.c ---- */

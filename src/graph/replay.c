@@ -354,8 +354,7 @@ static tp_tensor *output(graph_run *r, int32_t i, tpi_node *node) {
 }
 
 static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
-    return t->dtype == v->dtype && t->ndim == v->ndim && v->wrapped == !!(t->flags & TPI_WRAPPED) && tpi_device(t).type == v->device.type &&
-           tpi_device(t).index == v->device.index && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)) && same_strides(v, t);
+    return tpi_value_is_like(v, t) && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)) && same_strides(v, t);
 }
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {

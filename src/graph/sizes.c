@@ -88,7 +88,7 @@ bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs) {
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
         const tpi_graph_value *v = &g->values[g->inputs[i]];
-        if (t->dtype != v->dtype || v->wrapped != !!(t->flags & TPI_WRAPPED) || tpi_device(t).type != v->device.type || tpi_device(t).index != v->device.index || !tp_is_contiguous(t)) return false;
+        if (!tpi_value_is_like(v, t) || !tp_is_contiguous(t)) return false;
         for (int d = 0; d < t->ndim; d++)
             if (g->sizes->places[i][d].symbol < 0 && t->shape[d] != v->dims[d]) return false;
     }

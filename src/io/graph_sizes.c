@@ -121,7 +121,8 @@ static tpi_size_place *read_places(tp_compiled *g, int32_t input, const tp_saved
 
 bool tpi_graph_read_sizes(tp_compiled *g, tp_file *file) {
     const tp_saved *root = tp_file_value(file), *v = tp_saved_has(root, "sizes") ? tp_saved_get(root, "sizes") : NULL;
-    if (!v || tp_saved_kind_of(v) != TP_SAVED_DICT) return false;
+    if (!v) return false;
+    if (tp_saved_kind_of(v) != TP_SAVED_DICT) return tpi_graph_broken("its sizes");
     const tp_saved *symbols = tp_saved_get(v, "symbols"), *places = tp_saved_get(v, "places"), *rules = tp_saved_get(v, "rules");
     bool ok = true;
     int64_t nsymbols = tpi_graph_list(symbols, TPI_SIZE_SYMBOLS, &ok), ninputs = tpi_graph_list(places, g->ninputs, &ok), nrules = tpi_graph_list(rules, MOST_RULES, &ok);

@@ -19,21 +19,23 @@ typedef struct job {
 
 static bool has_few(int64_t columns, int64_t rows, double p) { return columns <= (rows >= MANY ? SOME : FEW) && (p == 2 || p == 1 || p == 0 || isinf(p)); }
 
+/* From row `row` of x1 to n rows of x2, those of the batch from `first` on; the results begin at number `at`. */
+static void distances(const job *j, int64_t row, int64_t batch, int64_t first, int64_t n, int64_t at) {
+    const int64_t from = row * j->m, to = batch * j->r2 * j->m + (j->few ? first : first * j->m);
+    if (j->x1->dtype == TP_FLOAT32) {
+        const float *x = (const float *)j->x1->data + from, *y = (const float *)j->x2->data + to;
+        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f32)(n, j->m, x, y, j->r2, (float *)j->out + at, j->p);
+        else TPI_ISA_PICK(tpi_distances_f32)(n, j->m, x, y, (float *)j->out + at, j->p);
+    } else {
+        const double *x = (const double *)j->x1->data + from, *y = (const double *)j->x2->data + to;
+        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f64)(n, j->m, x, y, j->r2, (double *)j->out + at, j->p);
+        else TPI_ISA_PICK(tpi_distances_f64)(n, j->m, x, y, (double *)j->out + at, j->p);
+    }
+}
+
 static void one_row(int64_t chunk, void *context) {
     const job *j = context;
-    int64_t batch = chunk / j->r1;
-    if (j->few && j->x1->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_distances_narrow_f32)(j->r2, j->m, (const float *)j->x1->data + chunk * j->m, (const float *)j->x2->data + batch * j->r2 * j->m, j->r2,
-                                               (float *)j->out + chunk * j->r2, j->p);
-    else if (j->few)
-        TPI_ISA_PICK(tpi_distances_narrow_f64)(j->r2, j->m, (const double *)j->x1->data + chunk * j->m, (const double *)j->x2->data + batch * j->r2 * j->m, j->r2,
-                                               (double *)j->out + chunk * j->r2, j->p);
-    else if (j->x1->dtype == TP_FLOAT32)
-        TPI_ISA_PICK(tpi_distances_f32)(j->r2, j->m, (const float *)j->x1->data + chunk * j->m, (const float *)j->x2->data + batch * j->r2 * j->m,
-                                        (float *)j->out + chunk * j->r2, j->p);
-    else
-        TPI_ISA_PICK(tpi_distances_f64)(j->r2, j->m, (const double *)j->x1->data + chunk * j->m, (const double *)j->x2->data + batch * j->r2 * j->m,
-                                        (double *)j->out + chunk * j->r2, j->p);
+    distances(j, chunk, chunk / j->r1, 0, j->r2, chunk * j->r2);
 }
 
 /* t (..., r, m) broadcast to the batch shape, contiguous, in the compute dtype; turned: as (..., m, r). */
@@ -146,16 +148,7 @@ static int64_t pairs_of(int64_t n) { return n > 1 ? n * (n - 1) / 2 : 0; }
 
 static void distances_above(int64_t i, void *context) {
     const job *j = context;
-    int64_t n = j->r2, rest = n - i - 1, first = i * n - i * (i + 1) / 2;
-    if (j->x1->dtype == TP_FLOAT32) {
-        const float *x = (const float *)j->x1->data + i * j->m, *y = (const float *)j->x2->data;
-        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f32)(rest, j->m, x, y + i + 1, n, (float *)j->out + first, j->p);
-        else TPI_ISA_PICK(tpi_distances_f32)(rest, j->m, x, x + j->m, (float *)j->out + first, j->p);
-    } else {
-        const double *x = (const double *)j->x1->data + i * j->m, *y = (const double *)j->x2->data;
-        if (j->few) TPI_ISA_PICK(tpi_distances_narrow_f64)(rest, j->m, x, y + i + 1, n, (double *)j->out + first, j->p);
-        else TPI_ISA_PICK(tpi_distances_f64)(rest, j->m, x, x + j->m, (double *)j->out + first, j->p);
-    }
+    distances(j, i, 0, i + 1, j->r2 - i - 1, i * j->r2 - i * (i + 1) / 2);
 }
 
 tp_tensor *tpi_native_pair_distances(tp_tensor *self, double p) {

@@ -38,6 +38,19 @@ static inline int64_t divisor(const tpi_conv *c, tpi_average how, int64_t row, i
     return count == 0 ? 1 : count;
 }
 
+/* The part of a tap's outputs, [*lo, *hi), that is among the n windows of the row from `from` on. */
+static inline bool tap_of_piece(const tpi_conv *c, int64_t r, int64_t kd, int64_t kh, int64_t kw, int64_t from, int64_t n, int64_t *xrow, int64_t *lo, int64_t *hi) {
+    int64_t yrow;
+    if (!tpi_conv_tap_row(c, r, kd, kh, kw, xrow, &yrow, lo, hi)) return false;
+    *lo = max64(*lo, from), *hi = min64(*hi, from + n);
+    return *lo < *hi;
+}
+#define FOR_EACH_TAP(c, r, from, n, xrow, lo, hi)         \
+    for (int64_t kd = 0; kd < (c)->k[0]; kd++)            \
+        for (int64_t kh = 0; kh < (c)->k[1]; kh++)        \
+            for (int64_t kw = 0; kw < (c)->k[2]; kw++)    \
+                if (tap_of_piece(c, r, kd, kh, kw, from, n, &(xrow), &(lo), &(hi)))
+
 static inline bool adaptive_window(const tpi_conv *c, int64_t o, int64_t *lo, int64_t *hi) {
     for (int i = 2; i >= 0; i--) {
         int64_t at = o % c->y[i];

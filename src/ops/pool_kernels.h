@@ -13,21 +13,16 @@ static inline __attribute__((always_inline)) void K(max_tap)(int64_t n, int64_t 
 
 /* Windows [from, from + n) of output row r, n at most PIECE. Places count from the row's first, as integers of the elements' size. */
 static void K(max_piece)(const tpi_conv *c, int64_t r, int64_t from, int64_t n, const REAL *x, REAL *y, int64_t *index) {
-    int64_t s = c->stride[2], lo, hi, xrow, yrow, row = first_inside(c, r, 0) - first_column(c, 0);
+    int64_t s = c->stride[2], lo, hi, xrow, row = first_inside(c, r, 0) - first_column(c, 0);
     REAL best[PIECE];
     PLACE place[PIECE];
     for (int64_t w = 0; w < n; w++) best[w] = LOWEST, place[w] = (PLACE)first_column(c, from + w);
-    for (int64_t kd = 0; kd < c->k[0]; kd++)
-        for (int64_t kh = 0; kh < c->k[1]; kh++)
-            for (int64_t kw = 0; kw < c->k[2]; kw++) {
-                if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
-                lo = max64(lo, from), hi = min64(hi, from + n);
-                if (lo >= hi) continue;
-                int64_t at = xrow + lo * s, place_at = at - row;
-                if (s == 1) K(max_tap)(hi - lo, 1, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-                else if (s == 2) K(max_tap)(hi - lo, 2, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-                else K(max_tap)(hi - lo, s, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
-            }
+    FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
+        int64_t at = xrow + lo * s, place_at = at - row;
+        if (s == 1) K(max_tap)(hi - lo, 1, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+        else if (s == 2) K(max_tap)(hi - lo, 2, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+        else K(max_tap)(hi - lo, s, x + at, (PLACE)place_at, best + lo - from, place + lo - from);
+    }
     for (int64_t w = 0; w < n; w++) y[w] = best[w], index[w] = row + (int64_t)place[w];
 }
 
@@ -67,19 +62,16 @@ void TPI_ISA(K(tpi_max_plane))(const tpi_conv *c, const REAL *x, REAL *y, int64_
 }
 
 void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x, REAL *y) {
-    int64_t s = c->stride[2], lo, hi, xrow, yrow;
+    int64_t s = c->stride[2], lo, hi, xrow;
     for (int64_t r = 0; r < c->y[0] * c->y[1]; r++) {
         REAL *sum = y + r * c->y[2];
         for (int64_t w = 0; w < c->y[2]; w++) sum[w] = 0;
-        for (int64_t kd = 0; kd < c->k[0]; kd++)
-            for (int64_t kh = 0; kh < c->k[1]; kh++)
-                for (int64_t kw = 0; kw < c->k[2]; kw++) {
-                    if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
-                    if (s == 1)
-                        for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w];
-                    else
-                        for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w * s];
-                }
+        FOR_EACH_TAP(c, r, 0, c->y[2], xrow, lo, hi) {
+            if (s == 1)
+                for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w];
+            else
+                for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w * s];
+        }
         for (int64_t w = 0; w < c->y[2]; w++) sum[w] /= (REAL)divisor(c, how, r, w);
     }
 }
@@ -91,22 +83,17 @@ static inline __attribute__((always_inline)) void K(give_tap)(int64_t n, int64_t
 }
 
 void TPI_ISA(K(tpi_avg_plane_back))(const tpi_conv *c, tpi_average how, const REAL *y, REAL *x) {
-    int64_t s = c->stride[2], lo, hi, xrow, yrow;
+    int64_t s = c->stride[2], lo, hi, xrow;
     REAL share[PIECE];
     for (int64_t r = 0; r < c->y[0] * c->y[1]; r++)
         for (int64_t from = 0; from < c->y[2]; from += PIECE) {
             const int64_t n = min64(PIECE, c->y[2] - from);
             for (int64_t w = 0; w < n; w++) share[w] = y[r * c->y[2] + from + w] / (REAL)divisor(c, how, r, from + w);
-            for (int64_t kd = 0; kd < c->k[0]; kd++)
-                for (int64_t kh = 0; kh < c->k[1]; kh++)
-                    for (int64_t kw = 0; kw < c->k[2]; kw++) {
-                        if (!tpi_conv_tap_row(c, r, kd, kh, kw, &xrow, &yrow, &lo, &hi)) continue;
-                        lo = max64(lo, from), hi = min64(hi, from + n);
-                        if (lo >= hi) continue;
-                        if (s == 1) K(give_tap)(hi - lo, 1, share + lo - from, x + xrow + lo);
-                        else if (s == 2) K(give_tap)(hi - lo, 2, share + lo - from, x + xrow + lo * 2);
-                        else K(give_tap)(hi - lo, s, share + lo - from, x + xrow + lo * s);
-                    }
+            FOR_EACH_TAP(c, r, from, n, xrow, lo, hi) {
+                if (s == 1) K(give_tap)(hi - lo, 1, share + lo - from, x + xrow + lo);
+                else if (s == 2) K(give_tap)(hi - lo, 2, share + lo - from, x + xrow + lo * 2);
+                else K(give_tap)(hi - lo, s, share + lo - from, x + xrow + lo * s);
+            }
         }
 }
 
