@@ -9,7 +9,7 @@
 
 enum {
     TPI_GEMM_DEPTH = 256,  /* k's block: a panel of b this deep stays in the first cache */
-    TPI_GEMM_ROWS = 96,    /* the most rows of a tile: as many of a's rows, a block deep, stay in the second cache */
+    TPI_GEMM_ROWS = 96,    /* the most rows of a tile, as a rule: as many of a's rows, a block deep, stay in the second cache */
     TPI_GEMM_SHALLOW = 64, /* a k for which b and a transposed a are read where they are, as a rule */
     TPI_GEMM_WIDTH = 32    /* columns of tiles and room for packed panels are multiples of this */
 };
@@ -30,7 +30,7 @@ typedef struct tpi_gemm {
 TPI_ISA_DECLARE(void, tpi_gemm_pack, (const tpi_gemm *g, int64_t first, int64_t columns, float *packed));
 /* Packs rows [first, first + rows) of a, contiguous in k and `step` floats apart. */
 TPI_ISA_DECLARE(void, tpi_gemm_pack_rows, (const tpi_gemm *g, int64_t first, int64_t rows, float *packed, int64_t step));
-/* Rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most TPI_GEMM_ROWS. */
+/* Rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most TPI_GEMM_ROWS, unless a is contiguous in k. */
 TPI_ISA_DECLARE(void, tpi_gemm_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns));
 /* All of c, skipping what is zero in a. False if a has few zeros, b is not finite or the shape does not suit: c is then to be made otherwise. */
 TPI_ISA_DECLARE(bool, tpi_gemm_skipping, (const tpi_gemm *g));

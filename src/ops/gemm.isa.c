@@ -144,7 +144,7 @@ static void panel_of_tile(const tpi_gemm *g, const block *k, int64_t i, int64_t 
     operands o = {k->a, g->b + k->first * g->b_row + j * g->b_col, k->a_row, k->a_col, g->b_row};
     if (g->packed) {
         o.b = g->packed + j * g->k + k->first * PANEL, o.b_row = PANEL;
-    } else if (columns < PANEL || g->b_col != 1 || (rows > FEW_ROWS && g->b_row % SAME_SETS == 0)) {
+    } else if (columns < PANEL || g->b_col != 1 || (rows > FEW_ROWS && g->b_row % SAME_SETS == 0) || rows > TPI_GEMM_ROWS) {
         pack_panel(o.b, g->b_row, g->b_col, k->depth, columns, room);
         o.b = room, o.b_row = PANEL;
     }
