@@ -1,8 +1,8 @@
 """The workloads of `make bench`, written against PyTorch's interface: any module that offers it can run them.
 
-    python rows.py MODULE GROUP [--threads N] [--seconds S] [--compile] [--folder DIR]
+    python rows.py MODULE GROUP [--rows A,B] [--threads N] [--seconds S] [--compile] [--folder DIR]
 
-Prints one JSON object: for each row of the group the median seconds of an iteration (processor time where there is one thread), and the process's
+Prints one JSON object: for each row of the group, or for those that are named, the median seconds of an iteration (processor time where there is one thread), and the process's
 peak memory. compare.py calls this,
 turn by turn for both sides.
 """
@@ -29,18 +29,23 @@ class Bench:
     def __init__(self, options):
         before = time.perf_counter()
         self.torch = torch = importlib.import_module(options.module)
-        self.rows = {"import": time.perf_counter() - before}
+        self.rows, self.wanted = {"import": time.perf_counter() - before}, options.rows.split(",") if options.rows else None
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
         self.clock = time.process_time if options.threads == 1 else time.perf_counter  # of one thread, what others do to the machine need not count
         self.nn, self.F, self.seconds, self.folder, self.compiled = torch.nn, torch.nn.functional, options.seconds, options.folder, options.compile
 
+    def wants(self, name):
+        return self.wanted is None or name in self.wanted
+
     def compile(self, function):
         return self.torch.compile(function) if self.compiled else function
 
     def row(self, name, function):
         """The median of many iterations, taken in bursts of a twentieth of a second, after a few that warm up."""
+        if not self.wants(name):
+            return
         for _ in range(3):
             function()
         begin = self.clock()
@@ -56,6 +61,8 @@ class Bench:
 
     def once(self, name, function, rounds=3):
         """The best of a few calls, for what takes long."""
+        if not self.wants(name):
+            return
         times = []
         for _ in range(rounds):
             begin = self.clock()
@@ -337,6 +344,8 @@ def checkpoint(b):
     state = {f"layer{i}.weight": b.torch.randn(1 << 22) for i in range(64)}
     path = os.path.join(b.folder, "state.pt")
     b.once("checkpoint_save_1gb", lambda: b.torch.save(state, path))
+    if not os.path.exists(path):  # saving was not asked for
+        b.torch.save(state, path)
     b.once("checkpoint_load_1gb", lambda: b.torch.load(path))
     os.remove(path)
 
@@ -345,6 +354,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
     parser.add_argument("group", choices=GROUPS)
+    parser.add_argument("--rows", default="")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--compile", action="store_true")
