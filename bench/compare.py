@@ -3,8 +3,8 @@
     python bench/compare.py [--rounds 3] [--only gpt,lstm] [--threads 2] [--one-thread] [--compiled] [--pytorch PYTHON] [--out FOLDER]
 
 A group of rows runs in a process of its own, first Taper's, then PyTorch's, in every round; a row's time is its best round's, so that noise
-hits both alike. Rows that are behind what is wanted after that, or ahead by less than a tenth, which is what times of memory differ from round to
-round on a shared machine, have twice as many rounds again, for both. PyTorch comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds both
+hits both alike. What memory alone decides differs by half from minute to minute on a shared machine: rows that are behind what is wanted after that, or
+ahead by less than a tenth, are measured again with both processes alive and by turns of a twentieth of a second, of which the middle one counts. PyTorch comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds both
 sides under torch.compile.
 """
 import argparse
@@ -13,9 +13,11 @@ import json
 import math
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import chart
 import python as package
@@ -28,6 +30,7 @@ ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
 WANTED = {"add_1elem": 3, "tiny_backward": 8, "mlp_tiny_train_step": 5, "exp_big": 1.5, "gelu_big": 1.5, "transpose_copy": 3, "max_dim1": 3, "cumsum": 2,
           "cifar_net_train_b32": 2, "resnet18_cifar_train": 1.15, "gpt_char_train": 1.5, "lstm_train": 1.5}
 FROM_C, FROM_C_WANTED = "mlp_tiny_train_step_from_c", 60e-6
+TURNS_SECONDS, LEAST_TURNS, PAUSE = 8, 5, 0.03
 
 
 def pytorch(named):
@@ -64,21 +67,23 @@ class Side:
         self.name, self.module, self.python, self.compiled, self.threads = name, module, python, compiled, threads
         self.best, self.peak, self.of = {}, {}, {}
 
-    def run(self, group, rows, seconds, folder):
-        command = [self.python, os.path.join(HERE, "rows.py"), self.module, group, "--threads", str(self.threads), "--seconds", str(seconds), "--folder", folder]
-        command += (["--compile"] if self.compiled else []) + (["--rows", ",".join(rows)] if rows else [])
+    def command(self, group, folder, *more):
+        command = [self.python, os.path.join(HERE, "rows.py"), self.module, group, "--threads", str(self.threads), "--folder", folder, *more]
+        command += ["--compile"] if self.compiled else []
         if self.module == "taper":  # rows name torchvision and PIL as scripts do
             command[1:2] = ["-m", "taper", "run", command[1]]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": str(self.threads)})
+        return {"args": command, "text": True, "env": {**os.environ, "OMP_NUM_THREADS": str(self.threads)}}
+
+    def run(self, group, seconds, folder):
+        done = subprocess.run(**self.command(group, folder, "--seconds", str(seconds)), capture_output=True)
         if done.returncode:
             print(f"{self.name}, {group}: {(done.stderr.strip().splitlines() or ['failed'])[-1][:200]}", file=sys.stderr)
             return
         result = json.loads(done.stdout.strip().splitlines()[-1])
         for name, value in result["rows"].items():
             self.best[name] = min(self.best.get(name, math.inf), value)
-        if not rows:
-            self.of[group] = list(result["rows"])
-            self.peak[group] = min(self.peak.get(group, math.inf), result["peak"])
+        self.of[group] = list(result["rows"])
+        self.peak[group] = min(self.peak.get(group, math.inf), result["peak"])
 
 
 def from_c(side):
@@ -167,11 +172,11 @@ def pairs(options, theirs):
     return made
 
 
-def turn(title, first, second, group, rows, options, folder):
-    """Each side once, on all rows of the group or on those that are named."""
-    print(f"{title}: {group}", *rows or (), file=sys.stderr)
-    first.run(group, rows, options.seconds, folder)
-    second.run(group, rows, options.seconds, folder)
+def turn(title, first, second, group, options, folder):
+    """Each side once, on all rows of the group."""
+    print(f"{title}: {group}", file=sys.stderr)
+    first.run(group, options.seconds, folder)
+    second.run(group, options.seconds, folder)
     if group == "mlp_tiny" and title == "eager":
         from_c(first)
         second.best[FROM_C] = second.best.get("mlp_tiny_train_step", math.inf)  # PyTorch's is Python's
@@ -180,10 +185,27 @@ def turn(title, first, second, group, rows, options, folder):
 def close_rows(title, first, second, group):
     """Those of the group that are behind what is wanted, or hardly ahead."""
     wanted = WANTED if title == "eager" else {}
-    rows = [name for name in second.of.get(group, []) if name in first.best and name != "import" and second.best[name] < 1.1 * wanted.get(name, 1) * first.best[name]]
-    if group == "mlp_tiny" and title == "eager" and 1.1 * first.best.get(FROM_C, 0) > FROM_C_WANTED and not rows:
-        rows = ["mlp_tiny_train_step"]  # the step from C goes with it
-    return rows
+    return [name for name in second.of.get(group, []) if name in first.best and name != "import" and second.best[name] < 1.1 * wanted.get(name, 1) * first.best[name]]
+
+
+def short_turns(title, first, second, group, row, folder):
+    """Measures a row again with both sides alive."""
+    print(f"{title}: {group}, {row} by short turns", file=sys.stderr)
+    both, times = [], ([], [])
+    for side in (first, second):
+        process = subprocess.Popen(**side.command(group, folder, "--turns", row), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        both.append(process)
+        if process.stdout.readline().split() != ["ready", row]:
+            raise SystemExit(f"compare.py: {side.name} ended before its row {row}")
+    end = time.perf_counter() + TURNS_SECONDS
+    while len(times[1]) < LEAST_TURNS or time.perf_counter() < end:
+        for process, taken in zip(both, times):
+            time.sleep(PAUSE)  # OpenMP's threads look out for work for milliseconds after theirs
+            print("go", file=process.stdin, flush=True)
+            taken.append(float(process.stdout.readline()))
+    for side, process, taken in zip((first, second), both, times):
+        process.communicate("end\n")
+        side.best[row] = statistics.median(taken)
 
 
 def main():
@@ -204,16 +226,18 @@ def main():
         everything = [(title, first, second, group) for title, first, second, groups in compared for group in groups]
         for _ in range(options.rounds):
             for each in everything:
-                turn(*each, None, options, folder)
-        close = [(each, rows) for each in everything if (rows := close_rows(*each))]
-        for _ in range(2 * options.rounds):
-            for each, rows in close:
-                turn(*each, rows, options, folder)
+                turn(*each, options, folder)
+        for each in everything:
+            for row in close_rows(*each):
+                short_turns(*each, row, folder)
+        first = compared[0][1]
+        for _ in range(2 * options.rounds if 1.1 * first.best.get(FROM_C, 0) > FROM_C_WANTED else 0):
+            from_c(first)
     report(options, compared)
 
 
 def report(options, compared):
-    lines, results = [f"{machine()}; best of {options.rounds} rounds, turn by turn, and of twice as many again where it is close. Ratios above 1: Taper is faster; bold: short of what is wanted.", ""], {}
+    lines, results = [f"{machine()}; best of {options.rounds} rounds, turn by turn; where it is close, the middle one of many short turns. Ratios above 1: Taper is faster; bold: short of what is wanted.", ""], {}
     for title, first, second, _ in compared:
         part, ratios = table(title, first, second, WANTED if title == "eager" else {})
         lines += [*part, ""]

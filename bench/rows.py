@@ -1,10 +1,10 @@
 """The workloads of `make bench`, written against PyTorch's interface: any module that offers it can run them.
 
-    python rows.py MODULE GROUP [--rows A,B] [--threads N] [--seconds S] [--compile] [--folder DIR]
+    python rows.py MODULE GROUP [--threads N] [--seconds S] [--compile] [--folder DIR] [--turns A,B]
 
-Prints one JSON object: for each row of the group, or for those that are named, the median seconds of an iteration (processor time where there is one thread), and the process's
-peak memory. compare.py calls this,
-turn by turn for both sides.
+Prints one JSON object: for each row of the group the median seconds of an iteration (processor time where there is one thread), and the process's
+peak memory. With --turns, for each row that is named: says that it is ready, and gives the seconds of an iteration each time a line "go" comes in, until another one does.
+compare.py calls this, turn by turn for both sides.
 """
 import argparse
 import importlib
@@ -29,15 +29,24 @@ class Bench:
     def __init__(self, options):
         before = time.perf_counter()
         self.torch = torch = importlib.import_module(options.module)
-        self.rows, self.wanted = {"import": time.perf_counter() - before}, options.rows.split(",") if options.rows else None
+        self.rows, self.turns = {"import": time.perf_counter() - before}, options.turns.split(",") if options.turns else None
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
         self.clock = time.process_time if options.threads == 1 else time.perf_counter  # of one thread, what others do to the machine need not count
         self.nn, self.F, self.seconds, self.folder, self.compiled = torch.nn, torch.nn.functional, options.seconds, options.folder, options.compile
 
+    def measure(self, name, repeat, once):
+        """Repeats what gives the seconds of one iteration, and makes a row of it; or does it when it is told to."""
+        if self.turns is None:
+            self.rows[name] = repeat(once)
+        else:
+            print("ready", name, flush=True)
+            while sys.stdin.readline() == "go\n":
+                print(once(), flush=True)
+
     def wants(self, name):
-        return self.wanted is None or name in self.wanted
+        return self.turns is None or name in self.turns
 
     def compile(self, function):
         return self.torch.compile(function) if self.compiled else function
@@ -48,27 +57,26 @@ class Bench:
             return
         for _ in range(3):
             function()
-        begin = self.clock()
-        function()
-        burst = max(1, int(0.05 / max(self.clock() - begin, 1e-7)))
-        times, end = [], self.clock() + self.seconds
-        while len(times) < 5 or self.clock() < end:
-            begin = self.clock()
-            for _ in range(burst):
-                function()
-            times.append((self.clock() - begin) / burst)
-        self.rows[name] = statistics.median(times)
+        count = max(1, int(0.05 / max(self.timed(function), 1e-7)))
+
+        def repeat(burst):
+            times, end = [], self.clock() + self.seconds
+            while len(times) < 5 or self.clock() < end:
+                times.append(burst())
+            return statistics.median(times)
+
+        self.measure(name, repeat, lambda: self.timed(function, count))
 
     def once(self, name, function, rounds=3):
         """The best of a few calls, for what takes long."""
-        if not self.wants(name):
-            return
-        times = []
-        for _ in range(rounds):
-            begin = self.clock()
+        if self.wants(name):
+            self.measure(name, lambda call: min(call() for _ in range(rounds)), lambda: self.timed(function))
+
+    def timed(self, function, count=1):
+        begin = self.clock()
+        for _ in range(count):
             function()
-            times.append(self.clock() - begin)
-        self.rows[name] = min(times)
+        return (self.clock() - begin) / count
 
     def training(self, name, model, optimiser, loss):
         def step():
@@ -342,7 +350,7 @@ def loading(b):
 @group
 def checkpoint(b):
     state = {f"layer{i}.weight": b.torch.randn(1 << 22) for i in range(64)}
-    path = os.path.join(b.folder, "state.pt")
+    path = os.path.join(b.folder, f"state{os.getpid()}.pt")
     b.once("checkpoint_save_1gb", lambda: b.torch.save(state, path))
     if not os.path.exists(path):  # saving was not asked for
         b.torch.save(state, path)
@@ -354,11 +362,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
     parser.add_argument("group", choices=GROUPS)
-    parser.add_argument("--rows", default="")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--folder", default=".")
+    parser.add_argument("--turns", default="")
     options = parser.parse_args()
     b = Bench(options)
     GROUPS[options.group](b)
