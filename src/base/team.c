@@ -49,7 +49,7 @@ static struct {
     struct {                            /* one line, which is all that a member has to fetch before it works on a pair */
         _Alignas(64) atomic_uint loops; /* counts them, and pairs; members sleep on it */
         atomic_uint pair;
-        int phases;
+        int phases, lag;
         unsigned begun;                 /* the caller's steps when it was offered */
         tpi_chunk_fn fn;
         void *context;
@@ -127,7 +127,7 @@ static void finish_phase(int half) {
 
 static void await_phase(int half, unsigned steps) {
     atomic_uint *word = &team.side[half].steps;
-    for (unsigned now; (int)((now = atomic_load_explicit(word, memory_order_acquire)) - steps) < 0;) { /* it may be one ahead */
+    for (unsigned now; (int)((now = atomic_load_explicit(word, memory_order_acquire)) - steps) < 0;) { /* it may be ahead */
         if (look_out(word, now, ALERT)) continue;
         atomic_store(&team.side[half].awaited, true);
         sleep_on(word, now);
@@ -137,13 +137,13 @@ static void await_phase(int half, unsigned steps) {
 static bool take_half(void) {
     unsigned offered = OFFERED;
     if (!atomic_compare_exchange_strong_explicit(&team.desk.pair, &offered, TAKEN, memory_order_acq_rel, memory_order_relaxed)) return false;
-    const int phases = team.desk.phases;
+    const int phases = team.desk.phases, lag = team.desk.lag;
     const unsigned begun = team.desk.begun;
     const tpi_chunk_fn fn = team.desk.fn;
     void *const context = team.desk.context;
     tpi_at_work = true;
     for (int p = 0; p < phases; p++) {
-        if (p) await_phase(0, begun + (unsigned)p);
+        if (p >= lag) await_phase(0, begun + (unsigned)(p - lag + 1));
         fn(2 * p + 1, context);
         finish_phase(1);
     }
@@ -217,12 +217,12 @@ static bool more_will_come(bool brief) {
 }
 
 /* A pair is a loop of two chunks for one other thread, the first that comes; if none has when the first chunk is done, the caller works on all of it. */
-bool tpi_team_pair(int phases, tpi_chunk_fn fn, void *context) {
+bool tpi_team_pair(int phases, int lag, tpi_chunk_fn fn, void *context) {
     if (pthread_mutex_trylock(&team.turn)) return false;
     if (team.workers < 1) grow_to(1);
     if (team.members != 2) team.members = 2;
     const unsigned others = atomic_load_explicit(&team.side[1].steps, memory_order_acquire);
-    team.desk.phases = phases, team.desk.fn = fn, team.desk.context = context;
+    team.desk.phases = phases, team.desk.lag = lag, team.desk.fn = fn, team.desk.context = context;
     team.desk.begun = atomic_load_explicit(&team.side[0].steps, memory_order_relaxed);
     atomic_store_explicit(&team.desk.pair, OFFERED, memory_order_release);
     atomic_fetch_add(&team.desk.loops, 1);
@@ -235,7 +235,7 @@ bool tpi_team_pair(int phases, tpi_chunk_fn fn, void *context) {
     } else {
         for (int p = 1; p < phases; p++) {
             finish_phase(0);
-            await_phase(1, others + (unsigned)p);
+            if (p >= lag) await_phase(1, others + (unsigned)(p - lag + 1));
             fn(2 * p, context);
         }
         await_phase(1, others + (unsigned)phases);

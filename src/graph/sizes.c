@@ -48,30 +48,39 @@ static bool size_of(const tpi_graph_sizes *s, const tpi_size_place *at, int64_t 
     return rest % at->factor == 0 && *size >= symbol->least && *size <= symbol->most;
 }
 
-/* The symbols' sizes into `found`; -1: no input says it. False, and an error if it is to be said: the inputs have sizes that the graph has not. */
-static bool find_sizes(const tp_compiled *g, tp_tensors inputs, int64_t *found, bool say) {
+typedef struct misfit { /* a dim whose size the graph has not; or has, but another one in an input before */
+    int64_t input, size;
+    int dim;
+    bool differs;
+} misfit;
+
+/* The symbols' sizes into `found`; -1: no input says it. False: the inputs have sizes that the graph has not. */
+static bool find_sizes(const tp_compiled *g, tp_tensors inputs, int64_t *found, misfit *m) {
     const tpi_graph_sizes *s = g->sizes;
     for (int32_t i = 0; i < s->nsymbols; i++) found[i] = -1;
     for (int64_t i = 0; i < inputs.n; i++)
         for (int d = 0; d < inputs.v[i]->ndim; d++) {
             const tpi_size_place *at = &s->places[i][d];
-            int64_t size, dim = inputs.v[i]->shape[d];
             if (at->symbol < 0) continue;
-            const char *name = s->symbols[at->symbol].name;
-            if (!size_of(s, at, dim, &size)) {
-                int64_t least, most;
-                tpi_size_bounds(g, i, d, &least, &most);
-                return say ? tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected dim %d of the tensor at index %lld (%s) to be from %lld to %lld%s, got %lld", d, (long long)i, name,
-                                        (long long)least, (long long)most, at->factor > 1 ? " in steps" : "", (long long)dim)
-                           : false;
-            }
-            if (found[at->symbol] >= 0 && found[at->symbol] != size)
-                return say ? tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %s to be %lld as in an input before, got %lld in dim %d of the tensor at index %lld", name,
-                                        (long long)found[at->symbol], (long long)size, d, (long long)i)
-                           : false;
-            found[at->symbol] = size;
+            *m = (misfit){.input = i, .dim = d};
+            if (!size_of(s, at, inputs.v[i]->shape[d], &m->size)) return false;
+            m->differs = found[at->symbol] >= 0 && found[at->symbol] != m->size;
+            if (m->differs) return false;
+            found[at->symbol] = m->size;
         }
     return true;
+}
+
+static bool say_misfit(const tp_compiled *g, tp_tensors inputs, const int64_t *found, const misfit *m) {
+    const tpi_size_place *at = &g->sizes->places[m->input][m->dim];
+    const char *name = g->sizes->symbols[at->symbol].name;
+    if (m->differs)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected %s to be %lld as in an input before, got %lld in dim %d of the tensor at index %lld", name, (long long)found[at->symbol],
+                          (long long)m->size, m->dim, (long long)m->input);
+    int64_t least, most;
+    tpi_size_bounds(g, m->input, m->dim, &least, &most);
+    return tpi_refuse(TP_ERR_VALUE, "argument 'inputs': expected dim %d of the tensor at index %lld (%s) to be from %lld to %lld%s, got %lld", m->dim, (long long)m->input, name, (long long)least,
+                      (long long)most, at->factor > 1 ? " in steps" : "", (long long)inputs.v[m->input]->shape[m->dim]);
 }
 
 /* Are these as many tensors, of as many dims, as the graph takes? */
@@ -84,7 +93,8 @@ static bool are_comparable(const tp_compiled *g, tp_tensors inputs) {
 
 bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs) {
     int64_t found[TPI_SIZE_SYMBOLS];
-    if (!are_comparable(g, inputs) || !find_sizes(g, inputs, found, false)) return false;
+    misfit m;
+    if (!are_comparable(g, inputs) || !find_sizes(g, inputs, found, &m)) return false;
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
         const tpi_graph_value *v = &g->values[g->inputs[i]];
@@ -137,8 +147,9 @@ static void drop_beyond(kept_graph *k, int most) {
 tp_compiled *tpi_graph_for(tp_compiled *g, tp_tensors inputs) {
     tpi_graph_sizes *s = g->sizes;
     int64_t sizes[TPI_SIZE_SYMBOLS];
+    misfit m;
     if (!are_comparable(g, inputs)) return tp_compiled_retain(g); /* whose run says what is wrong */
-    if (!find_sizes(g, inputs, sizes, true)) return NULL;
+    if (!find_sizes(g, inputs, sizes, &m)) return say_misfit(g, inputs, sizes, &m), NULL;
     bool other = false;
     for (int32_t i = 0; i < s->nsymbols; i++) {
         if (sizes[i] < 0) sizes[i] = s->symbols[i].size;

@@ -5,8 +5,8 @@
 #include "autograd/glue.h"
 #include "autograd/profile.h"
 #include "autograd/tape.h"
-#include "ops/bag.h"
 #include "ops/dense.h"
+#include "ops/linear_relu.h"
 #include "tpi_ops.h"
 
 bool tpi_perceptron_add(tpi_perceptron *p, const tp_tensor *input, tp_tensor *weight, tp_tensor *bias, bool relu) {
@@ -31,18 +31,13 @@ static void set_up(work *w, int n, bool head, const tp_tensor *input, tp_tensor 
 }
 
 /* ---- Backward, by operators: all that it takes is recorded ---- */
-static tp_tensor *behind_relu(tpi_bag *bag, tp_tensor *grad, tp_tensor *result) {
-    tp_tensor *stops = tpi_put(bag, tpo_le(result, TP_OPERAND(0)));
-    return stops ? tpi_put(bag, tpo_where(stops, TP_OPERAND(0), TP_OPERAND(grad))) : NULL;
-}
-
 static bool recorded_backward(tpi_node *node, tp_tensor *grad, const tpi_perceptron *p, tp_tensor *input, tp_tensor **grad_inputs) {
     tpi_bag bag = {0};
     tp_tensor *at[TPI_PERCEPTRON_LAYERS + 1] = {input}; /* what goes into each layer */
     bool fine = true;
     for (int l = 0; fine && l < p->n - p->head; l++) fine = (at[l + 1] = tpi_put(&bag, tpo_linear_relu(at[l], p->weight[l], p->bias[l]))) != NULL;
     for (int l = p->n - 1; fine && l >= 0; l--) {
-        if (l < p->n - p->head) fine = (grad = behind_relu(&bag, grad, at[l + 1])) != NULL;
+        if (l < p->n - p->head) fine = (grad = tpi_behind_relu(&bag, grad, at[l + 1])) != NULL;
         if (fine && tpi_node_needs(node, 1 + 2 * l)) fine = (grad_inputs[1 + 2 * l] = tpo_linear_weight_grad(grad, at[l], 2)) != NULL;
         if (fine && tpi_node_needs(node, 2 + 2 * l)) grad_inputs[2 + 2 * l] = tpi_retain(grad); /* summed down by the engine */
         if (fine && l) fine = (grad = tpi_put(&bag, tpo_linear_input_grad(grad, p->weight[l]))) != NULL;

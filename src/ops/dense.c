@@ -1,4 +1,4 @@
-/* See dense.h. A phase is a layer; between phases each thread needs what the other one made of it. */
+/* See dense.h. Forward, a phase is a layer; between phases each thread needs what the other one made of it. */
 #include "ops/dense.h"
 #include <string.h>
 #include "base/memory.h"
@@ -63,9 +63,9 @@ static matrix own(const tpi_dense *d, int l, int64_t half) {
 /* What goes into a layer, as the thread sees it. */
 static const float *input_of(const tpi_dense *d, int l, int64_t half) { return l ? whole(d, l - 1, half) : d->input; }
 
-/* A backward's room: what is masked, in halves; what the head passes on, in halves; and gradients on their way from one phase to the next, made by each thread for
+/* A backward's room: what is masked, in halves; what the head passes on, in halves; and gradients on their way from one layer to the next, made by each thread for
  * each thread. */
-static int64_t slot(const tpi_dense *d) {
+static int64_t largest_layer(const tpi_dense *d) {
     int64_t most = 0;
     for (int l = 0; l < d->layers; l++) {
         if (halves_take(d, d->layer[l].in) > most) most = halves_take(d, d->layer[l].in);
@@ -75,10 +75,11 @@ static int64_t slot(const tpi_dense *d) {
 }
 typedef struct backward_work {
     const tpi_dense *dense;
-    float *room; /* SLOTS of them */
+    int64_t slot; /* floats */
+    float *room;  /* SLOTS of them */
 } backward_work;
 enum { SLOTS = 6 };
-static float *on_the_way(const backward_work *w, int phase, int64_t by) { return w->room + slot(w->dense) * (2 + phase % 2 * 2 + by); }
+static float *on_the_way(const backward_work *w, int layer, int64_t by) { return w->room + w->slot * (2 + layer % 2 * 2 + by); }
 
 /* ---- Forward ---- */
 /* The whole of what is behind a layer's ReLU, from both halves. */
@@ -115,7 +116,7 @@ static void forward_half(int64_t chunk, void *context) {
 }
 
 void tpi_dense_forward(const tpi_dense *d) {
-    tpi_parallel_pairs(hidden(d), forward_half, (void *)d);
+    tpi_parallel_pairs(hidden(d), 1, forward_half, (void *)d);
     if (d->head) TPI_ISA_PICK(tpi_add_floats)(d->rows * d->layer[d->layers - 1].out, head_rest(d), d->result);
 }
 
@@ -136,40 +137,46 @@ static void head_backward(const tpi_dense *d, int64_t half, matrix to) {
 }
 
 /* The gradient of a layer's input by way of half of its outputs: for the layer before, each thread's half of it by itself. */
-static void pass_on(const backward_work *w, int phase, int64_t half, const tpi_gemm *all) {
+static void pass_on(const backward_work *w, int done, int64_t half, const tpi_gemm *all) {
     for (int64_t reader = 0; reader < 2; reader++) {
         int64_t first, n = tpi_gemm_half(all->n, reader, &first);
-        matrix to = half_of(w->dense, on_the_way(w, phase, half), all->n, reader);
+        matrix to = half_of(w->dense, on_the_way(w, done, half), all->n, reader);
         tpi_gemm part = *all;
         part.n = n, part.b += first, part.c = to.data, part.c_row = to.step;
         tpi_gemm_here(&part);
     }
 }
 
+/* A layer is two phases: what the layer before needs, and the weight's gradient, for which nobody waits. */
 static void backward_half(int64_t chunk, void *context) {
     const backward_work *w = context;
     const tpi_dense *d = w->dense;
-    int phase = (int)chunk / 2, l = hidden(d) - 1 - phase;
+    const int phase = (int)chunk / 2, done = phase / 2, l = hidden(d) - 1 - done;
     const tpi_dense_layer *y = &d->layer[l];
     int64_t half = chunk % 2, first, n = tpi_gemm_half(y->out, half, &first);
-    matrix result = own(d, l, half), masked = half_of(d, w->room, y->out, half), grad = {(float *)d->grad + first, y->out}, rest = {NULL, 0};
-    if (phase) grad = half_of(d, on_the_way(w, phase - 1, 0), y->out, half), rest = half_of(d, on_the_way(w, phase - 1, 1), y->out, half);
-    else if (d->head) grad = half_of(d, w->room + slot(d), y->out, half), head_backward(d, half, grad);
+    matrix masked = half_of(d, w->room, y->out, half);
+    if (phase % 2) {
+        if (y->weight_grad)
+            tpi_gemm_here(&(tpi_gemm){.m = n, .n = y->in, .k = d->rows, .a = masked.data, .a_row = 1, .a_col = masked.step, .b = input_of(d, l, half), .b_row = y->in, .b_col = 1,
+                                      .c = y->weight_grad + first * y->in, .c_row = y->in, .alpha = 1});
+        return;
+    }
+    matrix result = own(d, l, half), grad = {(float *)d->grad + first, y->out}, rest = {NULL, 0};
+    if (done) grad = half_of(d, on_the_way(w, done - 1, 0), y->out, half), rest = half_of(d, on_the_way(w, done - 1, 1), y->out, half);
+    else if (d->head) grad = half_of(d, w->room + w->slot, y->out, half), head_backward(d, half, grad);
     TPI_ISA_PICK(tpi_relu_back_floats)(d->rows, n, grad.data, rest.data, grad.step, result.data, result.step, masked.data, masked.step, y->bias_grad + first);
     tpi_gemm back = {.m = d->rows, .n = y->in, .k = n, .a = masked.data, .a_row = masked.step, .a_col = 1, .b = y->weight + first * y->in, .b_row = y->in, .b_col = 1,
-                     .c = half ? on_the_way(w, phase, half) : d->input_grad, .c_row = y->in, .alpha = 1};
-    if (l) pass_on(w, phase, half, &back);
+                     .c = half ? on_the_way(w, done, half) : d->input_grad, .c_row = y->in, .alpha = 1};
+    if (l) pass_on(w, done, half, &back);
     else if (d->input_grad) tpi_gemm_here(&back);
-    if (y->weight_grad)
-        tpi_gemm_here(&(tpi_gemm){.m = n, .n = y->in, .k = d->rows, .a = masked.data, .a_row = 1, .a_col = masked.step, .b = input_of(d, l, half), .b_row = y->in, .b_col = 1,
-                                  .c = y->weight_grad + first * y->in, .c_row = y->in, .alpha = 1});
 }
 
 bool tpi_dense_backward(const tpi_dense *d) {
-    size_t bytes = (size_t)slot(d) * SLOTS * sizeof(float);
-    backward_work w = {d, tpi_alloc(bytes)};
+    const int64_t slot = largest_layer(d);
+    size_t bytes = (size_t)slot * SLOTS * sizeof(float);
+    backward_work w = {d, slot, tpi_alloc(bytes)};
     if (!w.room) return false;
-    tpi_parallel_pairs(hidden(d), backward_half, &w);
+    tpi_parallel_pairs(2 * hidden(d), 2, backward_half, &w);
     if (d->input_grad) TPI_ISA_PICK(tpi_add_floats)(d->rows * d->layer[0].in, on_the_way(&w, hidden(d) - 1, 1), d->input_grad);
     tpi_free(w.room, bytes);
     return true;

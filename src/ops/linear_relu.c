@@ -3,7 +3,6 @@
  * besides their work. Large results, other dtypes and devices, and a backward that is itself recorded go through the operators it is made of. */
 #include "ops/linear_relu.h"
 #include "base/memory.h"
-#include "ops/bag.h"
 #include "ops/dense.h"
 #include "ops/gemm.h"
 #include "ops/native.h"
@@ -65,9 +64,14 @@ static bool small_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input,
     return (tpi_dense_serves(rows, in, out) ? tpi_dense_backward : backward_alone)(&d);
 }
 
+tp_tensor *tpi_behind_relu(tpi_bag *bag, tp_tensor *grad, tp_tensor *result) {
+    tp_tensor *stops = tpi_put(bag, tpo_le(result, TP_OPERAND(0)));
+    return stops ? tpi_put(bag, tpo_where(stops, TP_OPERAND(0), TP_OPERAND(grad))) : NULL;
+}
+
 static bool composed_backward(tp_tensor *grad, tp_tensor *result, tp_tensor *input, tp_tensor *weight, bool need_input, bool need_weight, tp_tensor **given) {
     tpi_bag bag = {0};
-    tp_tensor *masked = tpi_put(&bag, tpo_where(tpi_put(&bag, tpo_le(result, TP_OPERAND(0))), TP_OPERAND(0), TP_OPERAND(grad)));
+    tp_tensor *masked = tpi_behind_relu(&bag, grad, result);
     if (masked && need_input) given[0] = tpo_linear_input_grad(masked, weight);
     if (masked && need_weight) given[1] = tpo_linear_weight_grad(masked, input, weight->ndim);
     given[2] = masked ? tpi_retain(masked) : NULL; /* summed down by the engine */

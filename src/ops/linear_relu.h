@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include "device/cpu/isa.h"
 #include "device/device.h"
+#include "ops/bag.h"
 
 /* Over `rows` rows of n floats that begin `step` floats after each other.
  * x = x <= 0 ? 0 : x, as relu says it: a NaN stays. */
@@ -14,4 +15,6 @@ TPI_ISA_DECLARE(void, tpi_relu_back_floats, (int64_t rows, int64_t n, const floa
                                              float *sums));
 /* to += x. */
 TPI_ISA_DECLARE(void, tpi_add_floats, (int64_t n, const float *x, float *to));
+/* The gradient of what a ReLU that gave `result` was given, by operators; it is in the bag. NULL: an error. */
+tp_tensor *tpi_behind_relu(tpi_bag *bag, tp_tensor *grad, tp_tensor *result);
 #endif

@@ -9,7 +9,8 @@
  *   kernels.c    the kernel files
  *   dialect.c    the same for devices that compile text
  *   tensor.c     expressions over operators (compositions and derivatives)
- *   glue.c       operators' internal functions: forward, recording, backward
+ *   glue.c       operators' internal functions
+ *   node.c       the nodes that record them: recording, backward
  *   header.c     the public header, its C++ face, and the wrappers behind it
  *   optimiser.c  tables/optimisers, whose stanzas and writers optimiser.h declares
  *   registry.c   boxed calls, the operator list, the docs, the tests' samples
@@ -253,6 +254,7 @@ text write_public_header(void);
 text write_registry(void);
 text write_samples(void);
 text write_docs(void);
+char *parameters(const op *o, bool inplace);        /* as C text */
 char *function_prototype(const op *o);              /* of a native's, a view's or a C composition's function */
 void write_elsewhere(text *t, const op *o);         /* static T elsewhere_NAME(arguments): the call of a native where something is not on the CPU */
 /* A native's call: the CPU's function where all is on the CPU. self: what stands for the first argument of an in-place native, or NULL. */
@@ -260,7 +262,7 @@ char *native_call(const op *o, const char *args, const char *self);
 text write_device_docs(void);
 const char *runs_by(const op *o); /* on devices other than the CPU: "kernels", "anywhere" or "host" */
 
-/* tensor expressions, for glue.c */
+/* tensor expressions, for node.c and glue.c */
 typedef struct tensor_scope tensor_scope;
 void write_descriptors(text *t, const op *o);
 char *c_default(const arg *a);
