@@ -183,7 +183,9 @@ def turn(title, first, second, group, options, folder):
 
 
 def close_rows(title, first, second, group):
-    """Those of the group that are behind what is wanted, or hardly ahead."""
+    """Those of the group that are behind what is wanted, or hardly ahead. Files are not for short turns: what one side has not written yet, the other's wait for the disk would pay for."""
+    if group == "checkpoint":
+        return []
     wanted = WANTED if title == "eager" else {}
     return [name for name in second.of.get(group, []) if name in first.best and name != "import" and second.best[name] < 1.1 * wanted.get(name, 1) * first.best[name]]
 

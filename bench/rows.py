@@ -29,48 +29,36 @@ class Bench:
     def __init__(self, options):
         before = time.perf_counter()
         self.torch = torch = importlib.import_module(options.module)
-        self.rows, self.turns = {"import": time.perf_counter() - before}, options.turns.split(",") if options.turns else None
+        self.rows, self.turns = {"import": time.perf_counter() - before}, options.turns.split(",") if options.turns else []
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
         self.clock = time.process_time if options.threads == 1 else time.perf_counter  # of one thread, what others do to the machine need not count
         self.nn, self.F, self.seconds, self.folder, self.compiled = torch.nn, torch.nn.functional, options.seconds, options.folder, options.compile
 
-    def measure(self, name, repeat, once):
-        """Repeats what gives the seconds of one iteration, and makes a row of it; or does it when it is told to."""
-        if self.turns is None:
-            self.rows[name] = repeat(once)
-        else:
-            print("ready", name, flush=True)
-            while sys.stdin.readline() == "go\n":
-                print(once(), flush=True)
-
-    def wants(self, name):
-        return self.turns is None or name in self.turns
-
     def compile(self, function):
         return self.torch.compile(function) if self.compiled else function
 
     def row(self, name, function):
         """The median of many iterations, taken in bursts of a twentieth of a second, after a few that warm up."""
-        if not self.wants(name):
+        if self.turns and name not in self.turns:
             return
         for _ in range(3):
             function()
         count = max(1, int(0.05 / max(self.timed(function), 1e-7)))
-
-        def repeat(burst):
-            times, end = [], self.clock() + self.seconds
-            while len(times) < 5 or self.clock() < end:
-                times.append(burst())
-            return statistics.median(times)
-
-        self.measure(name, repeat, lambda: self.timed(function, count))
+        if self.turns:
+            print("ready", name, flush=True)
+            while sys.stdin.readline() == "go\n":
+                print(self.timed(function, count), flush=True)
+            return
+        times, end = [], self.clock() + self.seconds
+        while len(times) < 5 or self.clock() < end:
+            times.append(self.timed(function, count))
+        self.rows[name] = statistics.median(times)
 
     def once(self, name, function, rounds=3):
         """The best of a few calls, for what takes long."""
-        if self.wants(name):
-            self.measure(name, lambda call: min(call() for _ in range(rounds)), lambda: self.timed(function))
+        self.rows[name] = min(self.timed(function) for _ in range(rounds))
 
     def timed(self, function, count=1):
         begin = self.clock()
@@ -350,10 +338,8 @@ def loading(b):
 @group
 def checkpoint(b):
     state = {f"layer{i}.weight": b.torch.randn(1 << 22) for i in range(64)}
-    path = os.path.join(b.folder, f"state{os.getpid()}.pt")
+    path = os.path.join(b.folder, "state.pt")
     b.once("checkpoint_save_1gb", lambda: b.torch.save(state, path))
-    if not os.path.exists(path):  # saving was not asked for
-        b.torch.save(state, path)
     b.once("checkpoint_load_1gb", lambda: b.torch.load(path))
     os.remove(path)
 
