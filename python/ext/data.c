@@ -225,6 +225,14 @@ static PyObject *reader_take(PyObject *o, PyObject *unused) {
     return ok ? wrap_fields(fields, self->fields, true) : tpy_raise();
 }
 
+/* glibc's malloc gives blocks of the size of an image back to the system when they are freed, and has each page of the next one filled with zeros again, until a larger block
+ * has been freed once: from then on it keeps what is that large. Images decoded and augmented: 75 -> 62 ms for 64 of them. What the user has set stays. */
+static PyObject *keep_freed_memory(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    PyMem_RawFree(PyMem_RawMalloc(31 << 20)); /* 32 MB is the most that counts */
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef dataset_methods[] = {
     {"subset", dataset_subset, METH_O, "subset(indices): some of the items."},
     {"normalised", dataset_normalised, METH_VARARGS, "normalised(field, divisor, mean, std): with the field as float32, (x / divisor - mean) / std."},
@@ -245,6 +253,7 @@ static PyMethodDef functions[] = {
     {"_dataset_mnist", mnist, METH_VARARGS, "_dataset_mnist(images, labels): MNIST's files."},
     {"_dataset_cifar", cifar, METH_VARARGS, "_dataset_cifar(paths, classes): CIFAR's binary files."},
     {"_read_idx", read_idx, METH_O, "A file in MNIST's format as a tensor."},
+    {"_keep_freed_memory", keep_freed_memory, METH_NOARGS, "Has malloc keep freed blocks of the size of samples."},
     {0}};
 
 int tpy_init_data(PyObject *module) {

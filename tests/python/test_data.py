@@ -4,6 +4,7 @@ import copy
 import itertools
 import os
 import pickle
+import platform
 import random
 import subprocess
 import sys
@@ -470,3 +471,22 @@ def test_what_threads_do_not_read():
     with pytest.raises(IndexError, match="index 7 is out of range for a dataset of 3 items"):
         next(batches)
     assert lists(next(batches)) == [[1]]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc's malloc that gives blocks of that size back")
+def test_memory_of_samples_is_kept():
+    code = """
+import resource, taper
+class Blocks(taper.utils.data.Dataset):
+    def __len__(self): return 50
+    def __getitem__(self, i): return taper.tensor(len([bytearray(400_000) for _ in range(4)]))
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    assert len(list(taper.utils.data.DataLoader(Blocks()))) == 50
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults(), print(faults())
+"""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=plain)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 1000  # 17,900 where each sample's pages are new

@@ -250,6 +250,7 @@ class _BaseDataLoaderIter:
         if loader.pin_memory and not self._pin_memory:
             warnings.warn("'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be used.",
                           stacklevel=4)
+        _C._keep_freed_memory()
         self._base_seed = None
         self._profile_name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
         self._begin(loader)

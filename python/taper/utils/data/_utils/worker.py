@@ -80,6 +80,7 @@ def _prepare(work, worker_id):
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the loader's process gets it too, and ends this one
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _C.set_num_threads(1)
+    _C._keep_freed_memory()
     seed = work.base_seed + worker_id
     random.seed(seed)
     _C.default_generator.manual_seed(seed)
