@@ -1,4 +1,5 @@
 /* Activations that arrange their arguments before a kernel. */
+#include "device/device.h"
 #include "ops/native.h"
 #include "tpi_ops.h"
 
@@ -9,6 +10,8 @@ tp_tensor *tpi_compose_prelu(tp_tensor *self, tp_tensor *weight) {
     if (weight->numel != 1 && weight->numel != channels)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'weight': expected one weight, or one for each of %lld channels, got %lld", (long long)channels,
                         (long long)weight->numel);
+    const tp_device here = tpi_device(self), there = tpi_device(weight); /* as a single number it would be taken from anywhere */
+    if (weight->ndim && (here.type != there.type || here.index != there.index)) return tpi_refuse_device(here, there, " (prelu)"), NULL;
     int64_t shape[TP_MAX_DIMS] = {weight->numel};
     int ndim = weight->numel == 1 ? 0 : self->ndim - 1;
     for (int i = 1; i < ndim; i++) shape[i] = 1;

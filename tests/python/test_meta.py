@@ -53,6 +53,7 @@ def test_memory_is_counted_and_not_there():
     (lambda x: x.numpy(), TypeError, "can't convert meta device type tensor to numpy"),
     (lambda x: x + torch.ones(3, 4), RuntimeError, "Tensor on device cpu is not on the expected device meta!"),
     (lambda x: torch.ones(3, 4) + x, RuntimeError, "Tensor on device meta is not on the expected device cpu!"),
+    (lambda x: torch.nn.functional.prelu(x, torch.ones(1)), RuntimeError, "Tensor on device cpu is not on the expected device meta!"),
     (lambda x: x.share_memory_(), RuntimeError, "only available on CPU"),
     (lambda x: torch.utils.dlpack.to_dlpack(x), BufferError, "Cannot pack tensors on meta"),
     (lambda x: nn.Linear(2, 2, device="meta").to("cpu"), NotImplementedError, "Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to()"),
