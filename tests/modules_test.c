@@ -170,6 +170,39 @@ static void train_shared(int threads, float *weights) {
     tp_set_num_threads(0);
 }
 
+/* ... and a thread may be a layer ahead of the other one on the way back, whatever the layers' widths. */
+static void gradients_of(tp_module *net, tp_state all, tp_tensor *x, tp_tensor **grads) {
+    tp_tensor *y = tp_sum(tp_square(tp_forward(net, x)));
+    assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, all.n}, NULL, grads, NULL));
+}
+
+static void check_bits_of_repeats(int64_t rows, tp_module *net, int64_t in) {
+    tp_state all = tp_module_parameters(net);
+    assert_true(all.n <= 12);
+    TP_SCOPE {
+        tp_tensor *x = tp_randn(TP_INTS(rows, in)), *alone[12], *together[12];
+        tp_set_num_threads(1);
+        gradients_of(net, all, x, alone);
+        tp_set_num_threads(2);
+        for (int repeat = 0; repeat < 300; repeat++) TP_SCOPE {
+            gradients_of(net, all, x, together);
+            for (int64_t i = 0; i < all.n; i++) assert_memory_equal(tp_data(alone[i]), tp_data(together[i]), (size_t)tp_numel(alone[i]) * sizeof(float));
+        }
+    }
+    tp_set_num_threads(0);
+    if (!tp_ok()) fail_msg("%s", tp_error());
+    tp_state_free(all), tp_module_release(net);
+}
+
+static void test_unequal_layers_give_the_same_bits(void **state) {
+    (void)state;
+    tp_manual_seed(0);
+    check_bits_of_repeats(32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(), tp_nn_linear(64, 10)), 64);
+    check_bits_of_repeats(31, tp_nn_sequential(tp_nn_linear(96, 129), tp_nn_relu(), tp_nn_linear(129, 160), tp_nn_relu(), tp_nn_linear(160, 40)), 96);
+    check_bits_of_repeats(32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu()), 64);
+    check_bits_of_repeats(32, tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(), tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 64), tp_nn_relu(), tp_nn_linear(64, 10)), 64);
+}
+
 static void test_shared_steps_give_the_same_bits(void **state) {
     (void)state;
     static float alone[64 * 128], together[64 * 128];
@@ -385,7 +418,7 @@ static void test_failing_allocations(void **state) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, remember_live, nothing_left)
 int main(void) {
     /* Some run twice: what their first calls set up or intern stays. */
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_perceptrons), TEST(test_perceptrons), cmocka_unit_test(test_perceptrons_and_saved_hooks), cmocka_unit_test(test_shared_steps_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_mlp_trains), TEST(test_mlp_trains), cmocka_unit_test(test_joined_layers), cmocka_unit_test(test_perceptrons), TEST(test_perceptrons), cmocka_unit_test(test_perceptrons_and_saved_hooks), cmocka_unit_test(test_shared_steps_give_the_same_bits), cmocka_unit_test(test_unequal_layers_give_the_same_bits), TEST(test_joined_layers), cmocka_unit_test(test_convnet_trains), TEST(test_convnet_trains), TEST(test_own_module),
         cmocka_unit_test(test_several_results), TEST(test_several_results), TEST(test_loading), TEST(test_copies_and_dtypes), cmocka_unit_test(test_texts), TEST(test_texts), TEST(test_mistakes), cmocka_unit_test(test_failing_allocations)};
     return cmocka_run_group_tests(all, NULL, NULL);
 }

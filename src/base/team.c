@@ -56,7 +56,7 @@ static struct {
     } desk;
     struct {
         _Alignas(64) atomic_uint steps; /* phases of pairs that this side has finished, ever; the other one sleeps on it, */
-        atomic_bool awaited;            /* in which case it says so */
+        atomic_bool awaited;            /* and says so while it does: who finishes a phase must not take that back, as it may be meant for a later one by then */
     } side[2];
     _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
@@ -122,15 +122,16 @@ static unsigned next_loop(unsigned seen) {
 /* A side has finished one more phase. */
 static void finish_phase(int half) {
     atomic_fetch_add(&team.side[half].steps, 1); /* before the look at whether somebody sleeps */
-    if (atomic_load(&team.side[half].awaited) && atomic_exchange(&team.side[half].awaited, false)) wake(&team.side[half].steps, 1);
+    if (atomic_load(&team.side[half].awaited)) wake(&team.side[half].steps, 1);
 }
 
 static void await_phase(int half, unsigned steps) {
     atomic_uint *word = &team.side[half].steps;
     for (unsigned now; (int)((now = atomic_load_explicit(word, memory_order_acquire)) - steps) < 0;) { /* it may be ahead */
         if (look_out(word, now, ALERT)) continue;
-        atomic_store(&team.side[half].awaited, true);
+        atomic_store(&team.side[half].awaited, true); /* before the look at the word that goes with sleeping */
         sleep_on(word, now);
+        atomic_store(&team.side[half].awaited, false);
     }
 }
 

@@ -63,8 +63,8 @@ static matrix own(const tpi_dense *d, int l, int64_t half) {
 /* What goes into a layer, as the thread sees it. */
 static const float *input_of(const tpi_dense *d, int l, int64_t half) { return l ? whole(d, l - 1, half) : d->input; }
 
-/* A backward's room: what is masked, in halves; what the head passes on, in halves; and gradients on their way from one layer to the next, made by each thread for
- * each thread. */
+/* A backward's room: what each thread has masked, in a slot of its own, since the other one may be at another layer; what the head passes on, in halves; and gradients on
+ * their way from one layer to the next, made by each thread for each thread. */
 static int64_t largest_layer(const tpi_dense *d) {
     int64_t most = 0;
     for (int l = 0; l < d->layers; l++) {
@@ -78,8 +78,8 @@ typedef struct backward_work {
     int64_t slot; /* floats */
     float *room;  /* SLOTS of them */
 } backward_work;
-enum { SLOTS = 6 };
-static float *on_the_way(const backward_work *w, int layer, int64_t by) { return w->room + w->slot * (2 + layer % 2 * 2 + by); }
+enum { SLOTS = 7 };
+static float *on_the_way(const backward_work *w, int layer, int64_t by) { return w->room + w->slot * (3 + layer % 2 * 2 + by); }
 
 /* ---- Forward ---- */
 /* The whole of what is behind a layer's ReLU, from both halves. */
@@ -154,7 +154,7 @@ static void backward_half(int64_t chunk, void *context) {
     const int phase = (int)chunk / 2, done = phase / 2, l = hidden(d) - 1 - done;
     const tpi_dense_layer *y = &d->layer[l];
     int64_t half = chunk % 2, first, n = tpi_gemm_half(y->out, half, &first);
-    matrix masked = half_of(d, w->room, y->out, half);
+    matrix masked = {w->room + w->slot * half, n};
     if (phase % 2) {
         if (y->weight_grad)
             tpi_gemm_here(&(tpi_gemm){.m = n, .n = y->in, .k = d->rows, .a = masked.data, .a_row = 1, .a_col = masked.step, .b = input_of(d, l, half), .b_row = y->in, .b_col = 1,
@@ -163,7 +163,7 @@ static void backward_half(int64_t chunk, void *context) {
     }
     matrix result = own(d, l, half), grad = {(float *)d->grad + first, y->out}, rest = {NULL, 0};
     if (done) grad = half_of(d, on_the_way(w, done - 1, 0), y->out, half), rest = half_of(d, on_the_way(w, done - 1, 1), y->out, half);
-    else if (d->head) grad = half_of(d, w->room + w->slot, y->out, half), head_backward(d, half, grad);
+    else if (d->head) grad = half_of(d, w->room + 2 * w->slot, y->out, half), head_backward(d, half, grad);
     TPI_ISA_PICK(tpi_relu_back_floats)(d->rows, n, grad.data, rest.data, grad.step, result.data, result.step, masked.data, masked.step, y->bias_grad + first);
     tpi_gemm back = {.m = d->rows, .n = y->in, .k = n, .a = masked.data, .a_row = masked.step, .a_col = 1, .b = y->weight + first * y->in, .b_row = y->in, .b_col = 1,
                      .c = half ? on_the_way(w, done, half) : d->input_grad, .c_row = y->in, .alpha = 1};
