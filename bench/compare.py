@@ -4,7 +4,8 @@
 
 A group of rows runs in a process of its own, first Taper's, then PyTorch's, in every round; a row's time is its best round's, so that noise
 hits both alike. What memory alone decides differs by half from minute to minute on a shared machine: rows that are behind what is wanted after that, or
-ahead by less than a tenth, are measured again with both processes alive and by turns of a twentieth of a second, of which the middle one counts. PyTorch comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds both
+ahead by less than a quarter, are measured again with both processes alive and by turns of a twentieth of a second, of which the middle one counts; the report
+names them. PyTorch comes from --pytorch, from TAPER_PYTORCH, or from a virtual environment that is made once under build/. --compiled adds both
 sides under torch.compile.
 """
 import argparse
@@ -29,14 +30,16 @@ COMPILED = ["mlp_tiny", "branches", "bandwidth", "cifar_32", "cifar_512", "resne
 ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
 WANTED = {"add_1elem": 3, "tiny_backward": 8, "mlp_tiny_train_step": 5, "exp_big": 1.5, "gelu_big": 1.5, "transpose_copy": 3, "max_dim1": 3, "cumsum": 2,
           "cifar_net_train_b32": 2, "resnet18_cifar_train": 1.15, "gpt_char_train": 1.5, "lstm_train": 1.5}
-FROM_C, FROM_C_WANTED = "mlp_tiny_train_step_from_c", 60e-6
-TURNS_SECONDS, LEAST_TURNS, PAUSE = 8, 5, 0.03
+FROM_C_WANTED = 60e-6  # seconds
+CLOSE, TURNS_SECONDS, LEAST_TURNS, PAUSE = 1.25, 8, 5, 0.03
 
 
 def pytorch(named):
     """An interpreter that has PyTorch; made under build/ if none is named."""
     for python in (named, os.environ.get("TAPER_PYTORCH")):
         if python:
+            if not shutil.which(python) or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode:
+                raise SystemExit(f"compare.py: {python} is no Python that has PyTorch")
             return python
     folder = os.path.join(ROOT, "build", "pytorch")
     python = os.path.join(folder, "bin", "python")
@@ -65,7 +68,7 @@ class Side:
 
     def __init__(self, name, module, python, compiled=False, threads=2):
         self.name, self.module, self.python, self.compiled, self.threads = name, module, python, compiled, threads
-        self.best, self.peak, self.of = {}, {}, {}
+        self.best, self.peak, self.of, self.by_turns, self.from_c = {}, {}, {}, [], math.inf
 
     def command(self, group, folder, *more):
         command = [self.python, os.path.join(HERE, "rows.py"), self.module, group, "--threads", str(self.threads), "--folder", folder, *more]
@@ -80,6 +83,7 @@ class Side:
             print(f"{self.name}, {group}: {(done.stderr.strip().splitlines() or ['failed'])[-1][:200]}", file=sys.stderr)
             return
         result = json.loads(done.stdout.strip().splitlines()[-1])
+        del result["rows"]["import"]  # start() measures it
         for name, value in result["rows"].items():
             self.best[name] = min(self.best.get(name, math.inf), value)
         self.of[group] = list(result["rows"])
@@ -87,11 +91,11 @@ class Side:
 
 
 def from_c(side):
-    """The training step of bench/step.c, where it was built."""
+    """The training step of bench/step.c, where it was built: the best so far."""
     program = os.path.join(ROOT, "build", "bench", "step")
-    if os.path.exists(program):
-        name, seconds = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
-        side.best[name] = min(side.best.get(name, math.inf), float(seconds))
+    for _ in range(3 if os.path.exists(program) else 0):
+        _, seconds = subprocess.run([program], capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": str(side.threads)}).stdout.split()
+        side.from_c = min(side.from_c, float(seconds))
 
 
 def machine():
@@ -115,8 +119,6 @@ def table(title, first, second, wanted):
     lines, ratios = [f"| {title} | {first.name} | {second.name} | ratio | wanted |", "|---|---:|---:|---:|---:|"], {}
     for name, theirs in second.best.items():
         ours = first.best.get(name)
-        if name == "import":
-            continue
         if ours:
             ratios[name] = theirs / ours
         least = wanted.get(name, 1)
@@ -124,7 +126,9 @@ def table(title, first, second, wanted):
         lines.append(f"| {name} | {duration(ours)} | {duration(theirs)} | {verdict} | {least:g} |")
     if ratios:
         mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-        lines += ["", f"{sum(ratio >= 1 for ratio in ratios.values())} of {len(second.best) - ('import' in second.best)} rows ahead, geometric mean {mean:.2f}."]
+        lines += ["", f"{sum(ratio >= 1 for ratio in ratios.values())} of {len(second.best)} rows ahead, geometric mean {mean:.2f}."]
+    if first.by_turns:
+        lines += [f"By short turns: {', '.join(first.by_turns)}."]
     return lines, ratios
 
 
@@ -179,7 +183,6 @@ def turn(title, first, second, group, options, folder):
     second.run(group, options.seconds, folder)
     if group == "mlp_tiny" and title == "eager":
         from_c(first)
-        second.best[FROM_C] = second.best.get("mlp_tiny_train_step", math.inf)  # PyTorch's is Python's
 
 
 def close_rows(title, first, second, group):
@@ -187,7 +190,7 @@ def close_rows(title, first, second, group):
     if group == "checkpoint":
         return []
     wanted = WANTED if title == "eager" else {}
-    return [name for name in second.of.get(group, []) if name in first.best and name != "import" and second.best[name] < 1.1 * wanted.get(name, 1) * first.best[name]]
+    return [name for name in second.of.get(group, []) if name in first.best and second.best[name] < CLOSE * wanted.get(name, 1) * first.best[name]]
 
 
 def short_turns(title, first, second, group, row, folder):
@@ -197,17 +200,23 @@ def short_turns(title, first, second, group, row, folder):
     for side in (first, second):
         process = subprocess.Popen(**side.command(group, folder, "--turns", row), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         both.append(process)
-        if process.stdout.readline().split() != ["ready", row]:
-            raise SystemExit(f"compare.py: {side.name} ended before its row {row}")
+        process.stdout.readline()  # that it is ready
     end = time.perf_counter() + TURNS_SECONDS
     while len(times[1]) < LEAST_TURNS or time.perf_counter() < end:
         for process, taken in zip(both, times):
             time.sleep(PAUSE)  # OpenMP's threads look out for work for milliseconds after theirs
-            print("go", file=process.stdin, flush=True)
-            taken.append(float(process.stdout.readline()))
+            try:
+                print("go", file=process.stdin, flush=True)
+                taken.append(float(process.stdout.readline()))
+            except (OSError, ValueError):
+                print(f"{title}: {group}, {row}: a side ended; what the rounds gave stays", file=sys.stderr)
+                for other in both:
+                    other.kill()
+                return
     for side, process, taken in zip((first, second), both, times):
         process.communicate("end\n")
         side.best[row] = statistics.median(taken)
+    first.by_turns.append(row)
 
 
 def main():
@@ -219,8 +228,12 @@ def main():
     parser.add_argument("--one-thread", action="store_true")
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--pytorch", default="")
-    parser.add_argument("--out", default=HERE)
+    parser.add_argument("--out", default="")
     options = parser.parse_args()
+    unknown = [group for group in options.only.split(",") if group and group not in workloads.GROUPS]
+    if unknown:
+        parser.error(f"no group of rows is named {', '.join(unknown)}; there are {', '.join(workloads.GROUPS)}")
+    options.out = options.out or (os.path.join(ROOT, "build", "bench") if options.only else HERE)  # a part does not replace the whole
     os.makedirs(options.out, exist_ok=True)  # before the work, not after it
     compared = pairs(options, pytorch(options.pytorch))
     with tempfile.TemporaryDirectory() as folder:
@@ -232,15 +245,14 @@ def main():
         for each in everything:
             for row in close_rows(*each):
                 short_turns(*each, row, folder)
-        first = compared[0][1]
-        for _ in range(2 * options.rounds if 1.1 * first.best.get(FROM_C, 0) > FROM_C_WANTED else 0):
-            from_c(first)
     report(options, compared)
 
 
 def report(options, compared):
     lines, results = [f"{machine()}; best of {options.rounds} rounds, turn by turn; where it is close, the middle one of many short turns. Ratios above 1: Taper is faster; bold: short of what is wanted.", ""], {}
-    for title, first, second, _ in compared:
+    for title, first, second, groups in compared:
+        if not groups:
+            continue
         part, ratios = table(title, first, second, WANTED if title == "eager" else {})
         lines += [*part, ""]
         results[title] = {"first": first.best, "second": second.best, "ratios": ratios, "peak": [first.peak, second.peak]}
@@ -249,6 +261,10 @@ def report(options, compared):
         if ratios and not chart.png(os.path.join(options.out, name), ratios, f"times faster than PyTorch, {title}; {machine()}"):
             print("no chart as PNG: this Python has no matplotlib", file=sys.stderr)
     first, second = compared[0][1:3]
+    if first.from_c < math.inf:
+        results["from C"] = first.from_c
+        lines += [f"The tiny network's training step from C (bench/step.c): {duration(first.from_c)}, {duration(FROM_C_WANTED)} wanted.", ""]
+        print(lines[-2])
     part, results["start"] = start(first, second)
     lines += [*memory(first, second), "", *part]
     print("\n".join([*memory(first, second), "", *part]))

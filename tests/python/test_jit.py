@@ -1,6 +1,7 @@
 """torch.jit and the wrappers of torch.compile: files bring modules back, wrappers look like PyTorch's. What they run is test_compile.py's affair."""
 import copy
 import io
+import pickle
 
 import pytest
 
@@ -305,3 +306,33 @@ def test_the_graph_of_a_trace_runs_at_any_batch(tmp_path):
             assert torch.allclose(y, net(x), atol=1e-6)
         with pytest.raises(RuntimeError, match="expected float32 of shape"):
             _C._graph_run(graph, [torch.randn(2, 1, 9, 8)])
+
+
+class Branching(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+def test_what_is_no_graph_is_saved_by_name(tmp_path):
+    traced = torch.jit.trace(Branching(), torch.ones(2))
+    with pytest.warns(torch.jit.TracerWarning, match=r"test_jit.py:\d+: a value of a tensor is looked at; the file holds the module"):
+        traced.save(tmp_path / "branching.pt")
+    assert torch.jit.load(tmp_path / "branching.pt")(-torch.ones(2)).tolist() == [1, 1]
+
+
+def test_functions_are_saved_by_name(tmp_path):
+    path = tmp_path / "function.pt"
+    decorated.save(path)
+    assert torch.jit.load(path)(torch.tensor([-1.0, 2])).tolist() == [1, 3]
+
+    @torch.jit.script
+    def inner(x):
+        return x
+
+    with pytest.raises(pickle.PicklingError, match="this has none that a program could load it by"):
+        inner.save(path)
+
+
+@torch.jit.script
+def decorated(x):
+    return x.relu() + 1

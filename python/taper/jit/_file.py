@@ -76,14 +76,14 @@ class GraphModule(_module.RecursiveScriptModule):
 
 
 def _program(m):
-    """The traced call as an exported program: for any batch size if it follows it, else for the example's. None: it cannot be captured."""
+    """The traced call as an exported program: for any batch size if it follows it, else for the example's; or None and why it cannot be captured ("": it was not traced)."""
     import taper
     from taper._dynamo import exc
     from taper.export import Dim, export
     if isinstance(m, GraphModule):
-        return m._program
+        return m._program, None
     if "_examples" not in m.__dict__:
-        return None
+        return None, ""
     (args, kwargs), original = m._examples, _module._original(m)
     module = deepcopy(original) if isinstance(original, Module) else _Called(original)
     tensors = [x for x in [*args, *kwargs.values()] if isinstance(x, taper.Tensor) and x.dim()]
@@ -93,12 +93,12 @@ def _program(m):
     try:
         for dynamic in (shapes, None):
             try:
-                return export(module, args, kwargs, dynamic_shapes=dynamic)
-            except (exc.Unsupported, RuntimeError, ValueError, IndexError, TypeError):
-                continue
+                return export(module, args, kwargs, dynamic_shapes=dynamic), None
+            except (exc.Unsupported, RuntimeError, ValueError, IndexError, TypeError) as error:
+                why = str(error).splitlines()[0] if str(error) else type(error).__name__
     finally:
         taper.set_rng_state(state)
-    return None
+    return None, why
 
 
 def _hollow(module):
@@ -110,10 +110,10 @@ def _hollow(module):
 
 
 def save(m, f, extra_files):
-    """Writes a traced module or function; False where no graph comes of it."""
-    program = _program(m)
+    """Writes a traced module or function; gives the reason, or "", where no graph comes of it."""
+    program, why = _program(m)
     if program is None:
-        return False
+        return why
     from taper import export
     held, rest = io.BytesIO(), io.BytesIO()
     program._about["training"] = bool(getattr(m, "training", False))
@@ -131,7 +131,7 @@ def save(m, f, extra_files):
     else:
         with open(os.fspath(f), "wb") as file:
             file.write(held.getbuffer())
-    return True
+    return None
 
 
 def _member(f):

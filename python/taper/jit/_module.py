@@ -1,6 +1,7 @@
 """Scripted and traced modules and functions: the Python behind them, under the classes and names that PyTorch's have."""
 import functools
 import inspect
+import sys
 import warnings
 
 from taper.nn.modules.module import Module
@@ -51,8 +52,15 @@ class ScriptFunction:
     def save(self, f, _extra_files=None):
         save(self, f, _extra_files)
 
+    def _has_name(self):
+        """Does the function's name lead here, as where script was its decorator?"""
+        found = sys.modules.get(self._function.__module__)
+        for part in self._function.__qualname__.split("."):
+            found = getattr(found, part, None)
+        return found is self
+
     def __reduce__(self):
-        return ScriptFunction, (self._function,)
+        return self._function.__qualname__ if self._has_name() else (ScriptFunction, (self._function,))
 
 
 class ScriptModule(Module):
@@ -241,14 +249,25 @@ def save(m, f, _extra_files=None):
     if not isinstance(m, (ScriptModule, ScriptFunction)):
         raise AttributeError(f"'{type(m).__name__}' object has no attribute 'save'")
     from taper.jit import _file
-    if not _file.save(m, f, _extra_files):
-        _save_module(m, _original(m) if isinstance(m, (RecursiveScriptModule, ScriptFunction)) else m, f, _extra_files)
+    why = _file.save(m, f, _extra_files)
+    if why is None:
+        return
+    if why:
+        warnings.warn(f"torch.jit.save: the traced call is no graph, {why}; the file holds the module, which runs only where its class is, and not in C", TracerWarning, stacklevel=3)
+    _save_module(m, _original(m) if isinstance(m, (RecursiveScriptModule, ScriptFunction)) else m, f, _extra_files)
 
 
 def _save_module(m, module, f, extra_files):
+    import pickle
     import taper
+    if isinstance(m, ScriptFunction) and m._has_name():
+        module = m
     kind = type(m).__name__ if isinstance(m, RecursiveScriptModule) else ""
-    taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
+    try:
+        taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise pickle.PicklingError(f"torch.jit.save: what was scripted is saved by its name, and this has none that a program could load it by ({error}); torch.jit.trace writes a graph, "
+                                   "which needs none") from error
 
 
 def _is_torchscript(f):
@@ -293,7 +312,7 @@ def _only_modules():
                 return found
             if f"{module}.{name}" in _PLAIN or (ours and (name in _REBUILDS or name.endswith("Storage") or isinstance(found, taper.dtype) or module.endswith("nn.functional"))):
                 return super().find_class(module, name)
-            if isinstance(found, types.FunctionType) and not ours:
+            if isinstance(found, (types.FunctionType, ScriptFunction)) and not ours:
                 return _Named(found)
             raise pickle.UnpicklingError(f"torch.jit.load: the file names {module}.{name}, which is no class of a module that this program has imported")
 
@@ -328,6 +347,6 @@ def _load_module(f, map_location, _extra_files):
             _extra_files[name] = text.encode() if isinstance(text, str) else text
     module = held["module"].function if isinstance(held["module"], _Named) else held["module"]
     if not isinstance(module, Module):
-        return ScriptFunction(module)
+        return script(module)
     kinds = {cls.__name__: cls for cls in (RecursiveScriptModule, TracedModule, TopLevelTracedModule)}
     return kinds[held["kind"]](module) if held["kind"] else module
