@@ -10,7 +10,7 @@ static PyObject *set_num_threads(PyObject *module, PyObject *o) {
     int64_t n;
     int fits = tpy_fit_int(o, &n);
     if (fits < 0) return NULL;
-    if (!fits) return PyErr_Format(PyExc_TypeError, "set_num_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
+    if (!fits) return PyErr_Format(PyExc_RuntimeError, "set_num_threads expects an int, but got %s", Py_TYPE(o)->tp_name);
     if (n < 1 || n > 65536) return PyErr_Format(PyExc_RuntimeError, "set_num_threads expects a positive integer, got %lld", (long long)n);
     tp_set_num_threads((int)n);
     Py_RETURN_NONE;
