@@ -27,9 +27,8 @@ class Bench:
     """What a group sees: the module, its settings, and where its figures go."""
 
     def __init__(self, options):
-        before = time.perf_counter()
         self.torch = torch = importlib.import_module(options.module)
-        self.rows, self.turns = {"import": time.perf_counter() - before}, options.turns.split(",") if options.turns else []
+        self.rows, self.turns = {}, options.turns.split(",") if options.turns else []
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
