@@ -1,9 +1,9 @@
 """The workloads of `make bench`, written against PyTorch's interface: any module that offers it can run them.
 
-    python rows.py MODULE GROUP [--threads N] [--seconds S] [--compile] [--folder DIR] [--turns A,B]
+    python rows.py MODULE GROUP [--threads N] [--seconds S] [--compile] [--folder DIR] [--turns ROW]
 
 Prints one JSON object: for each row of the group the median seconds of an iteration (processor time where there is one thread), and the process's
-peak memory. With --turns, for each row that is named: says that it is ready, and gives the seconds of an iteration each time a line "go" comes in, until another one does.
+peak memory. With --turns, for that row alone: says that it is ready, and gives the seconds of an iteration each time a line "go" comes in, until another one does.
 compare.py calls this, turn by turn for both sides.
 """
 import argparse
@@ -28,7 +28,7 @@ class Bench:
 
     def __init__(self, options):
         self.torch = torch = importlib.import_module(options.module)
-        self.rows, self.turns = {}, options.turns.split(",") if options.turns else []
+        self.rows, self.turns = {}, options.turns
         sys.modules.setdefault("torch", torch)
         torch.set_num_threads(options.threads)
         torch.manual_seed(0)
@@ -40,7 +40,7 @@ class Bench:
 
     def row(self, name, function):
         """The median of many iterations, taken in bursts of a twentieth of a second, after a few that warm up."""
-        if self.turns and name not in self.turns:
+        if self.turns and name != self.turns:
             return
         for _ in range(3):
             function()

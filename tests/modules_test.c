@@ -133,15 +133,20 @@ static void drop_turned(void *packed, void *context) {
     tp_release(packed);
 }
 
+static void gradients_of(tp_module *net, tp_state all, tp_tensor *x, tp_tensor **grads) {
+    tp_tensor *y = tp_sum(tp_square(tp_forward(net, x)));
+    assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, all.n}, NULL, grads, NULL));
+}
+
 static void test_perceptrons_and_saved_hooks(void **state) {
     (void)state;
     tp_module *net = tp_nn_sequential(tp_nn_linear(64, 128), tp_nn_relu(), tp_nn_linear(128, 128), tp_nn_relu(), tp_nn_linear(128, 10));
     tp_state all = tp_module_parameters(net);
     TP_SCOPE {
-        tp_tensor *x = tp_randn(TP_INTS(32, 64)), *plain[6], *hooked[6], *y = tp_sum(tp_square(tp_forward(net, x)));
-        assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, 6}, NULL, plain, NULL));
+        tp_tensor *x = tp_randn(TP_INTS(32, 64)), *plain[6], *hooked[6];
+        gradients_of(net, all, x, plain);
         assert_true(tp_push_saved_hooks(&(tp_saved_hooks){sizeof(tp_saved_hooks), keep_turned, turn_back, drop_turned, NULL, NULL}));
-        y = tp_sum(tp_square(tp_forward(net, x)));
+        tp_tensor *y = tp_sum(tp_square(tp_forward(net, x)));
         assert_true(tp_pop_saved_hooks());
         assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, 6}, NULL, hooked, NULL));
         for (int i = 0; i < 6; i++) assert_true(tp_allclose(plain[i], hooked[i], .atol = 1e-3));
@@ -171,11 +176,6 @@ static void train_shared(int threads, float *weights) {
 }
 
 /* ... and a thread may be a layer ahead of the other one on the way back, whatever the layers' widths. */
-static void gradients_of(tp_module *net, tp_state all, tp_tensor *x, tp_tensor **grads) {
-    tp_tensor *y = tp_sum(tp_square(tp_forward(net, x)));
-    assert_true(tp_gradients((tp_tensors){&y, 1}, (tp_tensors){all.tensors, all.n}, NULL, grads, NULL));
-}
-
 static void check_bits_of_repeats(int64_t rows, tp_module *net, int64_t in) {
     tp_state all = tp_module_parameters(net);
     assert_true(all.n <= 12);

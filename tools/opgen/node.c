@@ -122,25 +122,22 @@ static bool is_list(type t) {
     return k == V_INTS || k == V_FLOATS || k == V_SCALARS;
 }
 
-void release_lists(text *t, const op *o, const needs *n) {
-    bool any = false;
-    for (int i = 0; i < n->nfields; i++) any = any || n->fields[i].kind == V_INTS;
-    for (int i = 0; i < o->nargs; i++) any = any || (n->scalar[i] && is_list(o->args[i].type));
-    if (!any) return;
-    put(t, "static void %s_release(tpi_node *node) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n", o->cname, o->cname);
-    for (int i = 0; i < n->nfields; i++)
-        if (n->fields[i].kind == V_INTS) put(t, "    tpi_mfree((void *)a->f%d.v);\n", i);
-    for (int i = 0; i < o->nargs; i++)
-        if (n->scalar[i] && is_list(o->args[i].type)) put(t, "    tpi_mfree((void *)a->%s.v);\n", o->args[i].name);
-    put(t, "}\n");
-}
-
 static bool has_release(const op *o, const needs *n) {
     for (int i = 0; i < n->nfields; i++)
         if (n->fields[i].kind == V_INTS) return true;
     for (int i = 0; i < o->nargs; i++)
         if (n->scalar[i] && is_list(o->args[i].type)) return true;
     return false;
+}
+
+void release_lists(text *t, const op *o, const needs *n) {
+    if (!has_release(o, n)) return;
+    put(t, "static void %s_release(tpi_node *node) {\n    struct %s_attrs *a = tpi_node_attrs(node);\n", o->cname, o->cname);
+    for (int i = 0; i < n->nfields; i++)
+        if (n->fields[i].kind == V_INTS) put(t, "    tpi_mfree((void *)a->f%d.v);\n", i);
+    for (int i = 0; i < o->nargs; i++)
+        if (n->scalar[i] && is_list(o->args[i].type)) put(t, "    tpi_mfree((void *)a->%s.v);\n", o->args[i].name);
+    put(t, "}\n");
 }
 
 static char *edge_count(const op *o) {
