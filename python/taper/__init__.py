@@ -5,9 +5,7 @@ globals().update(_C._namespace("torch"))
 from taper._C import *  # noqa: E402,F401,F403  (types and settings; dtypes after the operators: torch.bool is a dtype, and an operator too)
 from taper._C import Tensor  # noqa: E402,F401
 
-# The version of PyTorch whose names and behaviour these are; scripts compare it. Taper's own is torch.version.taper.
-__version__ = "2.15.0+taper"
-
+from taper.torch_version import __version__  # noqa: E402,F401
 from taper._toplevel import *  # noqa: E402,F401,F403
 from taper._toplevel import _assert  # noqa: E402,F401
 from taper._info import finfo, iinfo  # noqa: E402,F401

@@ -4,6 +4,7 @@ import sys
 USAGE = """usage: taper COMMAND
 
   run script.py [arguments]   run a script that says `import torch`, unchanged; also -m module, -c command, - (standard input)
+  torch install               make `import torch` be Taper's in this environment, for plain `python`; also remove, status, wheel DIR
   launch --nproc N script.py  the same as N processes that work together, with torchrun's options; taper launch --help; also taper torchrun
   profile script.py           the same, and where its time went: operators, bandwidth, FLOP/s, memory, threads; taper profile --help
   train EXAMPLE               train a shipped example: digits, shakespeare
@@ -33,6 +34,9 @@ def main(arguments=None):
     if command == "run":
         from taper._run import run
         return run(arguments[1:])
+    if command == "torch":
+        from taper._torch_install import torch
+        return torch(arguments[1:])
     if command in ("launch", "torchrun"):
         from taper._launch import launch
         return launch(arguments[1:], f"taper {command}", command == "torchrun")

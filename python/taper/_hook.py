@@ -1,7 +1,9 @@
 """`import torch` as Taper: a finder that gives Taper's modules under PyTorch's names, and stand-ins for what is not there yet.
 
-`install()` puts the finder in front of all others and sees to it that Python processes started from here get it too. This file imports
-neither taper nor anything else that takes time: a child process that never says `import torch` pays nothing.
+There are two ways in. `taper run` calls `install()`, which puts the finder in front of all others and sees to it that Python processes
+started from here get it too. `taper torch install` leaves packages in site-packages that call `stand_in()` when they are imported; a
+process that one starts finds those by itself. This file imports neither taper nor anything else that takes time: a child process that
+never says `import torch` pays nothing.
 """
 import os
 import sys
@@ -10,6 +12,7 @@ from types import ModuleType
 VARIABLE = "TAPER_RUN"  # in the environment of a process that runs under the hook and of its children: the interpreter it is for
 PACKAGES = {name: "taper" if name == "torch" else "taper." + name for name in (
     "torch", "torchvision", "torchaudio", "torchtext", "horovod", "deepspeed", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
+SHIMMED = ("torch", "torchvision", "torchaudio")  # those that are distributions: `taper torch install` makes them, pip asks for them
 HOME = os.path.dirname(os.path.abspath(__file__))
 _known = {}
 
@@ -169,13 +172,22 @@ class Loader:
 
 
 class Finder:
-    """Finds `torch` and its company, before any that are installed."""
+    """Finds `torch` and its company: before any that are installed under `taper run`. Where shims called it, the shims are what is
+    installed as PyTorch, and packages around it that are installed are left alone."""
+
+    def __init__(self, shims=False):
+        self.shims = shims
+
+    def _is_installed(self, name):
+        from importlib.machinery import PathFinder
+        top = name.partition(".")[0]
+        return self.shims and top not in SHIMMED and PathFinder.find_spec(top) is not None
 
     def find_spec(self, name, path=None, target=None):
         if name.startswith("taper.") and not any(_private(part) for part in name.split(".")):
             return _telling(name, path)
         ours = taper_name(name)
-        if ours is None:
+        if ours is None or self._is_installed(name):
             return None
         module = self._taper_module(ours)
         if module is None:
@@ -199,34 +211,38 @@ class Finder:
             raise
 
     def find_distributions(self, context=None):
-        """importlib.metadata.version("torch") answers as torch.__version__ does."""
+        """What importlib.metadata is told of torch, torchvision and torchaudio; shims have files that tell it."""
         name = getattr(context, "name", None)
-        if name != "torch":
+        if self.shims or name is not None and name not in SHIMMED:
             return
-        from importlib.metadata import Distribution
-
-        class Torch(Distribution):
-            def read_text(self, filename):
-                import taper
-                return f"Metadata-Version: 2.1\nName: torch\nVersion: {taper.__version__}\n" if filename == "METADATA" else None
-
-            def locate_file(self, path):
-                return os.path.join(HOME, path)
-
-        yield Torch()
+        from taper._torch_install import Described
+        for name in SHIMMED if name is None else (name,):
+            yield Described(name)
 
 
-def install():
+def install(shims=False):
     """From here on, in this process and in Python processes that it starts, PyTorch's names are Taper's."""
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, Finder(shims))
     for name, module in list(sys.modules.items()):
         if name.startswith("taper.") and module is not None and not any(_private(part) for part in name.split(".")):
             _answer_for_missing(module, _torch_name(name))
+    if shims:
+        return
     for name in [name for name in sys.modules if taper_name(name)]:  # nothing that was there before may answer
         del sys.modules[name]
     os.environ.update(for_children())
+
+
+def stand_in(name):
+    """Called by a shim while it is imported: Taper's module takes its place. A thread that waited for the import keeps the shim, so
+    that one hands on what it is asked for."""
+    install(shims=True)
+    loader = next(finder for finder in sys.meta_path if isinstance(finder, Finder)).find_spec(name).loader
+    loader.exec_module(loader.module)
+    sys.modules[name].__getattr__ = lambda attribute: getattr(loader.module, attribute)
+    sys.modules[name] = loader.module
 
 
 def for_children():

@@ -1,7 +1,7 @@
 """torchaudio's face on Taper: sound in WAV files, spectrograms, resampling."""
 from taper import _C
 
-__version__ = "2.11.0+taper"
+__version__ = f"2.11.0+taper{_C._version}"
 
 
 def __getattr__(name):

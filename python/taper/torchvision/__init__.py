@@ -1,5 +1,6 @@
 """torchvision's face on Taper: images in files, transforms, datasets from disk, models, boxes. Its parts load at their first use."""
-__version__ = "0.29.2+taper"
+from taper.torchvision.version import __version__
+
 _LATER = frozenset("datasets io models ops transforms tv_tensors utils version".split())
 _image_backend = "PIL"
 

@@ -1,4 +1,6 @@
 """Which torchvision these names are."""
-__version__ = "0.29.2+taper"
+from taper import _C
+
+__version__ = f"0.29.2+taper{_C._version}"
 cuda = None
 git_version = "taper"
