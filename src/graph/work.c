@@ -31,7 +31,7 @@ static bool is_one_of(const char *name, const char *const *names) {
 
 /* Multiply-adds, -1: it is no product. Tensor arguments stand in `in` without those that are left out, which come last in all of these. */
 static double products(const tp_compiled *g, const tpi_graph_step *s, const char *name) {
-    static const char *const plain[] = {"mm", "bmm", "linear", "linear_relu", NULL}, *const adding[] = {"addmm", "baddbmm", NULL};
+    static const char *const plain[] = {"mm", "bmm", "linear", NULL}, *const adding[] = {"addmm", "baddbmm", NULL};
     if (is_one_of(name, plain)) return numel(g, s->out[0]) * last_dim(g, s->in[0]);
     if (is_one_of(name, adding)) return numel(g, s->out[0]) * last_dim(g, s->in[1]);
     if (!strcmp(name, "convolution") || !strcmp(name, "convolution_grad_input")) {

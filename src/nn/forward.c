@@ -2,7 +2,6 @@
  * found once when the layer is built. The caller's own modules run in a scope, so that what they make on the way is released. */
 #include "nn/layer.h"
 #include "autograd/glue.h"
-#include "nn/perceptron.h"
 #include "tpi_ops.h"
 
 bool tpi_module_ready(tp_module *m) {
@@ -104,58 +103,16 @@ tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args) {
 }
 
 /* ---- one after the other ---- */
-extern const tp_operator tpi_operator_nn_forward_linear, tpi_operator_nn_forward_relu;
-
-static bool runs(const tp_module *m, const tp_operator *forward) { return m && m->layer && m->layer->forward == forward; }
-
-/* A Linear that may be joined to others. One of which a part is frozen stays by itself, since its tape then keeps less. */
-static bool is_linear(const tp_module *m) {
-    if (!runs(m, &tpi_operator_nn_forward_linear)) return false;
-    const tp_value weight = source(m, 0), bias = source(m, 1);
-    return weight.as.tensor && tp_dtype_is_floating((tp_dtype)weight.as.tensor->dtype) && (tpi_grad_off || (tpi_tracks(weight.as.tensor) && (bias.kind != TP_K_TENSOR || tpi_tracks(bias.as.tensor))));
-}
-
-static bool child_is_linear(const tp_module *m, int64_t i) { return i < m->nchildren && is_linear(m->children[i].module); }
-static bool child_is_relu(const tp_module *m, int64_t i) { return i < m->nchildren && runs(m->children[i].module, &tpi_operator_nn_forward_relu); }
-
-static tp_tensor *weight_of(const tp_module *linear) { return source(linear, 0).as.tensor; }
-static tp_tensor *bias_of(const tp_module *linear) {
-    const tp_value bias = source(linear, 1);
-    return bias.kind == TP_K_TENSOR ? bias.as.tensor : NULL;
-}
-
-/* Children from number i on that run together: small dense layers as a perceptron, or a Linear and the ReLU behind it as one operator. How many there are; 0: child i
- * runs by itself. */
-static int64_t forward_joined(const tp_module *m, int64_t i, tp_tensor *input, tp_tensor **out) {
-    if (!child_is_linear(m, i)) return 0;
-    tpi_perceptron p = {0};
-    int64_t at = i;
-    while (child_is_linear(m, at)) {
-        const tp_module *linear = m->children[at].module;
-        const bool relu = child_is_relu(m, at + 1);
-        if (!tpi_perceptron_add(&p, input, weight_of(linear), bias_of(linear), relu)) break;
-        at += 1 + relu;
-    }
-    const tp_module *first = m->children[i].module;
-    if (p.n < 2 && !child_is_relu(m, i + 1)) return 0;
-    const char *before = tpi_op_enter(first->name);
-    *out = p.n > 1 ? tpi_perceptron_forward(&p, input) : tpo_linear_relu(input, weight_of(first), bias_of(first));
-    tpi_op_leave(before);
-    return p.n > 1 ? at - i : 2;
-}
-
 static bool forward_sequential(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
     if (nargs != 1 || nresults != 1) return tpi_refuse(TP_ERR_TYPE, "forward takes one input and gives one");
     tp_value now = args[0];
     if (now.kind == TP_K_TENSOR) tp_retain(now.as.tensor);
-    for (int64_t i = 0; i < m->nchildren;) {
+    for (int64_t i = 0; i < m->nchildren; i++) {
         tp_value next;
-        tp_tensor *joined = NULL;
-        int64_t n = now.kind == TP_K_TENSOR && now.as.tensor ? forward_joined(m, i, now.as.tensor, &joined) : 0;
-        bool fine = n ? joined != NULL : tpi_forward(m->children[i].module, 1, &now, 1, &next);
+        bool fine = tpi_forward(m->children[i].module, 1, &now, 1, &next);
         if (now.kind == TP_K_TENSOR) tp_release(now.as.tensor);
         if (!fine) return false;
-        now = n ? tpi_box_tensor(joined) : next, i += n ? n : 1;
+        now = next;
     }
     results[0] = now;
     return true;

@@ -26,3 +26,7 @@ enum { AHEAD = 16, MOST_AHEAD = 512 }; /* rows; bytes of one */
     }
 BAG_ROWS(tpi_bag_rows_f32, float, 64)
 BAG_ROWS(tpi_bag_rows_f64, double, 32)
+
+void TPI_ISA(tpi_add_floats)(int64_t n, const float *restrict x, float *restrict to) {
+    for (int64_t i = 0; i < n; i++) to[i] += x[i];
+}

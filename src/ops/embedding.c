@@ -1,7 +1,6 @@
 /* Rows of a table by index, the gradient that sums into it, rows' norms kept below a bound, bags of rows, and one_hot. */
 #include <math.h>
 #include "ops/bag_rows.h"
-#include "ops/linear_relu.h"
 #include "ops/native.h"
 #include "ops/real.h"
 #include "tensor/recorder.h"
