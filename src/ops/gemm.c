@@ -5,12 +5,9 @@
 #include "device/device.h"
 
 enum {
-    WORTH_THREADS = 1 << 20,      /* multiply-adds below which nobody is woken, and two threads at most share the work, 23 us of one, */
-    WORTH_HALVES = 1 << 17,       /* which is no gain below this, 3 us */
-    WORTH_WAKING = 1 << 22,       /* below which nobody is woken for it, unless many such loops follow each other */
-    WORTH_LOOKING = 1 << 16,      /* below which nobody looks for zeros */
-    TASK = 1 << 17,               /* that a task should have, */
+    TASK = 1 << 17,               /* multiply-adds that a task should have, 3 us of one thread, */
     TASKS = 32,                   /* which are enough for balance */
+    WORTH_WAKING = 1 << 22,       /* below which nobody is woken for it, unless many such loops follow each other */
     TALL = 256, FEW_TALL = 2,     /* rows of a tile that packs b for itself, and how many of those stand below each other at most */
     PACKED = 1 << 22              /* floats that are packed at a time; a larger a is packed tile by tile */
 };
@@ -40,35 +37,6 @@ static int64_t row_step(int64_t m) { return even_part(m, tpi_ceil_div(m, TPI_GEM
 void tpi_gemm_alone(const tpi_gemm *g) {
     int64_t step = row_step(g->m);
     for (int64_t i = 0; i < g->m; i += step) TPI_ISA_PICK(tpi_gemm_tile)(g, i, min64(step, g->m - i), 0, g->n);
-}
-
-void tpi_gemm_here(const tpi_gemm *g) {
-    if (g->m * g->n * g->k < WORTH_LOOKING || !TPI_ISA_PICK(tpi_gemm_skipping)(g)) tpi_gemm_alone(g);
-}
-
-tpi_gemm tpi_gemm_rows(const tpi_gemm *g, int64_t first, int64_t rows) {
-    tpi_gemm part = *g;
-    part.m = rows, part.a += first * g->a_row, part.c += first * g->c_row;
-    return part;
-}
-
-tpi_gemm tpi_gemm_columns(const tpi_gemm *g, int64_t first, int64_t columns) {
-    tpi_gemm part = *g;
-    part.n = columns, part.b += first * g->b_col, part.c += first;
-    if (g->every_row) part.every_row += first;
-    return part;
-}
-
-bool tpi_gemm_halves(int64_t m, int64_t n, int64_t k) {
-    return m * n * k >= WORTH_HALVES && m * n * k < WORTH_THREADS && (m > n ? m : n) > TPI_GEMM_WIDTH && tpi_gemm_serves(m, n, k);
-}
-
-static void half_task(int64_t half, void *context) {
-    const tpi_gemm *g = context;
-    bool down = g->m >= g->n;
-    int64_t first, n = tpi_gemm_half(down ? g->m : g->n, half, &first);
-    tpi_gemm part = down ? tpi_gemm_rows(g, first, n) : tpi_gemm_columns(g, first, n);
-    tpi_gemm_here(&part);
 }
 
 static tpi_gemm one_of(const tpi_product *p, int64_t batch) {
@@ -161,10 +129,9 @@ void tpi_gemm_multiply(const tpi_product *p) {
         tpi_parallel_for(tasks, tasks > 1, group_task, &j);
         return;
     }
-    if (work < WORTH_THREADS) {
+    if (work < 2 * TASK) {
         tpi_gemm g = one_of(p, 0);
-        if (tpi_gemm_halves(p->m, p->n, p->k)) tpi_parallel_for_brief(2, true, half_task, &g);
-        else tpi_gemm_here(&g);
+        tpi_gemm_alone(&g);
         return;
     }
     for (int64_t i = 0; i < p->batches; i++) multiply_pieces(p, i);

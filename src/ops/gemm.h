@@ -32,25 +32,11 @@ TPI_ISA_DECLARE(void, tpi_gemm_pack, (const tpi_gemm *g, int64_t first, int64_t 
 TPI_ISA_DECLARE(void, tpi_gemm_pack_rows, (const tpi_gemm *g, int64_t first, int64_t rows, float *packed, int64_t step));
 /* Rows [i, i + rows) and columns [j, j + columns) of c; j is a multiple of TPI_GEMM_WIDTH, rows at most TPI_GEMM_ROWS, unless a is contiguous in k. */
 TPI_ISA_DECLARE(void, tpi_gemm_tile, (const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns));
-/* All of c, skipping what is zero in a. False if a has few zeros, b is not finite or the shape does not suit: c is then to be made otherwise. */
-TPI_ISA_DECLARE(bool, tpi_gemm_skipping, (const tpi_gemm *g));
 
 /* Is it the faster one on this processor, for this product? */
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k);
-/* The whole product, on the calling thread; tpi_gemm_here looks for zeros in a as well. */
+/* The whole product, on the calling thread. */
 void tpi_gemm_alone(const tpi_gemm *g);
-void tpi_gemm_here(const tpi_gemm *g);
-/* A product of some rows, or of some columns, of c. */
-tpi_gemm tpi_gemm_rows(const tpi_gemm *g, int64_t first, int64_t rows);
-tpi_gemm tpi_gemm_columns(const tpi_gemm *g, int64_t first, int64_t columns);
-/* Is it one that two threads share in halves? Where n rows or columns are cut for that: the cut is the same in a layer's output, in its weight's
- * gradient and, nearly, in the optimiser's update of the weight, so that half of the weight stays in one thread's cache. */
-bool tpi_gemm_halves(int64_t m, int64_t n, int64_t k);
-static inline int64_t tpi_gemm_half(int64_t n, int64_t half, int64_t *first) { /* how many are in half 0 or 1, from *first on */
-    int64_t cut = (n / 2 + TPI_GEMM_WIDTH - 1) / TPI_GEMM_WIDTH * TPI_GEMM_WIDTH;
-    *first = half ? cut : 0;
-    return half ? n - cut : cut;
-}
 /* A batch of float32 products, on the thread team. Never fails: without memory for packing it is slower. */
 void tpi_gemm_multiply(const tpi_product *p);
 #endif
