@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 8192, WORTH_WAKING = 1 << 18, WORTH_HALVES = 4096, LINE = 16 };
+enum { MAX_ARGS = 2 + TPI_MAX_SLOTS, BLOCK = 512, CHUNK = 8192, WORTH_WAKING = 1 << 18 };
 
 typedef struct item { /* one parameter's part */
     int64_t from;             /* where it begins when all are laid end to end */
@@ -90,18 +90,6 @@ static void run_chunk(int64_t chunk, void *context) {
         if (n <= 0) continue;
         run_item(j, it, inside, n);
         at += n;
-    }
-}
-
-/* Half of every parameter, for two threads: the half of a weight whose gradient the thread made, if a layer's backward was shared the same way. Of what is
- * small the first one takes all. */
-static void run_half(int64_t half, void *context) {
-    const job *j = context;
-    for (int64_t i = 0; i < j->n; i++) {
-        const item *it = &j->items[i];
-        int64_t cut = it->numel < WORTH_HALVES ? it->numel : it->numel / 2 / LINE * LINE, at = half ? cut : 0, n = half ? it->numel - cut : cut;
-        if (n == 0) continue;
-        run_item(j, it, at, n);
     }
 }
 
@@ -299,8 +287,7 @@ static bool run_kernels(const tp_optimiser_kind *kind, int64_t n, const tpi_entr
     job j = {.items = tpi_alloc(bytes)};
     if (!j.items) return false;
     bool ok = prepare(&j, kind, n, entries);
-    if (ok && j.total < TPI_WORTH_THREADS) tpi_parallel_for_brief(2, j.total >= WORTH_HALVES, run_half, &j);
-    else if (ok) (j.total < WORTH_WAKING ? tpi_parallel_for_brief : tpi_parallel_for)(tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
+    if (ok) (j.total < WORTH_WAKING ? tpi_parallel_for_brief : tpi_parallel_for)(tpi_ceil_div(j.total, CHUNK), j.total >= TPI_WORTH_THREADS, run_chunk, &j);
     for (int64_t i = 0; i < j.n; i++)
         if (j.items[i].plan) tpi_delete(j.items[i].plan, sizeof(tpi_plan));
     tpi_free(j.items, bytes);
