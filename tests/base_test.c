@@ -462,36 +462,6 @@ static void test_threads_run_loops_at_once(void **state) {
     tp_set_num_threads(0);
 }
 
-/* Pairs: each side's chunks in their order, and none before the other side has come as far as the lag asks for. Now and then one side is late enough for the other to
- * fall asleep. */
-typedef struct sides {
-    atomic_int done[2];
-    int lag;
-    unsigned late; /* which chunks are, modulo seven */
-} sides;
-
-static void one_side(int64_t chunk, void *context) {
-    sides *s = context;
-    const int phase = (int)chunk / 2, half = (int)chunk % 2;
-    if (s->late == (unsigned)chunk % 7) usleep(60);
-    if (atomic_load(&s->done[half]) != phase || (phase >= s->lag && atomic_load(&s->done[1 - half]) < phase - s->lag + 1)) atomic_store(&s->done[half], -1000);
-    else atomic_store(&s->done[half], phase + 1);
-}
-
-static void test_pairs_wait_as_long_as_they_must(void **state) {
-    (void)state;
-    for (int threads = 1; threads < 4; threads++) {
-        tp_set_num_threads(threads);
-        for (unsigned i = 0; i < 2000; i++) {
-            const int phases = 1 + (int)(i % 5), lag = 1 + (int)(i % 3);
-            sides s = {.lag = lag, .late = i % 4 ? 7 : i / 4 % 7};
-            tpi_parallel_pairs(phases, lag, one_side, &s);
-            assert_true(atomic_load(&s.done[0]) == phases && atomic_load(&s.done[1]) == phases);
-        }
-    }
-    tp_set_num_threads(0);
-}
-
 static void test_a_forked_child_works(void **state) {
     (void)state;
     tp_set_num_threads(3);
@@ -638,7 +608,7 @@ int main(void) {
         cmocka_unit_test(test_blocks_may_be_freed_by_another_thread),
         cmocka_unit_test(test_each_chunk_runs_once),
         cmocka_unit_test(test_threads_run_loops_at_once),
-        cmocka_unit_test(test_pairs_wait_as_long_as_they_must), cmocka_unit_test(test_a_forked_child_works),
+        cmocka_unit_test(test_a_forked_child_works),
         cmocka_unit_test(test_streams_are_pytorchs),
         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_the_reference_word),

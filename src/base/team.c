@@ -29,7 +29,6 @@ enum {
     SEVERAL = 4                               /* and this many of them say that more will come */
 };
 static const unsigned OPEN = 1u << 31;
-enum { NO_PAIR, OFFERED, TAKEN }; /* the second half of a pair */
 
 typedef struct run { /* of chunks */
     _Alignas(64) atomic_llong next;
@@ -46,18 +45,7 @@ static struct {
     int brief;                          /* loops in a row, while somebody slept */
     int64_t last_brief;                 /* when it was */
     atomic_int processors;              /* as many as there were when the last of them came */
-    struct {                            /* one line, which is all that a member has to fetch before it works on a pair */
-        _Alignas(64) atomic_uint loops; /* counts them, and pairs; members sleep on it */
-        atomic_uint pair;
-        int phases, lag;
-        unsigned begun;                 /* the caller's steps when it was offered */
-        tpi_chunk_fn fn;
-        void *context;
-    } desk;
-    struct {
-        _Alignas(64) atomic_uint steps; /* phases of pairs that this side has finished, ever; the other one sleeps on it, */
-        atomic_bool awaited;            /* and says so while it does: who finishes a phase must not take that back, as it may be meant for a later one by then */
-    } side[2];
+    _Alignas(64) atomic_uint loops;     /* counts them; members sleep on it */
     _Alignas(64) atomic_uint inside;    /* members at work, and whether more may join; the caller sleeps on it */
     _Alignas(64) atomic_int asleep;
 } team = {.turn = PTHREAD_MUTEX_INITIALIZER};
@@ -108,55 +96,22 @@ static bool join_loop(void) {
 }
 
 static unsigned next_loop(unsigned seen) {
-    bool soon = look_out(&team.desk.loops, seen, LOOK_OUT);
+    bool soon = look_out(&team.loops, seen, LOOK_OUT);
     for (unsigned now;; soon = false) {
         if (!soon) {
             atomic_fetch_add(&team.asleep, 1);
-            sleep_on(&team.desk.loops, seen);
+            sleep_on(&team.loops, seen);
             atomic_fetch_sub(&team.asleep, 1);
         }
-        if ((now = atomic_load(&team.desk.loops)) != seen) return now;
+        if ((now = atomic_load(&team.loops)) != seen) return now;
     }
-}
-
-/* A side has finished one more phase. */
-static void finish_phase(int half) {
-    atomic_fetch_add(&team.side[half].steps, 1); /* before the look at whether somebody sleeps */
-    if (atomic_load(&team.side[half].awaited)) wake(&team.side[half].steps, 1);
-}
-
-static void await_phase(int half, unsigned steps) {
-    atomic_uint *word = &team.side[half].steps;
-    for (unsigned now; (int)((now = atomic_load_explicit(word, memory_order_acquire)) - steps) < 0;) { /* it may be ahead */
-        if (look_out(word, now, ALERT)) continue;
-        atomic_store(&team.side[half].awaited, true); /* before the look at the word that goes with sleeping */
-        sleep_on(word, now);
-        atomic_store(&team.side[half].awaited, false);
-    }
-}
-
-static bool take_half(void) {
-    unsigned offered = OFFERED;
-    if (!atomic_compare_exchange_strong_explicit(&team.desk.pair, &offered, TAKEN, memory_order_acq_rel, memory_order_relaxed)) return false;
-    const int phases = team.desk.phases, lag = team.desk.lag;
-    const unsigned begun = team.desk.begun;
-    const tpi_chunk_fn fn = team.desk.fn;
-    void *const context = team.desk.context;
-    tpi_at_work = true;
-    for (int p = 0; p < phases; p++) {
-        if (p >= lag) await_phase(0, begun + (unsigned)(p - lag + 1));
-        fn(2 * p + 1, context);
-        finish_phase(1);
-    }
-    tpi_at_work = false;
-    return true;
 }
 
 static void *member(void *number) {
     int me = (int)(intptr_t)number;
     for (unsigned seen = 0;;) {
         seen = next_loop(seen);
-        if (take_half() || !join_loop()) continue;
+        if (!join_loop()) continue;
         work(me % team.members);
         if (atomic_fetch_sub_explicit(&team.inside, 1, memory_order_acq_rel) == 1) wake(&team.inside, 1); /* the last one, and it is closed */
     }
@@ -217,35 +172,6 @@ static bool more_will_come(bool brief) {
     return team.brief >= SEVERAL;
 }
 
-/* A pair is a loop of two chunks for one other thread, the first that comes; if none has when the first chunk is done, the caller works on all of it. */
-bool tpi_team_pair(int phases, int lag, tpi_chunk_fn fn, void *context) {
-    if (pthread_mutex_trylock(&team.turn)) return false;
-    if (team.workers < 1) grow_to(1);
-    if (team.members != 2) team.members = 2;
-    const unsigned others = atomic_load_explicit(&team.side[1].steps, memory_order_acquire);
-    team.desk.phases = phases, team.desk.lag = lag, team.desk.fn = fn, team.desk.context = context;
-    team.desk.begun = atomic_load_explicit(&team.side[0].steps, memory_order_relaxed);
-    atomic_store_explicit(&team.desk.pair, OFFERED, memory_order_release);
-    atomic_fetch_add(&team.desk.loops, 1);
-    if (atomic_load(&team.asleep) > 0 && team.processors > 1 && more_will_come(true)) wake(&team.desk.loops, 1);
-    tpi_at_work = true;
-    fn(0, context);
-    unsigned state = OFFERED;
-    if (atomic_compare_exchange_strong_explicit(&team.desk.pair, &state, NO_PAIR, memory_order_acq_rel, memory_order_acquire)) {
-        for (int64_t chunk = 1; chunk < 2 * phases; chunk++) fn(chunk, context);
-    } else {
-        for (int p = 1; p < phases; p++) {
-            finish_phase(0);
-            if (p >= lag) await_phase(1, others + (unsigned)(p - lag + 1));
-            fn(2 * p, context);
-        }
-        await_phase(1, others + (unsigned)phases);
-    }
-    tpi_at_work = false;
-    pthread_mutex_unlock(&team.turn);
-    return true;
-}
-
 bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void *context) {
     if (pthread_mutex_trylock(&team.turn)) return false;
     if (threads > MOST_MEMBERS) threads = MOST_MEMBERS;
@@ -253,8 +179,8 @@ bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void
     if (team.workers < threads - 1) grow_to(threads - 1);
     deal_out(chunks);
     atomic_store_explicit(&team.inside, OPEN, memory_order_release);
-    atomic_fetch_add(&team.desk.loops, 1);
-    if (atomic_load(&team.asleep) > 0 && more_will_come(brief)) wake(&team.desk.loops, threads - 1);
+    atomic_fetch_add(&team.loops, 1);
+    if (atomic_load(&team.asleep) > 0 && more_will_come(brief)) wake(&team.loops, threads - 1);
     work(0);
     wait_for_others();
     pthread_mutex_unlock(&team.turn);

@@ -7,8 +7,6 @@
 /* Runs the chunks on up to `threads` threads, the calling one included. A brief loop seldom wakes anybody. False,
  * and nothing is run, if the team is busy with another thread's loop. */
 bool tpi_team_run(int threads, int64_t chunks, bool brief, tpi_chunk_fn fn, void *context);
-/* The same for two threads, with less to and fro: see tpi_parallel_pairs. */
-bool tpi_team_pair(int phases, int lag, tpi_chunk_fn fn, void *context);
 /* Is this thread at work on a loop's chunks? */
 extern TPI_THREAD_LOCAL bool tpi_at_work;
 #endif

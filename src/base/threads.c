@@ -168,18 +168,12 @@ bool tpi_in_parallel(void) { return tpi_at_work; }
 static void run_loop(int64_t chunks, bool worth_it, bool brief, tpi_chunk_fn fn, void *context) {
     int threads = chunks > 1 && worth_it && !tpi_at_work ? tp_num_threads() : 1;
     if (threads > chunks) threads = (int)chunks;
-    if (threads == 2 && chunks == 2 && brief && tpi_team_pair(1, 1, fn, context)) return;
     if (threads > 1 && tpi_team_run(threads, chunks, brief, fn, context)) return;
     for (int64_t chunk = 0; chunk < chunks; chunk++) fn(chunk, context);
 }
 
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, false, fn, context); }
 void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context) { run_loop(chunks, worth_it, true, fn, context); }
-
-void tpi_parallel_pairs(int pairs, int lag, tpi_chunk_fn fn, void *context) {
-    if (!tpi_at_work && tp_num_threads() > 1 && tpi_team_pair(pairs, lag, fn, context)) return;
-    for (int64_t chunk = 0; chunk < 2 * pairs; chunk++) fn(chunk, context);
-}
 
 void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context) {
     if (threads > 1 && !tpi_at_work && tpi_team_run(threads, threads, brief, fn, context)) return;

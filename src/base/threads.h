@@ -11,9 +11,6 @@ typedef void (*tpi_chunk_fn)(int64_t chunk, void *context);
 void tpi_parallel_for(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
 /* The same for a loop of 2 to 20 microseconds: threads that are awake share it; those asleep are left so, unless many such loops come at once. */
 void tpi_parallel_for_brief(int64_t chunks, bool worth_it, tpi_chunk_fn fn, void *context);
-/* Pairs of chunks that two threads share, each thread its own one after the other: chunks 2 p and 2 p + 1 begin when those of pair p - lag are done. For work of
- * 2 to 50 microseconds of which each thread keeps its half in its caches from pair to pair. */
-void tpi_parallel_pairs(int pairs, int lag, tpi_chunk_fn fn, void *context);
 /* Calls fn once for each of so many threads, which share work by themselves; where others have the team, one after the other: the first call must then leave nothing to do. */
 void tpi_parallel_among(int threads, bool brief, tpi_chunk_fn fn, void *context);
 int tpi_threads_beside(void); /* for steps side by side: tp_num_interop_threads(), 1 inside a parallel loop or a forked child */
