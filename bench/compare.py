@@ -30,7 +30,6 @@ COMPILED = ["mlp_tiny", "branches", "bandwidth", "cifar_32", "cifar_512", "resne
 ONE_THREAD = ["bandwidth", "gemm", "cifar_32", "resnet", "gpt", "lstm"]
 WANTED = {"add_1elem": 3, "tiny_backward": 8, "mlp_tiny_train_step": 5, "exp_big": 1.5, "gelu_big": 1.5, "transpose_copy": 3, "max_dim1": 3, "cumsum": 2,
           "cifar_net_train_b32": 2, "resnet18_cifar_train": 1.15, "gpt_char_train": 1.5, "lstm_train": 1.5}
-FROM_C_WANTED = 60e-6  # seconds
 CLOSE, TURNS_SECONDS, LEAST_TURNS, PAUSE = 1.25, 8, 5, 0.03
 
 
@@ -68,7 +67,7 @@ class Side:
 
     def __init__(self, name, module, python, compiled=False, threads=2):
         self.name, self.module, self.python, self.compiled, self.threads = name, module, python, compiled, threads
-        self.best, self.peak, self.of, self.by_turns, self.from_c = {}, {}, {}, [], math.inf
+        self.best, self.peak, self.of, self.by_turns = {}, {}, {}, []
 
     def command(self, group, folder, *more):
         command = [self.python, os.path.join(HERE, "rows.py"), self.module, group, "--threads", str(self.threads), "--folder", folder, *more]
@@ -87,14 +86,6 @@ class Side:
             self.best[name] = min(self.best.get(name, math.inf), value)
         self.of[group] = list(result["rows"])
         self.peak[group] = min(self.peak.get(group, math.inf), result["peak"])
-
-
-def from_c(side):
-    """The training step of bench/step.c, where it was built: the best so far."""
-    program = os.path.join(ROOT, "build", "bench", "step")
-    for _ in range(3 if os.path.exists(program) else 0):
-        _, seconds = subprocess.run([program], capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": str(side.threads)}).stdout.split()
-        side.from_c = min(side.from_c, float(seconds))
 
 
 def machine():
@@ -180,8 +171,6 @@ def turn(title, first, second, group, options, folder):
     print(f"{title}: {group}", file=sys.stderr)
     first.run(group, options.seconds, folder)
     second.run(group, options.seconds, folder)
-    if group == "mlp_tiny" and title == "eager":
-        from_c(first)
 
 
 def close_rows(title, first, second, group):
@@ -260,10 +249,6 @@ def report(options, compared):
         if ratios and not chart.png(os.path.join(options.out, name), ratios, f"times faster than PyTorch, {title}; {machine()}"):
             print("no chart as PNG: this Python has no matplotlib", file=sys.stderr)
     first, second = compared[0][1:3]
-    if first.from_c < math.inf:
-        results["from C"] = first.from_c
-        lines += [f"The tiny network's training step from C (bench/step.c): {duration(first.from_c)}, {duration(FROM_C_WANTED)} wanted.", ""]
-        print(lines[-2])
     part, results["start"] = start(first, second)
     lines += [*memory(first, second), "", *part]
     print("\n".join([*memory(first, second), "", *part]))
