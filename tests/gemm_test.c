@@ -47,17 +47,33 @@ static void check(const tpi_gemm *g, const float *before) {
         }
 }
 
-static const int64_t SIZES[][3] = {{2, 2, 1}, {6, 16, 8}, {7, 17, 9}, {13, 33, 300}, {12, 32, 256}, {97, 5, 64}, {100, 70, 513}, {5, 100, 31}, {1, 40, 20}, {30, 1, 7},
-                                   {9, 20, 3}, {70, 48, 6}, {96, 128, 32}, {20, 1024, 20}, {40, 300, 64}};
+/* Around the edges of one and of several of the kernel's tiles, with k's blocks whole and broken, and a few shapes that the kernel's width has no part in. */
+typedef struct shape {
+    int64_t m, n, k;
+} shape;
+enum { SHAPES = 17 };
+
+static void shapes_for(int isa, shape *to) {
+    typedef void size_fn(int64_t *rows, int64_t *columns);
+    static size_fn *const sizes[] = TPI_ISA_TABLE(tpi_gemm_kernel_size);
+    int64_t h, w;
+    sizes[isa](&h, &w);
+    const shape all[SHAPES] = {{h, w, 8}, {h + 1, w + 1, 9}, {h - 1, w - 1, 17}, {2 * h + 1, 2 * w + 1, 300}, {2 * h, 2 * w, TPI_GEMM_DEPTH}, {5 * h + 2, 3 * w - 1, 6},
+                               {h, w / 2, 3}, {1, w + w / 2, 20}, {TPI_GEMM_ROWS + 1, 5, 64}, {100, 70, 2 * TPI_GEMM_DEPTH + 1}, {5, 100, 31}, {2, 2, 1}, {30, 1, 7},
+                               {TPI_GEMM_ROWS, 4 * TPI_GEMM_WIDTH, 32}, {20, 1024, 20}, {40, 300, TPI_GEMM_SHALLOW}, {h, 8 * w, TPI_GEMM_SHALLOW + 1}};
+    memcpy(to, all, sizeof all);
+}
 
 static void every_shape_and_layout(void **state) {
     (void)state;
     static float before[MOST];
-    for (int isa = 0; isa <= (int)tpi_cpu_isa; isa++)
-        for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++)
+    for (int isa = 0; isa <= (int)tpi_cpu_isa; isa++) {
+        shape shapes[SHAPES];
+        shapes_for(isa, shapes);
+        for (int s = 0; s < SHAPES; s++)
             for (int layout = 0; layout < 4; layout++)
                 for (int start = 0; start < 3; start++) {
-                    tpi_gemm g = product(SIZES[s][0], SIZES[s][1], SIZES[s][2], layout);
+                    tpi_gemm g = product(shapes[s].m, shapes[s].n, shapes[s].k, layout);
                     fill(before, g.m * g.n), fill(row, g.n);
                     memcpy(c, before, sizeof c);
                     if (start == 0) c[0] = NAN; /* beta 0 does not read it */
@@ -66,6 +82,7 @@ static void every_shape_and_layout(void **state) {
                     run(isa, g, c);
                     check(&g, before);
                 }
+    }
 }
 
 /* Packed or not, in one tile or another, alone or among other rows and columns: the same bits. */

@@ -26,6 +26,8 @@ typedef struct tpi_gemm {
     const float *packed;     /* not NULL: all of b in panels, from tpi_gemm_pack */
 } tpi_gemm;
 
+/* How many rows and columns of c this level's kernel makes at a time. */
+TPI_ISA_DECLARE(void, tpi_gemm_kernel_size, (int64_t *rows, int64_t *columns));
 /* Packs columns [first, first + columns) of b; first is a multiple of TPI_GEMM_WIDTH. `packed` has room for k times n, rounded up, floats. */
 TPI_ISA_DECLARE(void, tpi_gemm_pack, (const tpi_gemm *g, int64_t first, int64_t columns, float *packed));
 /* Packs rows [first, first + rows) of a, contiguous in k and `step` floats apart. */

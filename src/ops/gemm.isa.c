@@ -14,6 +14,8 @@ enum {
     NARROW = 256                    /* what is at most that wide, and shallow, reads a where it is, whatever its layout */
 };
 
+void TPI_ISA(tpi_gemm_kernel_size)(int64_t *rows, int64_t *columns) { *rows = HEIGHT, *columns = PANEL; }
+
 /* ---- Packing ---- */
 /* A panel, depth by PANEL, of `columns` columns of b. What is missing repeats the last one, or is zero: nobody looks at what comes of it. */
 static void pack_panel(const float *b, int64_t b_row, int64_t b_col, int64_t depth, int64_t columns, float *to) {
