@@ -19,7 +19,8 @@ typedef enum tp_file_kind {
     TP_FILE_PT_OLD, /* the one before that: read, not written */
     TP_FILE_SAFETENSORS,
     TP_FILE_NPZ, /* NumPy's: a zip archive of arrays */
-    TP_FILE_NPY  /* NumPy's: one array */
+    TP_FILE_NPY, /* NumPy's: one array */
+    TP_FILE_PICKLE /* a pickle alone, of values without tensors; read where the options say so */
 } tp_file_kind;
 
 /* ---- Checkpoints as trees of values ----------------------------------------------------------------------------------------
@@ -64,6 +65,7 @@ typedef struct tp_file_options {
     const char *const *allowed;
     const void *memory; /* read these bytes instead of a file; they stay while the file is open */
     int64_t memory_bytes;
+    bool pickle; /* it is a pickle alone, as Python's pickle.dump writes them */
 } tp_file_options;
 
 /* Opens a file of any of the formats; what it holds says which. A .pt may be any value, .safetensors and .npz are dicts of tensors, a .npy

@@ -26,7 +26,7 @@ static PyObject *raise_read(void) {
 /* ---- Values as Python objects ---- */
 typedef struct maker {
     PyObject *made;    /* address of a value -> its object */
-    PyObject *find;    /* find(full name) -> class or function */
+    PyObject *find;    /* find(full name, use) -> class or function; use: "value", "new" or "call" (taper/_file_names.py) */
     PyObject *restore; /* restore(storage, location) -> storage on the device wanted; NULL: all stay on the CPU */
     PyObject *utils;   /* taper._utils */
 } maker;
@@ -128,12 +128,12 @@ static int fill_dict(maker *m, PyObject *dict, const tp_saved *v) {
     return 0;
 }
 
-static PyObject *find(maker *m, const char *name) { return PyObject_CallFunction(m->find, "s", name); }
+static PyObject *find(maker *m, const char *name, const char *use) { return PyObject_CallFunction(m->find, "ss", name, use); }
 
 static PyObject *make_dict(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
     if (!tp_saved_describe(v, &about)) return raise_read();
-    PyObject *type = about.class_name ? find(m, about.class_name) : Py_NewRef(&PyDict_Type),
+    PyObject *type = about.class_name ? find(m, about.class_name, "value") : Py_NewRef(&PyDict_Type),
              *dict = type ? PyObject_CallNoArgs(type) : NULL;
     Py_XDECREF(type);
     if (!remember(m, v, dict)) return NULL;
@@ -202,7 +202,7 @@ static PyObject *make_tensor(maker *m, const tp_saved *v) {
     PyObject *tensor = plain_tensor(m, v, &about), *type = NULL, *state = NULL, *result = NULL;
     const tp_saved *attributes = tp_saved_part_of(v, TP_PART_STATE);
     if (tensor && !about.class_name && !attributes && !about.requires_grad) return remember(m, v, tensor);
-    if (tensor && (type = about.class_name ? find(m, about.class_name) : Py_NewRef(Py_None)) &&
+    if (tensor && (type = about.class_name ? find(m, about.class_name, "value") : Py_NewRef(Py_None)) &&
         (state = attributes ? make(m, attributes) : Py_NewRef(Py_None)))
         result = PyObject_CallMethod(m->utils, "_finish_tensor", "OOOO", tensor, type, about.requires_grad ? Py_True : Py_False, state);
     Py_XDECREF(tensor);
@@ -212,24 +212,30 @@ static PyObject *make_tensor(maker *m, const tp_saved *v) {
 }
 
 /* ---- What the caller let through ---- */
+/* An instance that class.__new__(class) makes is empty: that is asked for by another word than a call with arguments. */
+static PyObject *what_is_called(maker *m, const tp_saved *v, bool by_new, bool plain) {
+    const tp_saved *call = tp_saved_part_of(v, TP_PART_CALL);
+    if (tp_saved_kind_of(call) != TP_SAVED_GLOBAL) return PyErr_Format(PyExc_ValueError, "a file calls what it has made");
+    return find(m, tp_saved_text(call), by_new && plain ? "new" : "call");
+}
+
+static PyObject *call_new(PyObject *type, PyObject *args, PyObject *kwargs) {
+    PyObject *new = PyObject_GetAttrString(type, "__new__"), *first = PyTuple_Pack(1, type);
+    PyObject *all = first ? PySequence_Concat(first, args) : NULL, *made = new && all ? PyObject_Call(new, all, kwargs) : NULL;
+    Py_XDECREF(new);
+    Py_XDECREF(first);
+    Py_XDECREF(all);
+    return made;
+}
+
 static PyObject *call_it(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
-    const tp_saved *named = tp_saved_part_of(v, TP_PART_KWARGS);
+    const tp_saved *given = tp_saved_part_of(v, TP_PART_ARGS), *named = tp_saved_part_of(v, TP_PART_KWARGS);
     if (!tp_saved_describe(v, &about)) return raise_read();
-    PyObject *function = make(m, tp_saved_part_of(v, TP_PART_CALL)), *args = function ? make(m, tp_saved_part_of(v, TP_PART_ARGS)) : NULL;
+    bool plain = tp_saved_count(given) == 0 && tp_saved_count(named) == 0;
+    PyObject *function = what_is_called(m, v, about.by_new, plain), *args = function ? make(m, given) : NULL;
     PyObject *kwargs = args && named ? make(m, named) : NULL, *result = NULL;
-    if (args && (kwargs || !named)) {
-        if (about.by_new) {
-            PyObject *maker_of = PyObject_GetAttrString(function, "__new__"), *first = PyTuple_Pack(1, function);
-            PyObject *all = first ? PySequence_Concat(first, args) : NULL;
-            result = maker_of && all ? PyObject_Call(maker_of, all, kwargs) : NULL;
-            Py_XDECREF(maker_of);
-            Py_XDECREF(first);
-            Py_XDECREF(all);
-        } else {
-            result = PyObject_Call(function, args, kwargs);
-        }
-    }
+    if (args && (kwargs || !named)) result = about.by_new ? call_new(function, args, kwargs) : PyObject_Call(function, args, kwargs);
     Py_XDECREF(function);
     Py_XDECREF(args);
     Py_XDECREF(kwargs);
@@ -264,7 +270,7 @@ static PyObject *make_fresh(maker *m, const tp_saved *v) {
     case TP_SAVED_DTYPE: return PyObject_CallMethod(m->utils, "_dtype_named", "s", tp_saved_text(v));
     case TP_SAVED_DEVICE: return PyObject_CallFunction((PyObject *)tpy_device_type, "s", tp_saved_text(v));
     case TP_SAVED_SIZE: return make_size(v);
-    case TP_SAVED_GLOBAL: return find(m, tp_saved_text(v));
+    case TP_SAVED_GLOBAL: return find(m, tp_saved_text(v), "value");
     case TP_SAVED_OBJECT: return make_object(m, v);
     default: return PyErr_Format(PyExc_SystemError, "a value of an unknown kind");
     }
@@ -295,11 +301,11 @@ static bool read_names(tpy_file *self, PyObject *names) {
 }
 
 static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *words[] = {"path", "memory", "map", "map_shared", "allowed", "any_global", NULL};
+    static char *words[] = {"path", "memory", "map", "map_shared", "allowed", "any_global", "pickle", NULL};
     PyObject *path, *memory = Py_None, *names = NULL;
-    int map = 0, map_shared = 0, any = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!p:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared,
-                                     &PyList_Type, &names, &any))
+    int map = 0, map_shared = 0, any = 0, pickle = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!pp:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared,
+                                     &PyList_Type, &names, &any, &pickle))
         return NULL;
     tpy_file *self = (tpy_file *)type->tp_alloc(type, 0);
     bool ok =
@@ -312,7 +318,8 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
                                    .allowed = self->allowed,
                                    .nallowed = names ? PyList_GET_SIZE(names) : 0,
                                    .memory = self->memory.buf,
-                                   .memory_bytes = self->memory.len};
+                                   .memory_bytes = self->memory.len,
+                                   .pickle = pickle};
         if (self->memory.obj && !options.memory) options.memory = ""; /* empty */
         self->file = tp_open_file(PyBytes_AS_STRING(path), &options);
         if (!self->file) ok = raise_read() != NULL;
@@ -336,7 +343,7 @@ static void file_dealloc(PyObject *o) {
 static PyObject *file_format(PyObject *o, void *unused) {
     static const char *const names[] = {
         [TP_FILE_UNKNOWN] = "", [TP_FILE_PT] = "pt",  [TP_FILE_PT_OLD] = "old pt", [TP_FILE_SAFETENSORS] = "safetensors",
-        [TP_FILE_NPZ] = "npz",  [TP_FILE_NPY] = "npy"};
+        [TP_FILE_NPZ] = "npz",  [TP_FILE_NPY] = "npy", [TP_FILE_PICKLE] = "pickle"};
     (void)unused;
     return PyUnicode_FromString(names[tp_file_kind_of(((tpy_file *)o)->file)]);
 }
@@ -401,7 +408,7 @@ static PyMethodDef file_methods[] = {
      "value(find, restore): what the file holds; nothing that it names is called, but for what was allowed."},
     {"globals", file_globals, METH_NOARGS, "The classes and functions that the pickle names beyond those of plain values and tensors."},
     {0}};
-static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz or npy.", NULL},
+static PyGetSetDef file_properties[] = {{"format", file_format, NULL, "pt, old pt, safetensors, npz, npy or pickle.", NULL},
                                         {"end", file_end, NULL, "Where an old .pt ended, once it was read.", NULL},
                                         {0}};
 static PyType_Slot file_slots[] = {{Py_tp_new, file_new},           {Py_tp_dealloc, file_dealloc},        {Py_tp_methods, file_methods},

@@ -30,6 +30,8 @@ def _set_state(obj, state):
     if isinstance(state, tuple):
         state, slots = state
         for name, value in (slots or {}).items():
+            if name.startswith("__"):
+                raise TypeError(f"state for {type(obj).__name__} sets {name}, which is no slot")
             setattr(obj, name, value)
     if state:
         obj.__dict__.update(state)

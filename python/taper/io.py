@@ -14,5 +14,5 @@ def load(path, mmap=False):
     """What a file holds, whichever of these formats it has: a dict of tensors; of .npy a tensor; of .pt any value, read without executing anything.
     With mmap tensors look at the file itself, and nothing is read before it is used, or checked."""
     os.stat(path)  # raises what Python raises where there is no file
-    from taper.serialization import _find_known
-    return _C._File(path, map=mmap).value(lambda name: _find_known({}, name), None)
+    from taper._file_names import Names
+    return _C._File(path, map=mmap).value(Names().find, None)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import taper
 from taper import _C, _hook
+from taper._file_names import Names
 from taper.storage import TypedStorage, UntypedStorage, _named, _on_storage
 
 DEFAULT_PROTOCOL = 2
@@ -96,6 +97,11 @@ def clear_safe_globals():
     _safe_globals.clear()
 
 
+def safe_names():
+    """The names that files which are loaded with weights_only may use."""
+    return Names(call=dict(map(_full_name, _safe_globals)))
+
+
 class safe_globals:
     """`with safe_globals([Class]):` lets them through inside of it."""
 
@@ -142,18 +148,6 @@ def _resolve(module, name):
         if ours.startswith("taper.nn.modules.") and hasattr(taper.nn, name):
             return getattr(taper.nn, name)
         raise AttributeError(f"Can't get attribute '{name}' on module '{module}': it is not in Taper") from None
-
-
-def _find_known(allowed, full_name):
-    """For the library's reader: the object behind a name that it let through."""
-    if full_name in allowed:
-        return allowed[full_name]
-    module, _, name = full_name.rpartition(".")
-    found = _resolve(module, name)
-    if found is None:
-        from importlib import import_module
-        found = getattr(import_module(module), name)
-    return found
 
 
 def _get_layout(name):
@@ -424,20 +418,36 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a string or os.PathLike object in order to use mmap argument")
     restore = _restore_by(map_location)
-    allowed = dict(map(_full_name, _safe_globals)) if weights_only else {}
     with _source(f) as (path, memory):
-        file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(allowed))
-        if file.format not in ("pt", "old pt"):
-            raise RuntimeError(f"'{path}' is not a file of PyTorch's but {file.format}: taper.io.load reads it")
         if not weights_only:
-            return _load_anything(file, f, memory, restore, pickle_module or pickle, pickle_load_args)
+            return _load_anything(_open(path, memory, mmap, ()), f, memory, restore, pickle_module or pickle, pickle_load_args)
         try:
-            value = file.value(lambda name: _find_known(allowed, name), restore)
-            if file.end:
-                _leave_at(f, file.end, memory)
-            return value
+            return _load_listed(f, path, memory, mmap, restore, safe_names())
         except pickle.UnpicklingError as error:
             raise pickle.UnpicklingError(_ADVICE.format(error=error)) from None
+
+
+def _open(path, memory, mmap, names):
+    file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(names))
+    if file.format not in ("pt", "old pt"):
+        raise RuntimeError(f"'{path}' is not a file of PyTorch's but {file.format}: taper.io.load reads it")
+    return file
+
+
+def _load_listed(f, path, memory, mmap, restore, names):
+    """By the library's reader, which executes nothing: names are those that the file may use."""
+    file = _open(path, memory, mmap, names)
+    value = file.value(names.find, restore)
+    if file.end:
+        _leave_at(f, file.end, memory)
+    return value
+
+
+def load_listed(f, map_location, names_for):
+    """What torch.save has written, for loaders with lists of their own: names_for(names in the file) gives the Names."""
+    with _source(f) as (path, memory):
+        names = names_for(_C._File(path, memory, any_global=True).globals())
+        return _load_listed(f, path, memory, False, _restore_by(map_location), names)
 
 
 def _unpickler(pickle_module, persistent_load):

@@ -33,12 +33,20 @@ static bool open_as(tp_file *f, tpi_source source) {
            tpi_refuse(TP_ERR_IO, "'%s' is not a file of PyTorch's, nor .safetensors, .npz or .npy, judging by how it starts", source.path);
 }
 
+static bool open_pickle(tp_file *f, tpi_source source) {
+    f->source = source;
+    f->format = TP_FILE_PICKLE;
+    f->pickle_bytes = (size_t)source.bytes;
+    f->pickle = tpi_malloc(f->pickle_bytes + 1);
+    return f->pickle && tpi_source_read(&f->source, 0, f->pickle, f->pickle_bytes);
+}
+
 static bool open_any(tp_file *f, const char *path) {
     tpi_source source;
     bool opened = f->options.memory ? tpi_source_over(&source, f->options.memory, (size_t)f->options.memory_bytes, path ? path : "memory")
                                     : tpi_source_open(&source, path);
-    if (!opened || !open_as(f, source)) return false;
-    if (!f->options.map) return true;
+    if (!opened || !(f->options.pickle ? open_pickle(f, source) : open_as(f, source))) return false;
+    if (!f->options.map || f->options.pickle) return true;
     if (f->format == TP_FILE_PT_OLD)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "mmap can only be used with files saved with `torch.save(_use_new_zipfile_serialization=True)`, got '%s'",
@@ -123,7 +131,7 @@ tpi_pickle tpi_file_pickle(tp_file *f) {
                         .any_global = f->options.any_global,
                         .nallowed = f->options.nallowed,
                         .allowed = f->options.allowed,
-                        .persistent = tpi_pt_persistent,
+                        .persistent = f->format == TP_FILE_PICKLE ? NULL : tpi_pt_persistent,
                         .context = f,
                         .globals = f->globals};
 }
@@ -133,6 +141,7 @@ static tp_saved *read_value(tp_file *f) {
     if (!f->globals) return NULL;
     tpi_pickle p = tpi_file_pickle(f);
     switch (f->format) {
+    case TP_FILE_PICKLE:
     case TP_FILE_PT: return tpi_pickle_read(&p, f->pickle, f->pickle_bytes, NULL, NULL);
     case TP_FILE_PT_OLD: return tpi_pt_read_legacy(f);
     case TP_FILE_NPZ: return tpi_npz_read(f);

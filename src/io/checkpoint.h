@@ -16,7 +16,7 @@ struct tp_file {
     bool unchecked;           /* a .pt that was written without checksums */
     char *prefix;             /* of a .pt's members: "model/" */
     tpi_zip_member **members; /* of a zip archive, sorted by name */
-    unsigned char *pickle;    /* of a .pt in a zip archive */
+    unsigned char *pickle;    /* of a .pt in a zip archive, or the whole file */
     size_t pickle_bytes;
     tpi_mapping *mapping; /* with options.map */
     tpi_store **stores;   /* by hash of their key; stores_room is a power of two */

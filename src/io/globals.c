@@ -173,6 +173,7 @@ static bool note(const tpi_pickle *p, const char *full) { /* a name that only th
     if (!p->globals) return true;
     for (int64_t i = 0; i < p->globals->n; i++)
         if (strcmp(p->globals->as.items.v[i]->as.text, full) == 0) return true;
+    if (p->globals->n == TPI_PICKLE_NAMES) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle names more than %d classes and functions", p->path, TPI_PICKLE_NAMES);
     return tpi_saved_append(p->arena, p->globals, tpi_saved_text(p->arena, TP_SAVED_TEXT, full, strlen(full)));
 }
 
@@ -221,8 +222,7 @@ static tp_saved *make_dict(const tpi_pickle *p, const tp_saved *call, const tp_s
         tp_saved **v = from->as.items.v, *pair = from->kind == TP_SAVED_LIST ? v[i] : NULL;
         if (pair && ((pair->kind != TP_SAVED_LIST && pair->kind != TP_SAVED_TUPLE) || pair->n != 2)) return wrong(p, call, args);
         tp_saved *key = pair ? pair->as.items.v[0] : v[2 * i];
-        if (key->kind == TP_SAVED_LIST || key->kind == TP_SAVED_DICT || key->kind == TP_SAVED_SET || key->weight > TPI_KEY_WEIGHT)
-            return wrong(p, call, args);
+        if (!tpi_is_hashable(key)) return wrong(p, call, args);
         ok = tpi_saved_put(p->arena, dict, key, pair ? pair->as.items.v[1] : v[2 * i + 1]);
     }
     return ok ? dict : NULL;
@@ -233,9 +233,7 @@ static tp_saved *make_set(const tpi_pickle *p, const tp_saved *call, const tp_sa
     if (args->n > 1 || (from && from->kind != TP_SAVED_LIST && from->kind != TP_SAVED_TUPLE)) return wrong(p, call, args);
     tp_saved *set = tpi_saved_new(p->arena, TP_SAVED_SET);
     for (int64_t i = 0; set && from && i < from->n; i++) {
-        const tp_saved *v = from->as.items.v[i];
-        if (v->kind == TP_SAVED_LIST || v->kind == TP_SAVED_DICT || v->kind == TP_SAVED_SET || v->weight > TPI_KEY_WEIGHT)
-            return wrong(p, call, args);
+        if (!tpi_is_hashable(from->as.items.v[i])) return wrong(p, call, args);
         if (!tpi_saved_append(p->arena, set, from->as.items.v[i])) return NULL;
     }
     return set;
@@ -403,7 +401,6 @@ static tp_saved *make_object(const tpi_pickle *p, tp_saved *call, tp_saved *args
     tp_saved *v = tpi_saved_new(p->arena, TP_SAVED_OBJECT);
     if (!v || !tpi_saved_parts(p->arena, v)) return NULL;
     *v->parts = (tpi_parts){.call = call, .args = args, .kwargs = kwargs, .by_new = by_new};
-    v->weight = args->weight;
     if (call->kind == TP_SAVED_GLOBAL) v->class_name = call->as.text;
     return v;
 }
@@ -453,7 +450,8 @@ tp_saved *tpi_global_new(const tpi_pickle *p, tp_saved *cls, tp_saved *args, tp_
 }
 
 bool tpi_global_build(const tpi_pickle *p, tp_saved *v, tp_saved *state) {
-    bool takes = v->kind == TP_SAVED_OBJECT ||
+    bool object = v->kind == TP_SAVED_OBJECT && (v->parts->call->kind != TP_SAVED_GLOBAL || v->parts->call->global == G_OTHER);
+    bool takes = object || /* no sparse tensor, no layout */
                  (v->kind == TP_SAVED_DICT && v->class_name && state->kind == TP_SAVED_DICT); /* an OrderedDict's attributes: _metadata */
     if (!takes && !p->any_global)
         return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle sets the state of %s, which has none", p->path, tpi_kind_name(v));

@@ -20,6 +20,9 @@ typedef struct tpi_pickle {
 /* The value of the pickle at the start of the bytes; *used: how many it takes. *cut: set where it failed for the bytes' end alone. */
 tp_saved *tpi_pickle_read(const tpi_pickle *p, const unsigned char *data, size_t bytes, size_t *used, bool *cut);
 
+/* Is hashing its keys in proportion to its bytes (pickle_keys.c)? Gives every value its weight. */
+bool tpi_pickle_check_keys(const tpi_pickle *p, tp_saved *root, size_t bytes);
+
 /* ---- What names stand for (globals.c) ---- */
 tp_saved *tpi_global(const tpi_pickle *p, const char *module, const char *name);
 tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args);                 /* call(*args) */
@@ -29,5 +32,5 @@ bool tpi_storage_type(const tp_saved *global, tp_dtype *dtype, const char **dtyp
                       bool *untyped); /* is it torch.FloatStorage or the like? */
 
 /* Bounds that no honest file comes near. */
-enum { TPI_PICKLE_MARKS = 1 << 16, TPI_KEY_WEIGHT = 1 << 14 };
+enum { TPI_PICKLE_MARKS = 1 << 16, TPI_KEY_WEIGHT = 1 << 14, TPI_PICKLE_NAMES = 1 << 12 };
 #endif

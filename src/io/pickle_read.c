@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/memory.h"
 
+enum { ALLOWANCE = 1 << 24, PER_BYTE = 512 }; /* of memory */
+
 typedef struct machine {
     const tpi_pickle *p;
     const unsigned char *data;
@@ -88,7 +90,7 @@ static bool push_mark(machine *m) {
 static bool pop_mark(machine *m, tp_saved ***values, size_t *n) {
     if (!m->nmarks) return refused(m, "there is no mark on the stack");
     size_t at = m->marks[--m->nmarks];
-    *values = m->stack + at;
+    *values = m->stack ? m->stack + at : NULL; /* marks alone make no stack */
     *n = m->n - at;
     m->n = at;
     return true;
@@ -163,12 +165,8 @@ static bool push_float(machine *m) {
 static bool push_tuple(machine *m, tp_saved *const *values, size_t n) {
     tp_saved *t = tpi_saved_new(m->p->arena, TP_SAVED_TUPLE);
     if (!t) return false;
-    uint64_t weight = 1;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (!tpi_saved_append(m->p->arena, t, values[i])) return false;
-        weight += values[i]->weight ? values[i]->weight : 1;
-    }
-    t->weight = weight < UINT32_MAX ? (uint32_t)weight : UINT32_MAX;
     return push(m, t);
 }
 
@@ -200,10 +198,7 @@ static bool append_to(machine *m, tp_saved *v, tp_saved *const *values, size_t n
 }
 
 static bool check_key(machine *m, const tp_saved *key) {
-    bool hashable = key->kind != TP_SAVED_LIST && key->kind != TP_SAVED_DICT && key->kind != TP_SAVED_SET;
-    if (!hashable) return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has %s for a key", m->p->path, tpi_kind_name(key));
-    return key->weight <= TPI_KEY_WEIGHT ||
-           tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has a tuple of too many values for a key", m->p->path);
+    return tpi_is_hashable(key) || tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has %s for a key", m->p->path, tpi_kind_name(key));
 }
 
 static bool put_into(machine *m, tp_saved *v, tp_saved *const *pairs, size_t n) {
@@ -372,7 +367,10 @@ static tp_saved *run(machine *m) {
 
 tp_saved *tpi_pickle_read(const tpi_pickle *p, const unsigned char *data, size_t bytes, size_t *used, bool *cut) {
     machine m = {.p = p, .data = data, .bytes = bytes};
+    p->arena->most = p->arena->taken + ALLOWANCE + PER_BYTE * bytes; /* calls copy: without a bound, few bytes would copy a long list again and again */
     tp_saved *v = run(&m);
+    p->arena->most = 0;
+    if (v && !tpi_pickle_check_keys(p, v, bytes)) v = NULL;
     tpi_mfree(m.stack);
     tpi_mfree(m.marks);
     tpi_mfree(m.memo);

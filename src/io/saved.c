@@ -15,6 +15,7 @@ enum { FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 20 };
 
 void *tpi_arena_new(tpi_arena *a, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
+    if (a->most && bytes > a->most - a->taken) return tpi_fail(TP_ERR_VALUE, "a pickle takes more memory than its bytes can account for");
     if (a->room - a->used < bytes) {
         size_t room = a->room ? 2 * a->room : FIRST_BLOCK;
         if (room > LARGEST_BLOCK) room = LARGEST_BLOCK;
@@ -28,6 +29,7 @@ void *tpi_arena_new(tpi_arena *a, size_t bytes) {
     }
     void *p = a->blocks->bytes + a->used;
     a->used += bytes;
+    a->taken += bytes;
     return memset(p, 0, bytes);
 }
 

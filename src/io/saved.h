@@ -9,6 +9,7 @@
 typedef struct tpi_arena {
     struct tpi_arena_block *blocks;
     size_t used, room; /* of the newest block */
+    size_t taken, most; /* bytes handed out, and how many may be; most 0: any number */
 } tpi_arena;
 void *tpi_arena_new(tpi_arena *a, size_t bytes);                    /* 16-byte aligned, cleared; NULL and an error */
 char *tpi_arena_text(tpi_arena *a, const void *text, size_t bytes); /* a copy, ended by 0 */
@@ -47,7 +48,7 @@ typedef struct tpi_parts { /* what only some nodes have */
 struct tp_saved {
     uint8_t kind;    /* tp_saved_kind */
     uint8_t global;  /* of a GLOBAL: which of those that the reader knows */
-    uint32_t weight; /* of a tuple: how many values it holds, those inside of it included, up to a limit */
+    uint32_t weight; /* how many values it is, those inside of it included, up to a limit; 0: not weighed (pickle_keys.c) */
     int64_t n;       /* items, pairs, bytes of text */
     union {
         tp_scalar number;
@@ -78,6 +79,7 @@ const char *tpi_kind_name(const tp_saved *v); /* "a tensor", for messages */
 static inline bool tpi_is_text(const tp_saved *v, const char *text) {
     return v && v->kind == TP_SAVED_TEXT && strcmp(v->as.text, text) == 0 && (size_t)v->n == strlen(text);
 }
+static inline bool tpi_is_hashable(const tp_saved *v) { return v->kind != TP_SAVED_LIST && v->kind != TP_SAVED_DICT && v->kind != TP_SAVED_SET; }
 static inline bool tpi_is_int(const tp_saved *v) { return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_INT; }
 static inline bool tpi_is_bool(const tp_saved *v) { return v && v->kind == TP_SAVED_NUMBER && v->as.number.kind == TP_SCALAR_BOOL; }
 

@@ -129,6 +129,11 @@ def tricks():
     hostile("list_as_key", "a list for a key", b"}]K\x01s")
     hostile("dict_as_key", "a dict for a key", b"}}K\x01s")
     hostile("heavy_key", "too many values for a key", b"}K\x01" + b"2\x86" * 64 + b"K\x02s")
+    hostile("heavy_key_in_a_set", "too many values for a key", b"\x8f(K\x01" + b"2\x86" * 64 + b"\x90")
+    hostile("heavy_key_of_a_call", "too many values for a key", call("builtins", "set", b"]K\x01" + b"2\x86" * 64 + b"a"))
+    hostile("heavy_key_of_nothing", "too many values for a key", b"})" + b"2\x86" * 40 + b"Ns")
+    hostile("many_heavy_keys", "keys that hold too many values", b"K\x01" + b"2\x86" * 13 + b"q\x000}(" + b"h\x00N" * 4000 + b"u")
+    hostile("copies", "more memory than its bytes", name("builtins", "set") + b"q\x000](" + b"K\x01" * 4000 + b"e\x85q\x010(" + b"h\x00h\x01R" * 2000 + b"t")
     hostile("ordered_dict_of_text", "do not fit", call("collections", "OrderedDict", text("ab")))
     hostile("ordered_dict_of_singles", "do not fit", call("collections", "OrderedDict", b"]]K\x01aa"))
     hostile("set_of_lists", "do not fit", call("builtins", "set", b"]]a"))
@@ -237,6 +242,7 @@ def old_files():
         return b"".join(pickle.dumps(v, 2) for v in (0x1950A86A20F9469CFC6C, version, {"little_endian": True})) + whole(body) + pickle.dumps(list(keys), 2) + data
 
     write("old_system.pt", "os.system was not an allowed global", old(call("os", "system", text("touch CANARY"))))
+    write("old_marks_alone.pt", "stops inside of a list", pickle.dumps(0x1950A86A20F9469CFC6C, 2) + b"\x80\x02" + b"(" * 31 + b"1" * 11 + b".")
     write("old_version.pt", "protocol is not 1001", old(tensor(), version=7))
     write("old_short.pt", "beyond its end", old(tensor(), data=struct.pack("<q", 6) + b"\0" * 20))
     write("old_size.pt", "another size", old(tensor(), data=struct.pack("<q", 600) + b"\0" * 24))

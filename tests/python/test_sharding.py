@@ -565,7 +565,7 @@ def test_damaged_and_unfit_checkpoints_are_refused(tmp_path):
     with pytest.raises(dcp.CheckpointException, match="'model.w' in __0_0.distcp: .*No such file"):
         dcp.load(state(0), checkpoint_id=tmp_path)
     (tmp_path / ".metadata").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    with pytest.raises(dcp.CheckpointException, match="names os.system"):
+    with pytest.raises(dcp.CheckpointException, match="GLOBAL os.system"):
         dcp.load(state(0), checkpoint_id=tmp_path)
     (tmp_path / ".metadata").unlink()
     with pytest.raises(dcp.CheckpointException, match="no complete checkpoint"):

@@ -444,7 +444,7 @@ def _load(f, map_location, extra_files):
         about = json.loads(note)
         program = ExportedProgram(graph, about, rest=document.get("rest"))
         program._base = _document.current(document, graph)
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, AttributeError):
         raise RuntimeError("the file holds a graph, but not one that torch.export.save wrote") from None
     for key, value in about.get("extra_files", {}).items():
         if extra_files is not None and key in extra_files:

@@ -4,6 +4,7 @@ Sizes are symbols with values. A graph is captured for each set of symbols with 
 say: every number that differs is a sum of multiples of products of symbols (their squares too, where it takes those), and everything else is the same. Then a graph for any
 sizes is the document with those numbers put in."""
 import os
+import re
 import tempfile
 from itertools import product
 
@@ -172,21 +173,35 @@ class _Kernel:
         return f"<step {self._name}>"
 
 
+def _word(name):
+    """A name from a file as one that code can have: nodes become the source of a function."""
+    return re.sub(r"\W", "_", str(name), flags=re.ASCII)
+
+
 def _target(step):
-    name = step["op"] or step["kind"]
+    name = ".".join(map(_word, (step["op"] or step["kind"]).split(".")))
     return _C._functions.get(name.partition(".")[0]) or _Kernel(name)
 
 
 def nodes(document, names, input_names):
     """An fx.Graph of the document: a placeholder for each tensor (`names`: of outside ones) and input, a call for each view and step, and the output."""
     from taper import fx
-    graph, values, made = fx.Graph(), document["values"], {}
+    graph, values, made, taken = fx.Graph(), document["values"], {}, set()
+
+    def placeholder(name):
+        """Under a word of its own."""
+        word = base = _word(name)
+        while word in taken:
+            word = f"{base}_{len(taken)}"
+        taken.add(word)
+        return graph.placeholder(word)
+
     for i, (facts, *_) in enumerate(values):
         if facts[0] in (_OUTSIDE, _CONSTANT):
-            made[i] = graph.placeholder(names.get(i, f"c_{i}"))
+            made[i] = placeholder(names.get(i, f"c_{i}"))
     for i, name in zip(document["inputs"], input_names):
         if i not in made:
-            made[i] = graph.placeholder(name)
+            made[i] = placeholder(name)
 
     def node(i):
         if i not in made:

@@ -138,7 +138,11 @@ def _member(f):
     """The module in the zip, b"" if there is only the graph, None if it is another kind of file."""
     try:
         with zipfile.ZipFile(f) as archive:
-            return archive.read(_MEMBER) if _MEMBER in archive.namelist() else None
+            if _MEMBER not in archive.namelist():
+                return None
+            if archive.getinfo(_MEMBER).compress_type != zipfile.ZIP_STORED:  # save packs nothing; what is packed may be any size once it is not
+                raise RuntimeError(f"torch.jit.load: '{_MEMBER}' in the file is packed, and was not written by torch.jit.save")
+            return archive.read(_MEMBER)
     except (zipfile.BadZipFile, OSError):
         return None
     finally:
@@ -159,12 +163,15 @@ def load(f, map_location, extra_files):
             extra_files[name] = text.encode() if isinstance(text, str) else text
     try:
         module = _module._load_module(io.BytesIO(member), map_location, None) if member else None
-    except (pickle.UnpicklingError, AttributeError, ImportError):
+    except (pickle.UnpicklingError, AttributeError):
         module = None
     if module is None:
         return GraphModule(program, program._about.get("training", False))
     original = _module._original(module)
     if isinstance(original, Module):
-        for name, t in [*original.named_parameters(remove_duplicate=False), *original.named_buffers(remove_duplicate=False)]:
+        tensors = [*original.named_parameters(remove_duplicate=False), *original.named_buffers(remove_duplicate=False)]
+        if any(name not in program._tensors for name, _ in tensors):
+            raise RuntimeError("torch.jit.load: the file's module has tensors that its graph lacks")
+        for name, t in tensors:
             t.data = program._tensors[name].data
     return module

@@ -3,11 +3,13 @@ import functools
 import inspect
 import sys
 import warnings
+import weakref
 
 from taper.nn.modules.module import Module
 
 _FORMAT = "taper.jit 1"
 _tracing = False
+scripted = weakref.WeakSet()  # functions that this program has passed to torch.jit.script or trace: files may name them
 
 
 class Error(RuntimeError):
@@ -34,6 +36,8 @@ class ScriptFunction:
     def __init__(self, function):
         functools.update_wrapper(self, function)
         self._function, self._graphs = function, _captured(function)
+        if inspect.isfunction(function):
+            scripted.add(function)
 
     def __call__(self, *args, **kwargs):
         return self._graphs(*args, **kwargs)
@@ -283,49 +287,9 @@ def _is_torchscript(f):
             f.seek(0)
 
 
-# What a saved module's file may name besides classes of modules.
-_PLAIN = {"collections.OrderedDict", "_codecs.encode"} | {f"{home}.{name}" for home in ("builtins", "__builtin__") for name in "set frozenset slice complex bytearray".split()}
-_REBUILDS = {"_rebuild_tensor_v2", "_rebuild_parameter", "_rebuild_parameter_with_state", "Size", "device"}
-
-
-class _Named:
-    """A function by its name: nothing that a file could have called while it is read."""
-
-    def __init__(self, function):
-        self.function = function
-
-
-def _only_modules():
-    """A pickle module for taper.load whose files name what a module is made of alone."""
-    import pickle
-    import sys
-    import types
-    import taper
-
-    class Unpickler(pickle.Unpickler):
-        def find_class(self, module, name):
-            ours = module.partition(".")[0] in ("torch", "taper")
-            found = sys.modules.get("taper" + module[5:] if ours else module)
-            for part in name.split("."):
-                found = getattr(found, part, None)
-            if isinstance(found, type) and issubclass(found, Module):
-                return found
-            if f"{module}.{name}" in _PLAIN or (ours and (name in _REBUILDS or name.endswith("Storage") or isinstance(found, taper.dtype) or module.endswith("nn.functional"))):
-                return super().find_class(module, name)
-            if isinstance(found, (types.FunctionType, ScriptFunction)) and not ours:
-                return _Named(found)
-            raise pickle.UnpicklingError(f"torch.jit.load: the file names {module}.{name}, which is no class of a module that this program has imported")
-
-    only = types.ModuleType("taper.jit._only_modules")
-    only.__dict__.update(pickle.__dict__)
-    only.Unpickler = Unpickler
-    only.load = lambda f, **options: Unpickler(f, **options).load()
-    return only
-
-
 def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
-    """Brings back what torch.jit.save wrote, to be called. The file may name tensors, plain containers and classes of modules that the program has imported, nothing else: no
-    file makes it call another function."""
+    """Brings back what torch.jit.save wrote, to be called. The file may name tensors, plain containers, layers, classes of modules that the program has imported and functions
+    that it has scripted (jit/_names.py), nothing else, and calls none of them while it is read."""
     import os
     from taper._hook import NotCovered
     if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
@@ -338,15 +302,23 @@ def load(f, map_location=None, _extra_files=None, _restore_shapes=False):
 
 
 def _load_module(f, map_location, _extra_files):
-    import taper
-    held = taper.load(f, map_location=map_location, weights_only=False, pickle_module=_only_modules())
+    import pickle
+    from taper.jit import _names
+    from taper.serialization import load_listed
+    try:
+        held = load_listed(f, map_location, _names.names_for)
+    except pickle.UnpicklingError as error:
+        raise pickle.UnpicklingError(f"torch.jit.load: {error}. A file may name layers, classes of modules that the program has imported, functions that it has scripted, and "
+                                     "what torch.serialization.add_safe_globals lets through.") from None
     if not isinstance(held, dict) or held.get("format") != _FORMAT:
         raise RuntimeError("torch.jit.load: the file was not written by torch.jit.save; torch.load reads other files")
-    for name, text in held["extra_files"].items():
+    kinds = {"": None, **{cls.__name__: cls for cls in (RecursiveScriptModule, TracedModule, TopLevelTracedModule)}}
+    module, kind, extra = held.get("module"), held.get("kind"), held.get("extra_files")
+    if not isinstance(extra, dict) or not isinstance(kind, str) or kind not in kinds or not isinstance(module, (Module, ScriptFunction)) and not inspect.isfunction(module):
+        raise RuntimeError("torch.jit.load: the file holds no module or function")
+    for name, text in extra.items():
         if _extra_files is not None and name in _extra_files:
             _extra_files[name] = text.encode() if isinstance(text, str) else text
-    module = held["module"].function if isinstance(held["module"], _Named) else held["module"]
     if not isinstance(module, Module):
         return script(module)
-    kinds = {cls.__name__: cls for cls in (RecursiveScriptModule, TracedModule, TopLevelTracedModule)}
-    return kinds[held["kind"]](module) if held["kind"] else module
+    return kinds[kind](module) if kind else module

@@ -10,7 +10,8 @@ from typing import Any
 
 import taper
 from taper import serialization
-from taper.distributed.checkpoint.metadata import StorageMeta
+from taper._file_names import Names, read_pickle
+from taper.distributed.checkpoint.metadata import Metadata, StorageMeta
 from taper.distributed.checkpoint.storage import StorageReader, StorageWriter
 
 __all__ = ["FileSystemReader", "FileSystemWriter"]
@@ -107,23 +108,15 @@ class FileSystemWriter(StorageWriter):
                 os.close(folder)
 
 
-class _IndexReader(pickle.Unpickler):
-    """Makes the classes of an index and nothing else: a file can name no other code."""
-
-    _CLASSES = {"torch.distributed.checkpoint.metadata": ("Metadata", "TensorStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "BytesStorageMetadata",
-                                                           "MetadataIndex", "StorageMeta", "_MEM_FORMAT_ENCODING"),
-                "torch.distributed.checkpoint.filesystem": ("_StorageInfo",), "torch.serialization": ("_get_layout",),
-                "pathlib": ("Path", "PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"), "pathlib._local": ("PosixPath", "PurePosixPath"),
-                "collections": ("OrderedDict",)}
-
-    def find_class(self, module, name):
-        if module == "torch" and (name == "Size" or isinstance(getattr(taper, name, None), taper.dtype)):
-            return getattr(taper, name)
-        if name not in self._CLASSES.get(module, ()):
-            raise pickle.UnpicklingError(f"the index names {module}.{name}, which no index of a checkpoint needs")
-        if module.startswith("pathlib"):
-            return lambda *parts: "/".join(parts)
-        return serialization._resolve(module, name) or super().find_class(module, name)
+def _index_names():
+    """What an index of a checkpoint is made of. Paths become texts: what they lead to is joined to the checkpoint's folder."""
+    from taper.distributed.checkpoint import metadata
+    made = "Metadata TensorStorageMetadata TensorProperties ChunkStorageMetadata BytesStorageMetadata MetadataIndex StorageMeta _MEM_FORMAT_ENCODING"
+    names = {f"torch.distributed.checkpoint.metadata.{name}": getattr(metadata, name) for name in made.split()}
+    names["torch.distributed.checkpoint.filesystem._StorageInfo"] = _StorageInfo
+    for home, kinds in ("pathlib", "Path PosixPath PurePosixPath WindowsPath PureWindowsPath"), ("pathlib._local", "PosixPath PurePosixPath"):
+        names.update({f"{home}.{kind}": lambda *parts: "/".join(parts) for kind in kinds.split()})
+    return Names(call=names)
 
 
 class _Part(io.BytesIO):
@@ -146,13 +139,19 @@ class FileSystemReader(StorageReader):
 
     def read_metadata(self):
         try:
-            with open(self.path / _INDEX, "rb") as file:
-                return _IndexReader(file).load()
+            data = (self.path / _INDEX).read_bytes()
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.path} holds no complete checkpoint: there is no {_INDEX} in it") from None
+        index = read_pickle(data, _index_names(), self.path / _INDEX)
+        if not isinstance(index, Metadata):
+            raise RuntimeError(f"{self.path / _INDEX} is no index of a checkpoint: it holds a {type(index).__name__}")
+        return index
 
     def read_item(self, info, weights_only=True):
-        with open(self.path / info.relative_path, "rb") as file:
+        where = Path(info.relative_path)
+        if where.is_absolute() or ".." in where.parts or min(info.offset, info.length) < 0:
+            raise RuntimeError(f"the index of {self.path} names a part outside of it: {info}")
+        with open(self.path / where, "rb") as file:
             file.seek(info.offset)
             data = file.read(info.length)
         if len(data) != info.length:

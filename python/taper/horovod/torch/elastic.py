@@ -79,7 +79,7 @@ class TorchState:
     def restore_from_file(self):
         path = self._file()
         if path and os.path.exists(path) and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0":
-            object.__setattr__(self, "_saved", taper.load(path, weights_only=False))
+            object.__setattr__(self, "_saved", taper.load(path, weights_only=True))
             self.restore()
 
     def check_host_updates(self):

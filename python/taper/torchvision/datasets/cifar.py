@@ -3,6 +3,7 @@ import os
 import pickle
 
 import taper as torch
+from taper._file_names import Names, read_pickle
 from taper.torchvision._pillow import pillow
 from taper.torchvision.datasets.utils import check_integrity, missing
 from taper.torchvision.datasets.vision import ArrayDataset
@@ -13,9 +14,10 @@ class _Bytes:
 
     def __setstate__(self, state):
         _, shape, dtype, fortran, data = state
-        if fortran or dtype != "u1" or len(data) != torch.Size(shape).numel():
+        data = data.encode() if isinstance(data, str) else data  # Python 2's strings are texts where they are UTF-8
+        if fortran or dtype != "u1" or not isinstance(data, bytes) or len(data) != torch.Size(shape).numel():
             raise pickle.UnpicklingError("expected an array of bytes in row-major order")
-        self.data = torch.frombuffer(bytearray(data.encode("latin1") if isinstance(data, str) else data), dtype=torch.uint8).view(shape)
+        self.data = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(shape)
 
 
 class _Dtype(str):
@@ -26,20 +28,11 @@ class _Dtype(str):
         """The order of bytes, which single bytes do not have."""
 
 
-class _Reader(pickle.Unpickler):
-    _known = {"_reconstruct": lambda *args: _Bytes(), "ndarray": _Bytes, "dtype": _Dtype}
-
-    def find_class(self, module, name):
-        if module.split(".")[0] == "numpy" and name in self._known:
-            return self._known[name]
-        if (module, name) in (("_codecs", "encode"), ("collections", "OrderedDict")):
-            return getattr(__import__(module), name)
-        raise pickle.UnpicklingError(f"{module}.{name} does not belong into a file of CIFAR's")
+_NAMES = Names(call={**{f"numpy.{home}._reconstruct": lambda *args: _Bytes() for home in ("core.multiarray", "_core.multiarray")}, "numpy.ndarray": _Bytes, "numpy.dtype": _Dtype})
 
 
 def read_batch(path):
-    with open(path, "rb") as file:
-        return _Reader(file, encoding="latin1").load()
+    return read_pickle(path, _NAMES)
 
 
 class CIFAR10(ArrayDataset):
