@@ -8,6 +8,8 @@
 #include "base/memory.h"
 #include "tensor/storage.h"
 
+enum { FIRST_PIECE = 1 << 20 };
+
 static gzFile open_file(const char *path) {
     if (!path) return tpi_fail(TP_ERR_TYPE, "argument 'path': expected a file name, got NULL");
     gzFile file = gzopen(path, "rb"); /* reads files that are not compressed as they are */
@@ -22,6 +24,18 @@ static bool read_all(gzFile file, const char *path, void *into, int64_t bytes) {
         at += got, bytes -= got;
     }
     return true;
+}
+
+/* So many bytes, into memory that grows as they come: a header may claim any number. */
+static char *read_claimed(gzFile file, const char *path, int64_t bytes) {
+    char *data = NULL;
+    for (int64_t have = 0, room = FIRST_PIECE; have < bytes; have = room, room *= 2) {
+        if (room > bytes) room = bytes;
+        char *larger = tpi_realloc(data, (size_t)room);
+        if (larger) data = larger;
+        if (!larger || !read_all(file, path, data + have, room - have)) return tpi_mfree(data), NULL;
+    }
+    return data ? data : tpi_malloc(1);
 }
 
 static bool at_end(gzFile file, const char *path) {
@@ -62,14 +76,15 @@ static tp_tensor *idx_read(gzFile file, const char *path) {
         const unsigned char *s = sizes + 4 * d;
         shape[d] = (int64_t)s[0] << 24 | (int64_t)s[1] << 16 | (int64_t)s[2] << 8 | s[3];
     }
-    tp_tensor *t = tpi_empty(tp_ints_view(shape, head[3]), dtype, (tp_device){TP_CPU, 0});
-    if (!t) return NULL;
-    if (read_all(file, path, t->data, t->numel * tp_dtype_size(dtype)) && at_end(file, path)) {
-        turn_bytes(t->data, t->numel, tp_dtype_size(dtype));
-        return t;
-    }
-    tp_release(t);
-    return NULL;
+    tp_ints sizes_read = tp_ints_view(shape, head[3]);
+    int64_t numel = tpi_numel_of(sizes_read), bytes;
+    if (numel < 0 || __builtin_mul_overflow(numel, tp_dtype_size(dtype), &bytes)) return numel < 0 ? NULL : tpi_fail(TP_ERR_IO, "%s: its sizes are impossible", path);
+    char *data = read_claimed(file, path, bytes);
+    if (!data) return NULL;
+    tp_storage *storage = at_end(file, path) ? tpi_storage_over(data, (size_t)bytes, (tp_device){TP_CPU, 0}, tpi_mfree, data) : NULL;
+    if (!storage) return tpi_mfree(data), NULL;
+    turn_bytes(data, numel, tp_dtype_size(dtype));
+    return tpi_tensor_over(storage, dtype, sizes_read, tp_no_ints(), 0);
 }
 
 static tp_tensor *idx_owned(const char *path) {

@@ -53,12 +53,12 @@ static int want(tp_event_file *f, size_t bytes) {
             f->n -= f->at;
             f->at = 0;
         }
-        size_t need = bytes > PIECE ? bytes : PIECE;
-        if (f->room < need) {
-            unsigned char *larger = tpi_realloc(f->data, need);
+        if (f->n == f->room) { /* as bytes come: a record may claim any length */
+            size_t room = f->room ? 2 * f->room : PIECE;
+            unsigned char *larger = tpi_realloc(f->data, room);
             if (!larger) return -1;
             f->data = larger;
-            f->room = need;
+            f->room = room;
         }
         ssize_t got = read(f->fd, f->data + f->n, f->room - f->n);
         if (got < 0 && errno == EINTR) continue;

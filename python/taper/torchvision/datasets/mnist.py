@@ -1,10 +1,11 @@
 """MNIST and the datasets in its format, from the files of torchvision's layout: root/NAME/raw/*-ubyte, packed (.gz) or not."""
+import math
 import os
 import string
 
 import taper as torch
 from taper.torchvision._pillow import pillow
-from taper.torchvision.datasets.utils import check_integrity, missing, open_packed, verify_str_arg
+from taper.torchvision.datasets.utils import check_integrity, missing, open_packed, read_claimed, verify_str_arg
 from taper.torchvision.datasets.vision import ArrayDataset, through
 
 SN3_PASCALVINCENT_TYPEMAP = {8: torch.uint8, 9: torch.int8, 11: torch.int16, 12: torch.int32, 13: torch.float32, 14: torch.float64}
@@ -13,17 +14,21 @@ SN3_PASCALVINCENT_TYPEMAP = {8: torch.uint8, 9: torch.int8, 11: torch.int16, 12:
 def read_sn3_pascalvincent_tensor(path, strict=True):
     """A tensor in the format of the MNIST files: type, sizes, and elements with the big end first."""
     with open_packed(os.fspath(path)) as file:
-        data = bytearray(file.read())
-    kind, ndim = data[2], data[3]
-    if data[:2] != b"\0\0" or kind not in SN3_PASCALVINCENT_TYPEMAP or len(data) < 4 + 4 * ndim:
-        raise ValueError(f"{path} is not in the format of the MNIST files")
-    shape = [int.from_bytes(data[4 + 4 * i:8 + 4 * i], "big") for i in range(ndim)]
-    dtype = SN3_PASCALVINCENT_TYPEMAP[kind]
-    body = torch.frombuffer(data, dtype=torch.uint8, offset=4 + 4 * ndim)
+        head = read_claimed(file, 4)
+        kind, ndim = head[2:] if len(head) == 4 else (0, 0)
+        sizes = read_claimed(file, 4 * ndim)
+        if head[:2] != b"\0\0" or kind not in SN3_PASCALVINCENT_TYPEMAP or len(sizes) < 4 * ndim:
+            raise ValueError(f"{path} is not in the format of the MNIST files")
+        shape, dtype = [int.from_bytes(sizes[4 * i:4 * i + 4], "big") for i in range(ndim)], SN3_PASCALVINCENT_TYPEMAP[kind]
+        promised = math.prod(shape) * dtype.itemsize
+        data = read_claimed(file, promised + 1)
+    if len(data) < promised or strict and len(data) > promised:
+        raise ValueError(f"{path} holds {len(data)} bytes of elements{' or more' if len(data) > promised else ''}, its header promises {shape}")
+    if not promised:
+        return torch.empty(shape, dtype=dtype)
+    body = torch.frombuffer(data, dtype=torch.uint8, count=promised)
     if dtype.itemsize > 1:
         body = body.view(-1, dtype.itemsize).flip(1).reshape(-1).view(dtype)
-    if strict and body.numel() != torch.Size(shape).numel():
-        raise ValueError(f"{path} holds {body.numel()} elements, its header promises {shape}")
     return body.view(shape)
 
 

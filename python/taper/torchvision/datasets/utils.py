@@ -60,6 +60,14 @@ def extract_archive(from_path, to_path=None, remove_finished=False):
     return to_path
 
 
+def read_claimed(file, n):
+    """At most n bytes, in memory that grows as they come: a header may claim any number."""
+    data = bytearray()
+    while len(data) < n and (piece := file.read(min(n - len(data), 1 << 20))):
+        data += piece
+    return data
+
+
 def open_packed(path):
     """Opens a file for reading, unpacking by its name."""
     if path.endswith(".gz"):
