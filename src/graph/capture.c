@@ -598,7 +598,7 @@ tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     c->g->nforward = c->g->nsteps;
     ok = ok && (!c->g->differentiable || tpi_capture_backward(c, outputs)) && check_writes(c);
     tpi_capture_stop(c);
-    ok = ok && tpi_graph_fold_norms(c->g) && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
+    ok = ok && tpi_graph_fuse(c->g) && tpi_graph_plan(c->g);
     tp_compiled *g = NULL;
     if (ok) g = c->g, c->g = NULL, let_go(g);
     else if (!c->failed && tp_ok()) tpi_fail(TP_ERR_RUNTIME, "this cannot be captured: %s", *c->why ? c->why : "there was no memory");

@@ -196,8 +196,6 @@ bool tpi_sizes_fit(const tp_compiled *g, tp_tensors inputs);
 void tpi_size_bounds(const tp_compiled *g, int64_t input, int dim, int64_t *least, int64_t *most);
 /* ---- watch.c ---- */
 int64_t tpi_watch_step(const tp_compiled *g, const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
-/* ---- norms.c ---- */
-bool tpi_graph_fold_norms(tp_compiled *g);
 /* ---- fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
 #endif
