@@ -40,6 +40,8 @@ TP_API double tp_store_timeout(const tp_store *store);        /* seconds */
 TP_API void tp_store_set_timeout(tp_store *store, double seconds);
 TP_API int tp_store_port(const tp_store *store);
 TP_API const char *tp_store_host(const tp_store *store);
+/* Where a process beside it should listen: addresses with spaces between, "*" for all; "": it does not tell. */
+TP_API const char *tp_store_listen(const tp_store *store);
 
 /* ---- What the launcher says -------------------------------------------------------------------------------------------------------------------- */
 typedef struct tp_dist_place { /* from the variables of torchrun, OpenMPI, MPICH and Hydra, PMIx, PALS, PBS or Slurm; -1: not said */
@@ -126,6 +128,10 @@ TP_API void tp_work_release(tp_work *work);    /* waits for what is under way; N
 TP_API void tp_dist_set_watcher(void (*report)(const char *text), void (*end)(const char *text), double grace);
 TP_API void tp_dist_set_place(const char *text);          /* where in the program the calls that follow on this thread stand, for reports */
 TP_API void tp_dist_set_interrupt(bool (*check)(void));   /* asked while something waits: true ends the wait with an error */
+/* For connections that a program makes itself between its ranks: each side, one of which serves, shows the other that it
+ * knows the job's secret (TAPER_JOB_SECRET, or what the launcher gave), before anything else is sent. False with an error
+ * that says why not. */
+TP_API bool tp_dist_prove(int fd, bool serves, double seconds);
 TP_API void tp_dist_tell_failure(const char *reason);     /* to all ranks: this one ends because of it; NULL: it ends in order */
 
 /* SIGTERM and SIGUSR1, by which schedulers announce the end, set a flag from the first call on: a training loop asks, saves, and leaves. */

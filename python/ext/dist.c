@@ -170,6 +170,10 @@ static PyObject *store_count(PyObject *o, PyObject *unused) {
 
 static PyObject *store_port(PyObject *o, void *unused) { (void)unused; return PyLong_FromLong(tp_store_port(store_of(o))); }
 static PyObject *store_host(PyObject *o, void *unused) { (void)unused; return PyUnicode_FromString(tp_store_host(store_of(o))); }
+static PyObject *store_listen(PyObject *o, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(tp_store_listen(store_of(o)));
+}
 static PyObject *store_timeout(PyObject *o, void *unused) { (void)unused; return PyFloat_FromDouble(tp_store_timeout(store_of(o))); }
 static int store_set_timeout(PyObject *o, PyObject *value, void *unused) {
     (void)unused;
@@ -571,6 +575,17 @@ static PyObject *dist_tell(PyObject *unused, PyObject *reason) {
     Py_RETURN_NONE;
 }
 
+static PyObject *dist_prove(PyObject *unused, PyObject *args) {
+    (void)unused;
+    int fd, serves;
+    double seconds;
+    if (!PyArg_ParseTuple(args, "ipd", &fd, &serves, &seconds)) return NULL;
+    bool ok;
+    TPY_UNLOCKED(ok = tp_dist_prove(fd, serves, seconds));
+    if (!ok) return raise_as(network_error);
+    Py_RETURN_NONE;
+}
+
 static PyObject *dist_leave(PyObject *unused, PyObject *unused2) {
     (void)unused, (void)unused2;
     TPY_UNLOCKED(tp_dist_leave());
@@ -598,7 +613,9 @@ static int add_types(PyObject *module) {
         {"add", store_add, METH_VARARGS, NULL}, {"compare_set", store_compare_set, METH_VARARGS, NULL}, {"wait", store_wait, METH_VARARGS, NULL},
         {"check", store_check, METH_O, NULL}, {"delete", store_delete, METH_O, NULL}, {"count", store_count, METH_NOARGS, NULL}, {0}};
     static PyGetSetDef store_properties[] = {
-        {"port", store_port, NULL, NULL, NULL}, {"host", store_host, NULL, NULL, NULL}, {"timeout", store_timeout, store_set_timeout, "Seconds.", NULL}, {0}};
+        {"port", store_port, NULL, NULL, NULL}, {"host", store_host, NULL, NULL, NULL},
+        {"listen", store_listen, NULL, "Where a process beside the store should listen.", NULL},
+        {"timeout", store_timeout, store_set_timeout, "Seconds.", NULL}, {0}};
     static PyType_Slot store_slots[] = {{Py_tp_dealloc, store_dealloc}, {Py_tp_methods, store_methods}, {Py_tp_getset, store_properties}, {0, NULL}};
     static PyType_Spec store_spec = {"taper._C._Store", sizeof(store_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, store_slots};
     static PyMethodDef work_methods[] = {
@@ -638,6 +655,8 @@ int tpy_init_dist(PyObject *module) {
         {"_dist_end", dist_end, METH_NOARGS, NULL}, {"_dist_group", dist_group, METH_VARARGS, "_dist_group(ranks, timeout, name)"},
         {"_dist_place", dist_place, METH_NOARGS, "What the launcher says: (launcher, rank, world_size, local_rank, local_size)."},
         {"_dist_engine", dist_engine, METH_NOARGS, "What carries the data."}, {"_dist_store", dist_store, METH_NOARGS, NULL},
+        {"_dist_prove", dist_prove, METH_VARARGS,
+         "_dist_prove(fd, serves, seconds): both sides of a connection show that they know the job's secret."},
         {"_dist_tell", dist_tell, METH_O, "Tells the other ranks why this one ends."}, {"_dist_leave", dist_leave, METH_NOARGS, "At the process's end."},
         {"_end_with_parent", end_with_parent, METH_O, "_end_with_parent(pid): SIGTERM comes when the parent, which has this number, ends."},
         {"preempted", preempted, METH_NOARGS,

@@ -9,7 +9,7 @@
 #define TPI_DIST_ENGINE_H
 #include <taper/base.h>
 
-#define TPI_ENGINE_VERSION 1
+#define TPI_ENGINE_VERSION 2
 #define TPI_ANY_RANK (-1)
 
 typedef enum tpi_engine_result { TPI_ENGINE_FAILED = -1, TPI_ENGINE_PASS = 0, TPI_ENGINE_DONE = 1 } tpi_engine_result;
@@ -18,7 +18,8 @@ typedef enum tpi_engine_result { TPI_ENGINE_FAILED = -1, TPI_ENGINE_PASS = 0, TP
 typedef struct tpi_engine_host {
     int32_t version, rank, size;
     double timeout;              /* seconds, for opening */
-    const char *address;         /* by which other machines reach this one; "" if not known */
+    const char *address;         /* by which others reach this machine */
+    const char *listen;          /* where to listen for them: addresses with spaces between, or "*" (door.h) */
     void *context;
     bool (*set)(void *context, const char *key, const char *text);
     bool (*get)(void *context, const char *key, char *text, int64_t room);

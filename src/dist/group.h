@@ -25,6 +25,8 @@ typedef struct tpi_job {
     const tpi_engine *engine;
     void *self;                  /* the engine's */
     tpi_engine_host host;
+    char listen[256],
+        address[256]; /* what its engine is told: where to listen, and by which address others reach this machine */
     tp_store *store;
     int rank, size;
     pid_t pid;                   /* a forked child is in no job */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "autograd/glue.h"
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #include "dist/net.h"
 #include "dist/place.h"
 #include "dist/plugin.h"
+#include "dist/secret.h"
 #include "dist/store.h"
 #include "dist/watch.h"
 
@@ -85,17 +87,103 @@ const char *tpi_rank_name(tpi_job *job, int rank, char *text, size_t room) {
 }
 
 /* ---- Beginning ---- */
-/* The store's address goes from rank 0 to all by MPI. */
+/* The store's address, and the job's key, go from rank 0 to all by MPI. */
 static tp_store *meet_by_mpi(const tpi_engine *engine, void *self, int rank, double timeout) {
-    char address[TPI_ADDRESS_BYTES] = "";
+    struct {
+        char address[TPI_ADDRESS_BYTES];
+        tpi_key key;
+    } told = {.address = ""};
     tp_store *store = NULL;
-    if (rank == 0 && (store = tp_store_tcp("localhost", 0, true, timeout)) && !tpi_net_address(store->port, NULL, address)) address[0] = 0;
-    if (engine->broadcast(self, NULL, address, sizeof address, 0) != TPI_ENGINE_DONE || !*address) {
+    bool ok = rank != 0 || (tpi_job_key(&told.key) && (told.key.known || tpi_key_new(&told.key)));
+    if (rank == 0 && ok) {
+        tpi_job_key_set(&told.key);
+        store = tpi_store_tcp_here(timeout);
+        if (!store || !tpi_net_address(store->port, store->listen, told.address)) told.address[0] = 0;
+    }
+    if (engine->broadcast(self, NULL, &told, sizeof told, 0) != TPI_ENGINE_DONE || !*told.address) {
         tp_store_release(store);
         return tpi_fail(TP_ERR_RUNTIME, "rank 0 could not tell the others where to meet");
     }
-    if (rank == 0) store->address[0] = 0; /* "localhost" is of no use to others */
-    return rank == 0 ? store : tpi_store_tcp_at(address, timeout);
+    if (rank == 0) return store;
+    tpi_job_key_set(&told.key);
+    return tpi_store_tcp_at(told.address, timeout);
+}
+
+/* All ranks of an OpenMPI's mpirun on one host (place.c) share its session's folder, which is this user's alone. */
+static bool share_secret_on_this_host(void) {
+    const char *folder = getenv("PMIX_SERVER_TMPDIR"), *name = getenv("PMIX_NAMESPACE");
+    struct stat about;
+    char path[1024];
+    tpi_key key;
+    if (!tpi_job_key(&key)) return false;
+    if (key.known || !folder || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode) || about.st_uid != geteuid() ||
+        about.st_mode & 077)
+        return true;
+    if (snprintf(path, sizeof path, "%s/taper-%s.secret", folder, name ? name : "job") >= (int)sizeof path ||
+        strchr(path + strlen(folder) + 1, '/'))
+        return true;
+    if (!tpi_key_from_file(path, &key)) return false;
+    tpi_job_key_set(&key);
+    return true;
+}
+
+/* Ranks that meet by a file of theirs keep a secret beside it. */
+static bool share_secret_by_file(const tp_store *store) {
+    char path[4096];
+    tpi_key key;
+    if (!tpi_job_key(&key)) return false;
+    if (key.known || !store->path) return true;
+    if (!tpi_store_file_secret(store->path, path, sizeof path) || !tpi_key_from_file(path, &key)) return false;
+    tpi_job_key_set(&key);
+    return true;
+}
+
+/* A store in a file does not tell where its users are: they write it down, and on one machine loopback is enough. */
+static bool on_one_machine(tpi_job *job, bool *one) {
+    char word[192], *lines = NULL, text[256];
+    size_t n = 0;
+    int64_t came = 0;
+    double begun = tpi_now(), told = begun;
+    tpi_net_place(word, sizeof word);
+    size_t length = strlen(word);
+    word[length++] = '\n';
+    if (!tp_store_append(job->store, "places", word, length) || !tp_store_add(job->store, "placed", 1, &came))
+        return false;
+    if (came == job->size && !tpi_store_set_text(job->store, "placed/all", "")) return false;
+    while (!tpi_store_wait_until(job->store, "placed/all", tpi_now() + 0.5)) {
+        if (!tp_ok()) return false;
+        if (tpi_now() - begun > job->host.timeout)
+            return tpi_refuse(TP_ERR_IO, "only some of %d ranks came to the file '%s' within %.0f seconds", job->size,
+                              job->store->path, job->host.timeout);
+        if (tpi_now() - told < job->stall) continue;
+        told = tpi_now();
+        if (!tp_store_add(job->store, "placed", 0, &came)) return false;
+        snprintf(text, sizeof text, "rank %d (host %s, pid %d) waits in init_process_group: %lld of %d ranks are there",
+                 job->rank, tpi_net_host(), (int)getpid(), (long long)came, job->size);
+        tpi_report(text);
+    }
+    if (!tp_store_get(job->store, "places", &lines, &n)) return false;
+    *one = n == length * (size_t)job->size;
+    for (size_t at = 0; *one && at < n; at += length) *one = memcmp(lines + at, word, length) == 0;
+    tp_store_free_data(lines);
+    return true;
+}
+
+/* Where this rank listens, and how others reach its machine. */
+static bool settle_address(tpi_job *job) {
+    const tp_store *store = job->store;
+    bool one = false;
+    snprintf(job->listen, sizeof job->listen, "%s", store->listen);
+    if (!*job->listen) tpi_listen_beside("", "", job->listen);
+    if (strcmp(job->listen, "*") == 0 && store->path && job->size > 1 && !on_one_machine(job, &one)) return false;
+    if (one) snprintf(job->listen, sizeof job->listen, "%s", TPI_LOOPBACK);
+    if (strcmp(job->listen, "*") != 0)
+        snprintf(job->address, sizeof job->address, "%.*s", (int)strcspn(job->listen, " "), job->listen);
+    else
+        snprintf(job->address, sizeof job->address, "%s",
+                 job->rank == 0 && store->host && *store->host ? store->host : tpi_net_host());
+    job->host.listen = job->listen, job->host.address = job->address;
+    return true;
 }
 
 static tp_store *meet(tpi_job *job, double timeout) {
@@ -107,6 +195,7 @@ static tp_store *meet(tpi_job *job, double timeout) {
     bool said = tpi_meeting_point(&m);
     size_t word = said ? strlen(m.word) : 0;
     if (word || (jobs && !by_launcher)) snprintf(m.word + word, sizeof m.word - word, " %d", jobs); /* the store of the job before may still be there */
+    if (said && !share_secret_on_this_host()) return NULL;
     if (said) return tpi_store_tcp_meet(&m, job->rank == 0 && !by_launcher, timeout);
     const tpi_engine *launching = tpi_launching_engine();
     void *self = launching ? launching->open(&job->host) : NULL;
@@ -131,6 +220,7 @@ static void job_free(tpi_job *job, bool in_order) {
     tpi_watch_close(job);
     if (job->self) job->engine->close(job->self, in_order);
     tp_store_release(job->store);
+    tpi_job_key_set(NULL);
     pthread_mutex_destroy(&job->lock);
     tpi_mfree(job);
 }
@@ -157,8 +247,7 @@ static bool open_store(tpi_job *job, tp_store *given) {
     tp_store *bare = given ? tp_store_retain(given) : meet(job, job->host.timeout);
     job->store = bare ? tp_store_prefix(prefix, bare) : NULL;
     tp_store_release(bare);
-    if (job->store) job->host.address = job->store->address;
-    return job->store;
+    return job->store && share_secret_by_file(job->store) && settle_address(job);
 }
 
 /* Engines that know their ranks by themselves are opened first, and tell everybody where the store is; others need the store. */
@@ -168,8 +257,10 @@ static bool begin(tpi_job *job, const tp_dist_init_options *o) {
     if (!tp_ok()) return false;
     job->engine = tpi_engine_for(named);
     job->by_nccl = tpi_gpus_by_nccl(o->backend);
-    job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION, .rank = job->rank, .size = job->size, .timeout = job->timeout < 300 ? job->timeout : 300,
-                                  .address = "", .context = job, .set = host_set, .get = host_get, .failed = host_failed, .fail = host_fail};
+    job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION, .rank = job->rank, .size = job->size, .address = "",
+                                  .listen = "*", .context = job, .set = host_set, .get = host_get,
+                                  .failed = host_failed, .fail = host_fail};
+    job->host.timeout = job->timeout < 300 ? job->timeout : 300;
     if (!job->engine || (job->engine->place && !open_engine(job)) || !open_store(job, o->store) || !tell_name(job)) return false;
     return (job->size == 1 || tpi_watch_open(job)) && (job->self || open_engine(job));
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/error.h"
@@ -37,8 +38,6 @@ void tpi_condition_init(pthread_cond_t *changed) {
     pthread_cond_init(changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
 }
-
-uint64_t tpi_secret(void) { return (uint64_t)(tpi_now() * 1e9) * 2654435761u ^ (uint64_t)getpid(); }
 
 /* ---- A forked child closes what it inherited. A bit per descriptor; those beyond are rare and only outlive their rank. ---- */
 enum { MOST_FDS = 65536 };
@@ -77,37 +76,38 @@ static int prepared(int fd) {
     return remember(fd);
 }
 
-static int listen_on(int family, int port, int *bound) {
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+/* An address as it is written ("10.0.0.1", "::1"; "*" or "::": any), with a port. The length; 0: it is none. */
+static socklen_t socket_address(const char *text, int port, struct sockaddr_storage *to) {
+    struct sockaddr_in *four = (struct sockaddr_in *)to;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)to;
+    memset(to, 0, sizeof *to);
+    if (strcmp(text, "*") != 0 && inet_pton(AF_INET, text, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET, four->sin_port = htons((uint16_t)port);
+        return sizeof *four;
+    }
+    memset(to, 0, sizeof *to);
+    if (strcmp(text, "*") != 0 && inet_pton(AF_INET6, text, &six->sin6_addr) != 1) return errno = EINVAL, 0;
+    six->sin6_family = AF_INET6, six->sin6_port = htons((uint16_t)port);
+    return sizeof *six;
+}
+
+int tpi_net_listen(const char *address, int port, int *bound) {
+    struct sockaddr_storage at;
+    socklen_t length = socket_address(address, port, &at);
+    int fd = length ? socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
     if (fd < 0) return -1;
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)}; /* any address */
-    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct sockaddr *address = family == AF_INET6 ? (struct sockaddr *)&six : (struct sockaddr *)&four;
-    socklen_t length = family == AF_INET6 ? sizeof six : sizeof four;
     set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (family == AF_INET6) set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-    if (bind(fd, address, length) < 0 || listen(fd, 4096) < 0 || getsockname(fd, address, &length) < 0) {
+    if (at.ss_family == AF_INET6) set(fd, IPPROTO_IPV6, IPV6_V6ONLY, strcmp(address, "*") != 0);
+    if (bind(fd, (struct sockaddr *)&at, length) < 0 || listen(fd, 4096) < 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &length) < 0) {
         int error = errno;
         close(fd);
         errno = error;
         return -1;
     }
-    *bound = ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
+    *bound = ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+                                            : ((struct sockaddr_in *)&at)->sin_port);
     return remember(fd);
-}
-
-static _Thread_local bool in_use;
-
-bool tpi_net_in_use(void) { return in_use; }
-
-int tpi_net_listen(int port, int *bound) {
-    int fd = listen_on(AF_INET6, port, bound);
-    if (fd < 0 && errno != EADDRINUSE) fd = listen_on(AF_INET, port, bound);
-    in_use = fd < 0 && errno == EADDRINUSE;
-    if (fd >= 0) return fd;
-    tpi_fail(TP_ERR_IO, "cannot listen on port %d of host %s: %s%s", port, tpi_net_host(), strerror(errno),
-             in_use ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another" : "");
-    return -1;
 }
 
 int tpi_net_accept(int listener) {
@@ -115,14 +115,14 @@ int tpi_net_accept(int listener) {
     return fd < 0 ? -1 : prepared(fd);
 }
 
-static int wait_for(int fd, short events, double deadline) { /* 1 ready, 0 past the deadline */
+bool tpi_net_wait(int fd, short events, double deadline) {
     for (;;) {
         double left = deadline - tpi_now();
-        if (left <= 0) return 0;
+        if (left <= 0) return false;
         struct pollfd p = {.fd = fd, .events = events};
         int n = poll(&p, 1, left > 60 ? 60000 : (int)(left * 1000) + 1);
-        if (n > 0) return 1;
-        if (n < 0 && errno != EINTR) return 0;
+        if (n > 0) return true;
+        if (n < 0 && errno != EINTR) return false;
     }
 }
 
@@ -133,7 +133,7 @@ static int connect_once(const struct addrinfo *a, double deadline) {
     int error = connect(fd, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
         socklen_t length = sizeof error;
-        if (!wait_for(fd, POLLOUT, deadline < most ? deadline : most)) error = ETIMEDOUT;
+        if (!tpi_net_wait(fd, POLLOUT, deadline < most ? deadline : most)) error = ETIMEDOUT;
         else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0) error = errno;
     }
     /* A port that nobody listens on may be picked as the near end too: then the socket is connected to itself. */
@@ -163,37 +163,45 @@ static int connect_any(const char *host, int port, double deadline, const char *
     return fd;
 }
 
-static bool anybody(int fd, const void *context) { return (void)fd, (void)context, true; }
-
-static int connect_in_turn(const char *host, const int *ports, int n, int *which, double deadline, bool (*known)(int fd, const void *context),
-                           const void *context, const char **why) {
-    bool strangers = false;
+static tpi_recognised connect_in_turn(const char *host, const int *ports, int n, int *which, int *fd, double deadline,
+                                      const tpi_recogniser *r, const char **why) {
+    tpi_recognised found = TPI_NOT_YET_KNOWN;
+    const char *stranger = NULL;
     for (int i = 0; i < n; i++) {
-        int fd = connect_any(host, ports[i], deadline, why);
-        if (fd >= 0 && known(fd, context)) return *which = i, fd;
-        strangers = strangers || fd >= 0;
-        tpi_net_close(fd);
+        *fd = connect_any(host, ports[i], deadline, why);
+        if (*fd >= 0) found = r->known(*fd, r, why);
+        if (*fd >= 0 && found == TPI_IS_KNOWN) return *which = i, found;
+        if (*fd >= 0) stranger = *why;
+        tpi_net_close(*fd);
         if (n > 1 && tpi_now() >= deadline) break;
     }
-    if (strangers) *why = "what listens there is not the store of this job";
-    return -1;
+    if (stranger) *why = stranger;
+    return found;
 }
 
-int tpi_net_connect_known(const char *host, const int *ports, int n, int *which, double deadline, bool (*known)(int fd, const void *context), const void *context) {
+enum { STRANGER_SECONDS = 5 }; /* the store of a job that is just ending may be there for a moment */
+
+int tpi_net_connect(const char *host, const int *ports, int n, int *which, double deadline,
+                    const tpi_recogniser *recogniser) {
     const char *why = "the time was up";
     char more[48] = "";
-    double begun = tpi_now(), told = begun, stall = tpi_stall_time();
+    double begun = tpi_now(), told = begun, stall = tpi_stall_time(), strange = 0;
+    int fd = -1;
     if (n > 1) snprintf(more, sizeof more, " or one of %d others", n - 1);
     for (int pause = 2;; pause = pause < 200 ? pause * 2 : pause) {
-        int fd = connect_in_turn(host, ports, n, which, deadline, known, context, &why);
-        if (fd >= 0) return fd;
-        if (tpi_now() + pause * 1e-3 >= deadline) break;
-        if (tpi_now() - told >= stall) {
+        tpi_recognised found = connect_in_turn(host, ports, n, which, &fd, deadline, recogniser, &why);
+        double now = tpi_now();
+        if (found == TPI_IS_KNOWN) return fd;
+        if (found == TPI_NOT_YET_KNOWN) strange = 0;
+        else if (strange == 0) strange = now;
+        if (now + pause * 1e-3 >= deadline || (n == 1 && strange > 0 && now - strange >= STRANGER_SECONDS)) break;
+        if (now - told >= stall) {
             char text[512];
-            snprintf(text, sizeof text, "host %s, pid %d has tried for %.0f s to connect to %s, port %d%s, where ranks meet: %s", tpi_net_host(), (int)getpid(),
-                     tpi_now() - begun, host, ports[0], more, why);
+            snprintf(text, sizeof text,
+                     "host %s, pid %d has tried for %.0f s to connect to %s, port %d%s, where ranks meet: %s",
+                     tpi_net_host(), (int)getpid(), now - begun, host, ports[0], more, why);
             tpi_report(text);
-            told = tpi_now();
+            told = now;
         }
         usleep((useconds_t)pause * 1000);
     }
@@ -201,26 +209,21 @@ int tpi_net_connect_known(const char *host, const int *ports, int n, int *which,
     return -1;
 }
 
-int tpi_net_connect(const char *host, int port, double deadline) {
-    int which;
-    return tpi_net_connect_known(host, &port, 1, &which, deadline, anybody, NULL);
-}
-
 /* ---- Whole messages ---- */
 bool tpi_net_send(int fd, const void *data, size_t bytes, double deadline) {
     for (const char *at = data; bytes;) {
-        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) at += n, bytes -= (size_t)n;
-        else if (n < 0 && errno != EINTR && (errno != EAGAIN || !wait_for(fd, POLLOUT, deadline))) return false;
+        else if (n < 0 && errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLOUT, deadline))) return false;
     }
     return true;
 }
 
 bool tpi_net_recv(int fd, void *data, size_t bytes, double deadline) {
     for (char *at = data; bytes;) {
-        ssize_t n = recv(fd, at, bytes, 0);
+        ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
         if (n > 0) at += n, bytes -= (size_t)n;
-        else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !wait_for(fd, POLLIN, deadline)))) return false;
+        else if (n == 0 || (errno != EINTR && (errno != EAGAIN || !tpi_net_wait(fd, POLLIN, deadline)))) return false;
     }
     return true;
 }
@@ -236,7 +239,7 @@ const char *tpi_net_host(void) {
 }
 
 /* Two processes share a loopback if they share the kernel and its network namespace. */
-static void place_word(char *word, size_t room) {
+void tpi_net_place(char *word, size_t room) {
     char boot[64] = "?", space[64] = "?";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file && !fgets(boot, sizeof boot, file)) strcpy(boot, "?");
@@ -262,45 +265,71 @@ bool tpi_net_own_address(int fd, char *text, size_t room) {
     return getsockname(fd, (struct sockaddr *)&near, &length) == 0 && address_text((struct sockaddr *)&near, text, room);
 }
 
-bool tpi_net_address(int port, const char *first, char text[TPI_ADDRESS_BYTES]) {
-    char word[192];
-    place_word(word, sizeof word);
-    int at = snprintf(text, TPI_ADDRESS_BYTES, "%s %d%s%s", word, port, first ? " " : "", first ? first : "");
-    const char *wanted = getenv("TAPER_SOCKET_IFNAME");
-    if (!wanted) wanted = getenv("GLOO_SOCKET_IFNAME");
+/* The addresses of an interface, or (name NULL) of all but loopback. How long the text has become. */
+static size_t interface_addresses(const char *name, char *text, size_t room) {
     struct ifaddrs *all = NULL;
-    if (getifaddrs(&all) < 0) return tpi_refuse(TP_ERR_IO, "cannot list the network interfaces: %s", strerror(errno));
+    size_t at = 0;
+    text[0] = 0;
+    if (getifaddrs(&all) < 0) return 0;
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
         char one[INET6_ADDRSTRLEN];
-        if (!(i->ifa_flags & IFF_UP) || (!wanted && i->ifa_flags & IFF_LOOPBACK) || (wanted && strcmp(wanted, i->ifa_name) != 0)) continue;
-        if (!address_text(i->ifa_addr, one, sizeof one) || at + (int)strlen(one) + 2 > TPI_ADDRESS_BYTES) continue;
-        at += snprintf(text + at, (size_t)(TPI_ADDRESS_BYTES - at), " %s", one);
+        if (!(i->ifa_flags & IFF_UP) || (name ? strcmp(name, i->ifa_name) != 0 : (i->ifa_flags & IFF_LOOPBACK) != 0))
+            continue;
+        if (!address_text(i->ifa_addr, one, sizeof one) || at + strlen(one) + 2 > room) continue;
+        at += (size_t)snprintf(text + at, room - at, "%s%s", at ? " " : "", one);
     }
     freeifaddrs(all);
+    return at;
+}
+
+bool tpi_net_interface(const char *name, char *text, size_t room) { return interface_addresses(name, text, room) > 0; }
+
+bool tpi_net_address(int port, const char *listen, char text[TPI_ADDRESS_BYTES]) {
+    char word[192];
+    tpi_net_place(word, sizeof word);
+    int at = snprintf(text, TPI_ADDRESS_BYTES, "%s %d %s", word, port, listen);
+    if (at >= TPI_ADDRESS_BYTES - 1)
+        return tpi_refuse(TP_ERR_VALUE, "more addresses to listen at than can be told: '%s'", listen);
+    if (strcmp(listen, "*") != 0) return true;
+    text[at] = ' ';
+    interface_addresses(NULL, text + at + 1, (size_t)(TPI_ADDRESS_BYTES - at - 1));
     return true;
 }
 
-int tpi_net_connect_to(const char *address, double deadline) {
+int tpi_net_connect_to(const char *address, double deadline, const tpi_recogniser *recogniser) {
     char text[TPI_ADDRESS_BYTES], word[192], *rest = NULL;
-    place_word(word, sizeof word);
+    tpi_net_place(word, sizeof word);
     snprintf(text, sizeof text, "%s", address);
     char *there = strtok_r(text, " ", &rest), *port = strtok_r(NULL, " ", &rest);
     if (!there || !port) {
         tpi_fail(TP_ERR_VALUE, "'%s' is not an address that a rank wrote", address);
         return -1;
     }
-    const char *why = "it gave no address";
-    char addresses[16][64];
+    const char *why = "it gave no address", *strange = NULL;
+    const char *addresses[16];
     int n = 0;
-    if (strcmp(there, word) == 0) snprintf(addresses[n++], 64, "127.0.0.1");
-    for (char *one; n < 16 && (one = strtok_r(NULL, " ", &rest)); n++) snprintf(addresses[n], 64, "%s", one);
+    for (char *one; n < 16 && (one = strtok_r(NULL, " ", &rest));)
+        if (strcmp(one, "*") != 0) addresses[n++] = one;
+        else if (strcmp(there, word) == 0) addresses[n++] = "127.0.0.1"; /* it listens there as well */
     do {
         for (int i = 0; i < n; i++) {
             int fd = connect_any(addresses[i], atoi(port), deadline, &why);
-            if (fd >= 0) return fd;
+            tpi_recognised found = fd >= 0 ? recogniser->known(fd, recogniser, &why) : TPI_NOT_YET_KNOWN;
+            if (fd >= 0 && found == TPI_IS_KNOWN) return fd;
+            if (found == TPI_IS_STRANGER) strange = why;
+            tpi_net_close(fd);
         }
-        usleep(20000);
-    } while (tpi_now() < deadline);
-    tpi_fail(TP_ERR_IO, "cannot connect to '%s': %s", address, why);
+        if (!strange) usleep(20000);
+    } while (!strange && tpi_now() < deadline);
+    tpi_fail(TP_ERR_IO, "cannot connect to '%s': %s", address, strange ? strange : why);
     return -1;
+}
+
+void tpi_net_more_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+    rlim_t wanted = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+    if (wanted <= limit.rlim_cur) return;
+    limit.rlim_cur = wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -131,6 +131,7 @@ void tp_store_set_timeout(tp_store *s, double seconds) {
 }
 int tp_store_port(const tp_store *s) { return s ? s->port : 0; }
 const char *tp_store_host(const tp_store *s) { return s && s->host ? s->host : ""; }
+const char *tp_store_listen(const tp_store *s) { return s ? s->listen : ""; }
 
 bool tpi_store_wait_until(tp_store *s, const char *key, double deadline) {
     for (double left; (left = deadline - tpi_now()) > 0;) {
@@ -220,7 +221,7 @@ tp_store *tp_store_prefix(const char *prefix, tp_store *inner) {
     p->inner = tp_store_retain(inner);
     p->n = n;
     snprintf(p->prefix, n + 1, "%s/", prefix);
-    memcpy(p->store.address, inner->address, sizeof inner->address);
-    p->store.port = inner->port, p->store.host = inner->host;
+    memcpy(p->store.listen, inner->listen, sizeof inner->listen);
+    p->store.port = inner->port, p->store.host = inner->host, p->store.path = inner->path;
     return &p->store;
 }

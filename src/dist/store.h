@@ -3,6 +3,7 @@
 #define TPI_DIST_STORE_H
 #include <stdatomic.h>
 #include <taper/dist.h>
+#include "dist/door.h"
 #include "dist/table.h"
 
 typedef struct tpi_store_kind {
@@ -15,12 +16,19 @@ struct tp_store { /* the first member of each kind's own struct */
     atomic_int refs;
     const tpi_store_kind *kind;
     double timeout;    /* seconds */
-    char address[64];  /* by which this machine reaches the server, for others to reach it; "" if not known */
+    char listen[TPI_LISTEN_BYTES]; /* where this process listens for the others of the store (door.h); "": the store
+                                      does not tell */
     int port;          /* of TCP stores */
     const char *host;  /* of TCP stores, theirs */
+    const char *path;  /* of a store in a file */
 };
 
 tp_store *tpi_store_new(size_t bytes, const tpi_store_kind *kind, double timeout); /* cleared but for these */
+bool tpi_store_file_secret(
+    const char *path, char *text,
+    size_t room); /* the file beside a store's file in which its users keep their secret; false with an error */
+tp_store *tpi_store_tcp_here(
+    double timeout); /* served by this process, at a free port; others are told where by tpi_net_address */
 tp_store *tpi_store_tcp_at(const char *address, double timeout); /* served at what tpi_net_address wrote */
 /* Where the ranks of a job meet: at the first of some ports that rank 0 finds free. The word is the job's; by it the others know that it is their store which
  * listens there. A port that was given has no word, and rank 0 waits for a moment if it is taken. */

@@ -50,6 +50,10 @@ static bool play(file_store *f, int fd) {
     record r;
     if (!read_all(fd, (char *)&r, sizeof r, f->played)) return false;
     size_t n = r.key_bytes + (size_t)r.bytes;
+    struct stat about;
+    if (fstat(fd, &about) < 0 || r.bytes > (uint64_t)about.st_size ||
+        f->played + (int64_t)(sizeof r + n) > about.st_size)
+        return false; /* what a head claims may not be there */
     char *body = tpi_malloc(n + 1);
     bool ok = body && read_all(fd, body, n, f->played + (int64_t)sizeof r)
               && tpi_table_ask(&f->table, (enum tpi_store_op)r.op, body, r.key_bytes, body + r.key_bytes, (size_t)r.bytes, NULL) != TPI_STORE_FAILED;
@@ -73,7 +77,7 @@ static bool append(file_store *f, int fd, enum tpi_store_op op, const char *key,
 /* What is asked, on the file as it is now. */
 static enum tpi_store_answer ask_now(file_store *f, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
     bool changes = op != TPI_STORE_GET && op != TPI_STORE_CHECK && op != TPI_STORE_COUNT;
-    int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, changes ? LOCK_EX : LOCK_SH) < 0) {
         tpi_fail(TP_ERR_IO, "store: cannot use the file '%s': %s", f->path, strerror(errno));
         if (fd >= 0) close(fd);
@@ -101,12 +105,24 @@ static enum tpi_store_answer file_ask(tp_store *s, enum tpi_store_op op, const c
     }
 }
 
+bool tpi_store_file_secret(const char *path, char *text, size_t room) {
+    return snprintf(text, room, "%s.secret", path) < (int)room ||
+           tpi_refuse(TP_ERR_VALUE, "store: the name '%s' is too long", path);
+}
+
+static void remove_files(const char *path) {
+    char secret[4096];
+    unlink(path);
+    if (tpi_store_file_secret(path, secret, sizeof secret)) unlink(secret);
+    else tp_error_clear();
+}
+
 static void file_free(tp_store *s) {
     file_store *f = (file_store *)s;
     int64_t gone;
     if (f->users > 0 && tp_ok()) {
         if (tp_store_add(s, "/gone", 1, &gone)) {
-            if (gone >= f->users) unlink(f->path);
+            if (gone >= f->users) remove_files(f->path);
         } else
             tp_error_clear(); /* nobody is left to tell */
     }
@@ -121,6 +137,7 @@ tp_store *tp_store_file(const char *path, int64_t users) {
     file_store *f = (file_store *)tpi_store_new(sizeof *f + n, &kind, 300);
     if (!f) return NULL;
     memcpy(f->path, path, n);
+    f->store.path = f->path;
     f->users = users;
     pthread_mutex_init(&f->lock, NULL);
     return &f->store;

@@ -8,8 +8,8 @@
 
 typedef struct tpi_table_entry {
     struct tpi_table_entry *next;
-    char *value;
-    size_t value_bytes, key_bytes;
+    tpi_value *value;
+    size_t key_bytes;
     char key[];
 } entry;
 
@@ -46,32 +46,49 @@ void tpi_table_free(tpi_table *t) {
     for (size_t b = 0; b < t->nbuckets; b++)
         for (entry *e = t->buckets[b], *next; e; e = next) {
             next = e->next;
-            tpi_mfree(e->value);
+            tpi_table_drop(t, e->value);
             tpi_mfree(e);
         }
     tpi_mfree(t->buckets);
     *t = (tpi_table){0};
 }
 
+tpi_value *tpi_table_find(tpi_table *t, const char *key, size_t n) {
+    entry *e = t->nbuckets ? *place(t, key, n) : NULL;
+    if (e) e->value->refs++;
+    return e ? e->value : NULL;
+}
+
+void tpi_table_drop(tpi_table *t, tpi_value *v) {
+    if (!v || --v->refs) return;
+    t->bytes -= v->n;
+    tpi_mfree(v);
+}
+
 /* The value becomes `a` followed by `b`. */
-static bool put(tpi_table *t, const char *key, size_t key_bytes, const char *a, size_t na, const char *b, size_t nb) {
-    if ((size_t)t->count >= t->nbuckets && !grow(t)) return false;
-    char *value = tpi_malloc(na + nb + 1);
-    if (!value) return false;
-    if (na) memcpy(value, a, na);
-    if (nb) memcpy(value + na, b, nb);
-    entry **at = place(t, key, key_bytes);
-    if (!*at) {
-        entry *e = tpi_malloc(sizeof *e + key_bytes);
-        if (!e) return tpi_mfree(value), false;
+static enum tpi_store_answer put(tpi_table *t, const char *key, size_t key_bytes, const char *a, size_t na,
+                                 const char *b, size_t nb) {
+    if ((size_t)t->count >= t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
+    entry **at = place(t, key, key_bytes), *e = *at;
+    size_t fresh = na + nb + (e ? 0 : sizeof *e + key_bytes), old = e && e->value->refs == 1 ? e->value->n : 0;
+    if ((t->most_value && na + nb > t->most_value) || (t->most && t->bytes - old + fresh > t->most))
+        return TPI_STORE_FULL;
+    tpi_value *value = tpi_malloc(sizeof *value + na + nb + 1);
+    if (!value) return TPI_STORE_FAILED;
+    *value = (tpi_value){.refs = 1, .n = na + nb};
+    if (na) memcpy(value->data, a, na);
+    if (nb) memcpy(value->data + na, b, nb);
+    if (!e) {
+        if (!(e = tpi_malloc(sizeof *e + key_bytes))) return tpi_mfree(value), TPI_STORE_FAILED;
         *e = (entry){.key_bytes = key_bytes};
         memcpy(e->key, key, key_bytes);
         *at = e;
         t->count++;
     }
-    tpi_mfree((*at)->value);
-    (*at)->value = value, (*at)->value_bytes = na + nb;
-    return true;
+    t->bytes += fresh;
+    tpi_table_drop(t, e->value);
+    e->value = value;
+    return TPI_STORE_DONE;
 }
 
 static enum tpi_store_answer give(tpi_bytes *out, const void *data, size_t n) {
@@ -88,30 +105,34 @@ static enum tpi_store_answer add(tpi_table *t, const char *key, size_t key_bytes
     int64_t amount = 0, sum;
     char text[32] = "0";
     if (n == sizeof amount) memcpy(&amount, in, n);
-    if (e) snprintf(text, sizeof text, "%.*s", (int)(e->value_bytes < 31 ? e->value_bytes : 31), e->value);
-    sum = (int64_t)strtoll(text, NULL, 10) + amount;
+    if (e) snprintf(text, sizeof text, "%.*s", (int)(e->value->n < 31 ? e->value->n : 31), e->value->data);
+    sum = (int64_t)((uint64_t)strtoll(text, NULL, 10) + (uint64_t)amount);
     int length = snprintf(text, sizeof text, "%lld", (long long)sum);
-    return put(t, key, key_bytes, text, (size_t)length, NULL, 0) ? give(out, &sum, sizeof sum) : TPI_STORE_FAILED;
+    enum tpi_store_answer a = put(t, key, key_bytes, text, (size_t)length, NULL, 0);
+    return a == TPI_STORE_DONE ? give(out, &sum, sizeof sum) : a;
 }
 
 static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n, tpi_bytes *out) {
     uint32_t expected = 0;
     if (n >= sizeof expected) memcpy(&expected, in, sizeof expected);
+    if (n < sizeof expected + (size_t)expected) return TPI_STORE_FAILED;
     const char *old = in + sizeof expected, *fresh = old + expected;
-    if (n < sizeof expected + expected) return TPI_STORE_FAILED;
     size_t fresh_bytes = n - sizeof expected - expected;
-    bool same = e ? e->value_bytes == expected && memcmp(e->value, old, expected) == 0 : expected == 0;
-    if (!same) return e ? give(out, e->value, e->value_bytes) : give(out, old, expected); /* of no value, PyTorch says what was expected */
-    return put(t, key, key_bytes, fresh, fresh_bytes, NULL, 0) ? give(out, fresh, fresh_bytes) : TPI_STORE_FAILED;
+    bool same = e ? e->value->n == expected && memcmp(e->value->data, old, expected) == 0 : expected == 0;
+    if (!same)
+        return e ? give(out, e->value->data, e->value->n)
+                 : give(out, old, expected); /* of no value, PyTorch says what was expected */
+    enum tpi_store_answer a = put(t, key, key_bytes, fresh, fresh_bytes, NULL, 0);
+    return a == TPI_STORE_DONE ? give(out, fresh, fresh_bytes) : a;
 }
 
 enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
     if (!t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
     entry **at = place(t, key, key_bytes), *e = *at;
     switch (op) {
-    case TPI_STORE_SET: return put(t, key, key_bytes, in, n, NULL, 0) ? TPI_STORE_DONE : TPI_STORE_FAILED;
-    case TPI_STORE_APPEND: return put(t, key, key_bytes, e ? e->value : NULL, e ? e->value_bytes : 0, in, n) ? TPI_STORE_DONE : TPI_STORE_FAILED;
-    case TPI_STORE_GET: return e ? give(out, e->value, e->value_bytes) : TPI_STORE_ABSENT;
+    case TPI_STORE_SET: return put(t, key, key_bytes, in, n, NULL, 0);
+    case TPI_STORE_APPEND: return put(t, key, key_bytes, e ? e->value->data : NULL, e ? e->value->n : 0, in, n);
+    case TPI_STORE_GET: return e ? give(out, e->value->data, e->value->n) : TPI_STORE_ABSENT;
     case TPI_STORE_CHECK: return e ? TPI_STORE_DONE : TPI_STORE_ABSENT;
     case TPI_STORE_ADD: return add(t, key, key_bytes, e, in, n, out);
     case TPI_STORE_CAS: return swap(t, key, key_bytes, e, in, n, out);
@@ -119,7 +140,8 @@ enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const ch
     case TPI_STORE_DELETE:
         if (!e) return TPI_STORE_ABSENT;
         *at = e->next;
-        tpi_mfree(e->value);
+        t->bytes -= sizeof *e + e->key_bytes;
+        tpi_table_drop(t, e->value);
         tpi_mfree(e);
         t->count--;
         return TPI_STORE_DONE;

@@ -15,15 +15,26 @@ typedef struct tpi_bytes { /* from tpi_malloc; the owner frees data */
  *   CHECK   none; none                     DELETE  none; none
  *   COUNT   (no key) none; 8 bytes         APPEND  what to add to the value's end; none */
 enum tpi_store_op { TPI_STORE_SET = 1, TPI_STORE_GET, TPI_STORE_ADD, TPI_STORE_CAS, TPI_STORE_CHECK, TPI_STORE_DELETE, TPI_STORE_COUNT, TPI_STORE_APPEND };
-enum tpi_store_answer { TPI_STORE_FAILED = -1, TPI_STORE_DONE = 0, TPI_STORE_ABSENT = 1 };
+enum tpi_store_answer { TPI_STORE_FULL = -2, TPI_STORE_FAILED = -1, TPI_STORE_DONE = 0, TPI_STORE_ABSENT = 1 };
+
+typedef struct tpi_value { /* counted: an answer that is on its way may outlive it in the table */
+    int64_t refs;
+    size_t n;
+    char data[];
+} tpi_value;
 
 typedef struct tpi_table {
     struct tpi_table_entry **buckets;
     size_t nbuckets;
     int64_t count;
+    size_t bytes;            /* of keys and values, and of values that are still on their way */
+    size_t most, most_value; /* of them, and of one value; 0: no limit */
 } tpi_table;
 
 void tpi_table_free(tpi_table *table);
+tpi_value *tpi_table_find(tpi_table *table, const char *key,
+                          size_t key_bytes); /* one more reference to its value; NULL: it has none */
+void tpi_table_drop(tpi_table *table, tpi_value *value);                        /* that reference ends; NULL is fine */
 /* Answers one request. out may be NULL where no answer is wanted; it is left alone unless the answer is DONE. */
 enum tpi_store_answer tpi_table_ask(tpi_table *table, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out);
 #endif

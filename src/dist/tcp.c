@@ -7,17 +7,19 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "dist/door.h"
 #include "dist/engine.h"
 #include "dist/net.h"
+#include "dist/secret.h"
 
 enum { TURN = 512 << 10 }; /* bytes read from one peer before the next one is looked at */
 
@@ -336,20 +338,13 @@ static void tcp_close(void *self, bool in_order) {
     tpi_mfree(e);
 }
 
-/* ---- Opening: each rank connects to those before it and is called by those after it. The number that a rank gives out with its address tells its
- * callers from strangers. ---- */
+/* ---- Opening: each rank connects to those before it and is called by those after it. Whoever does not know the job's
+ * secret stays outside (door.h); the number that a rank gives out with its address tells its callers from ranks of
+ * another job with the same secret. ---- */
 typedef struct hello {
     uint64_t number;
     int64_t rank;
 } hello;
-
-static void more_descriptors(void) { /* a connection per rank may be more than the usual limit */
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
 
 static bool call_others(engine *e, double deadline) {
     for (int r = 0; r < e->rank; r++) {
@@ -357,7 +352,7 @@ static bool call_others(engine *e, double deadline) {
         snprintf(key, sizeof key, "tcp/%d", r);
         if (!e->host.get(e->host.context, key, text, sizeof text)) return fail(e, "rank %d has not come", r);
         hello h = {.number = strtoull(text, &address, 10), .rank = e->rank};
-        int fd = tpi_net_connect_to(address + 1, deadline);
+        int fd = tpi_door_knock(address + 1, TPI_FOR_ENGINE, deadline);
         if (fd < 0) return false;
         if (!tpi_net_send(fd, &h, sizeof h, deadline)) return tpi_net_close(fd), fail(e, "rank %d hung up", r);
         e->peers[r].fd = fd;
@@ -365,19 +360,75 @@ static bool call_others(engine *e, double deadline) {
     return true;
 }
 
-static bool be_called(engine *e, int listener, uint64_t number, double deadline) {
-    for (int missing = e->size - 1 - e->rank; missing;) {
-        struct pollfd p = {.fd = listener, .events = POLLIN};
-        poll(&p, 1, 250);
-        int fd = tpi_net_accept(listener);
-        if (fd < 0 && tpi_now() < deadline && !e->host.failed(e->host.context)) continue;
-        if (fd < 0) return fail(e, "%d ranks did not connect in time", missing);
-        hello h = {0};
-        bool known = tpi_net_recv(fd, &h, sizeof h, tpi_now() + 5) && h.number == number && h.rank > e->rank && h.rank < e->size && e->peers[h.rank].fd < 0;
-        if (known) e->peers[h.rank].fd = fd, missing--;
-        else tpi_net_close(fd);
+/* Who has been let in says who it is. One that does not is no reason for the others to wait. */
+enum { MOST_CALLERS = 64 };
+typedef struct caller {
+    int fd;
+    double since;
+    size_t have;
+    hello said;
+} caller;
+
+/* Takes what a caller says. False: it has left the list, and is a peer or gone. */
+static bool hear(engine *e, caller *c, uint64_t number, int *missing) {
+    hello *h = &c->said;
+    ssize_t n = recv(c->fd, (char *)h + c->have, sizeof *h - c->have, MSG_DONTWAIT);
+    if (n > 0) c->have += (size_t)n;
+    bool whole = c->have == sizeof *h, gone = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    if (!whole && !gone && tpi_now() - c->since < 5) return true;
+    bool known = whole && h->number == number && h->rank > e->rank && h->rank < e->size && e->peers[h->rank].fd < 0;
+    if (known) e->peers[h->rank].fd = c->fd, --*missing;
+    else tpi_net_close(c->fd);
+    return false;
+}
+
+typedef struct reception {
+    engine *e;
+    tpi_door door;
+    uint64_t number;
+    double deadline;
+    atomic_bool over; /* nobody is waited for any more */
+    bool ok;
+} reception;
+
+/* In a thread of its own: those that call are answered while this rank calls others, or each would wait for the one
+ * before it. */
+static void *be_called(void *context) {
+    reception *all = context;
+    engine *e = all->e;
+    tpi_door *door = &all->door;
+    caller callers[MOST_CALLERS];
+    struct pollfd polls[MOST_CALLERS + TPI_DOOR_POLLS];
+    int n = 0, missing = e->size - 1 - e->rank;
+    while (missing && tpi_now() < all->deadline && !all->over && !e->host.failed(e->host.context)) {
+        for (int i = 0; i < n; i++) polls[i] = (struct pollfd){.fd = callers[i].fd, .events = POLLIN};
+        int polled = n;
+        poll(polls, (nfds_t)(n + tpi_door_polls(door, polls + n)), tpi_door_patience(door, 250));
+        for (int i = n - 1; i >= 0; i--)
+            if (!hear(e, &callers[i], all->number, &missing)) callers[i] = callers[--n];
+        for (int fd; n < MOST_CALLERS && (fd = tpi_door_admit(door, polls + polled)) >= 0;)
+            callers[n++] = (caller){.fd = fd, .since = tpi_now()};
     }
-    return true;
+    while (n) tpi_net_close(callers[--n].fd);
+    if (missing && !all->over) fail(e, "%d ranks did not connect in time", missing);
+    all->ok = !missing;
+    return NULL;
+}
+
+/* Tells the others where this rank is, and makes the connections. */
+static bool find_others(engine *e, reception *all) {
+    char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 32], key[32];
+    int port = 0;
+    pthread_t thread;
+    if (!tpi_door_open(&all->door, TPI_FOR_ENGINE, e->host.listen, 0, &port) ||
+        !tpi_net_address(port, e->host.listen, address))
+        return false;
+    snprintf(key, sizeof key, "tcp/%d", e->rank);
+    snprintf(text, sizeof text, "%llu %s", (unsigned long long)all->number, address);
+    if (!e->host.set(e->host.context, key, text) || pthread_create(&thread, NULL, be_called, all) != 0) return false;
+    all->over = !call_others(e, all->deadline);
+    pthread_join(thread, NULL);
+    return all->ok && !all->over;
 }
 
 static void *tcp_open(const tpi_engine_host *host) {
@@ -389,18 +440,9 @@ static void *tcp_open(const tpi_engine_host *host) {
     for (int i = 0; i < e->size; i++) e->peers[i].fd = -1;
     pthread_mutex_init(&e->lock, NULL);
     tpi_condition_init(&e->changed);
-    more_descriptors();
-    int port = 0, listener = tpi_net_listen(0, &port);
-    double deadline = tpi_now() + host->timeout;
-    char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 32], key[32];
-    uint64_t number = tpi_secret();
-    bool ok = listener >= 0 && tpi_net_address(port, *host->address ? host->address : NULL, address) && pipe2(e->wake, O_CLOEXEC | O_NONBLOCK) == 0;
-    if (ok) {
-        snprintf(key, sizeof key, "tcp/%d", e->rank);
-        snprintf(text, sizeof text, "%llu %s", (unsigned long long)number, address);
-        ok = host->set(host->context, key, text) && call_others(e, deadline) && be_called(e, listener, number, deadline);
-    }
-    tpi_net_close(listener);
+    reception all = {.e = e, .number = tpi_random_number(), .deadline = tpi_now() + host->timeout};
+    bool ok = pipe2(e->wake, O_CLOEXEC | O_NONBLOCK) == 0 && find_others(e, &all);
+    tpi_door_close(&all.door);
     e->threaded = ok && pthread_create(&e->thread, NULL, io_main, e) == 0;
     if (e->threaded) return e;
     fail(e, "the connections between ranks could not be made", 0);

@@ -18,7 +18,7 @@
 #include "dist/store.h"
 
 #define INQUEST 0.7 /* seconds that the others have to say where they stand when a rank has died */
-enum { MOST_BODY = 4 << 20 };
+enum { MOST_BODY = 4 << 20, FIRST_ROOM = 4096 };
 
 typedef tpi_watch watch;
 typedef struct hello {
@@ -71,12 +71,14 @@ static int take(tpi_link *l) {
         size_t whole = sizeof h + h.bytes;
         if (l->have >= sizeof h && (h.bytes > MOST_BODY || l->have == whole)) return h.bytes > MOST_BODY ? -1 : 1;
         size_t want = l->have < sizeof h ? sizeof h : whole;
-        if (want + 1 > l->room) {
-            char *in = tpi_realloc(l->in, want + 1);
+        if (l->have + 1 >= l->room && !(l->room >= want + 1)) { /* twice what has come, and not more than the whole */
+            size_t room = l->room ? 2 * l->room : FIRST_ROOM;
+            char *in = tpi_realloc(l->in, room < want + 1 || l->have < sizeof h ? room : want + 1);
             if (!in) return tp_error_clear(), -1;
-            l->in = in, l->room = want + 1;
+            l->in = in, l->room = room < want + 1 || l->have < sizeof h ? room : want + 1;
         }
-        ssize_t n = recv(l->fd, l->in + l->have, want - l->have, 0);
+        size_t fits = l->room - 1 < want ? l->room - 1 : want;
+        ssize_t n = recv(l->fd, l->in + l->have, fits - l->have, 0);
         if (n == 0) return -1;
         if (n < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
         l->have += (size_t)n;
@@ -235,7 +237,7 @@ static bool more_room(watch *w) {
     int room = w->room ? 2 * w->room : 16;
     tpi_link *clients = tpi_realloc(w->clients, sizeof *clients * (size_t)room);
     if (clients) w->clients = clients;
-    struct pollfd *polls = clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 2)) : NULL;
+    struct pollfd *polls = clients ? tpi_realloc(w->polls, sizeof *polls * (size_t)(room + 1 + TPI_DOOR_POLLS)) : NULL;
     if (!polls) return false;
     w->polls = polls, w->room = room;
     return true;
@@ -285,13 +287,15 @@ static double tick_of(const watch *w) { /* seconds between reports to rank 0; mo
 static void serve_sockets(watch *w, int wait_ms) {
     int n = w->job->rank == 0 ? w->nclients : 1;
     w->polls[0] = (struct pollfd){.fd = w->wake[0], .events = POLLIN};
-    w->polls[1] = (struct pollfd){.fd = w->listener, .events = POLLIN};
-    for (int i = 0; i < n; i++) w->polls[i + 2] = (struct pollfd){.fd = w->job->rank == 0 ? w->clients[i].fd : w->server.fd, .events = POLLIN};
-    if (poll(w->polls, (nfds_t)n + 2, wait_ms) <= 0) return;
+    for (int i = 0; i < n; i++)
+        w->polls[i + 1] = (struct pollfd){.fd = w->job->rank == 0 ? w->clients[i].fd : w->server.fd, .events = POLLIN};
+    int at_door = tpi_door_polls(&w->door, w->polls + n + 1);
+    int ready = poll(w->polls, (nfds_t)(n + 1 + at_door), tpi_door_patience(&w->door, wait_ms));
+    if (ready < 0 || (ready == 0 && !w->door.nstrangers)) return;
     char woken[64];
     if (w->polls[0].revents && read(w->wake[0], woken, sizeof woken) < 0) return;
     for (int i = n - 1; i >= 0; i--) {
-        if (!w->polls[i + 2].revents) continue;
+        if (!w->polls[i + 1].revents) continue;
         tpi_link *l = w->job->rank == 0 ? &w->clients[i] : &w->server;
         int whole;
         bool keep = true;
@@ -303,9 +307,12 @@ static void serve_sockets(watch *w, int wait_ms) {
         if (w->job->rank == 0) hang_up(w, i);
         else server_gone(w);
     }
-    if (!w->polls[1].revents) return;
-    int fd = more_room(w) ? tpi_net_accept(w->listener) : (tp_error_clear(), -1);
-    if (fd >= 0) w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
+    struct pollfd door[TPI_DOOR_POLLS]; /* making room for a rank may move the others */
+    memcpy(door, w->polls + n + 1, sizeof *door * (size_t)at_door);
+    for (int fd; (fd = tpi_door_admit(&w->door, door)) >= 0;) {
+        if (more_room(w)) w->clients[w->nclients++] = (tpi_link){.fd = fd, .rank = -1};
+        else tp_error_clear(), tpi_net_close(fd);
+    }
 }
 
 /* While ranks still join: rank 0 tells who has not come. */
@@ -351,7 +358,7 @@ static void *watch_main(void *context) {
 static void watch_free(watch *w) {
     for (int i = 0; i < w->nclients; i++) tpi_net_close(w->clients[i].fd), tpi_mfree(w->clients[i].in);
     tpi_net_close(w->server.fd);
-    tpi_net_close(w->listener);
+    tpi_door_close(&w->door);
     for (int i = 0; i < 2; i++)
         if (w->wake[i] >= 0) close(w->wake[i]);
     tpi_ranks_free(w->list);
@@ -369,10 +376,10 @@ static void watch_free(watch *w) {
 static bool listen_here(watch *w) {
     int port;
     char address[TPI_ADDRESS_BYTES], text[TPI_ADDRESS_BYTES + 220];
-    const char *first = w->job->store->address;
-    w->number = tpi_secret();
-    w->listener = tpi_net_listen(0, &port);
-    if (w->listener < 0 || !tpi_net_address(port, *first ? first : NULL, address)) return false;
+    const char *where = w->job->host.listen;
+    w->number = tpi_random_number();
+    if (!tpi_door_open(&w->door, TPI_FOR_WATCHER, where, 0, &port) || !tpi_net_address(port, where, address))
+        return false;
     snprintf(w->list->ranks[0].who, sizeof w->list->ranks[0].who, "host %s, pid %d", tpi_net_host(), (int)getpid());
     snprintf(text, sizeof text, "%llu %s\n%s", (unsigned long long)w->number, address, w->list->ranks[0].who);
     return tpi_store_set_text(w->job->store, "watch", text);
@@ -386,7 +393,7 @@ static bool connect_to_first(watch *w) {
     if ((who = strchr(address, '\n'))) *who++ = 0;
     snprintf(w->list->ranks[0].who, sizeof w->list->ranks[0].who, "%s", who ? who : "");
     snprintf(h.who, sizeof h.who, "host %.100s, pid %d", tpi_net_host(), (int)getpid());
-    w->server.fd = tpi_net_connect_to(address + 1, deadline);
+    w->server.fd = tpi_door_knock(address + 1, TPI_FOR_WATCHER, deadline);
     if (w->server.fd < 0) return false;
     return tpi_watch_tell(w, w->server.fd, TPI_HELLO, &h, sizeof h, NULL, 0) || tpi_refuse(TP_ERR_IO, "rank 0's watcher hung up");
 }
@@ -394,7 +401,8 @@ static bool connect_to_first(watch *w) {
 bool tpi_watch_open(tpi_job *job) {
     watch *w = tpi_malloc(sizeof *w);
     if (!w) return false;
-    *w = (watch){.job = job, .wake = {-1, -1}, .listener = -1, .server = {.fd = -1, .rank = 0}, .dead = -1, .list = tpi_ranks_new(job->size)};
+    *w = (watch){
+        .job = job, .wake = {-1, -1}, .server = {.fd = -1, .rank = 0}, .dead = -1, .list = tpi_ranks_new(job->size)};
     pthread_mutex_init(&w->lock, NULL);
     pthread_mutex_init(&w->own.turn, NULL);
     pthread_mutex_init(&w->own.lock, NULL);

@@ -2,6 +2,7 @@
  * is said to have a lock. */
 #ifndef TPI_DIST_WATCHER_H
 #define TPI_DIST_WATCHER_H
+#include "dist/door.h"
 #include "dist/watch.h"
 
 enum { TPI_HELLO = 1, TPI_STATE, TPI_ASK, TPI_ANSWER, TPI_BYE, TPI_FAILED, TPI_DEATH, TPI_TIME_UP, TPI_SOMEBODY_LEFT, TPI_TELL };
@@ -32,8 +33,9 @@ typedef struct tpi_watch {
     pthread_t thread;
     bool threaded, left;
     atomic_bool closing;
-    int wake[2], listener;
-    uint64_t number;       /* that tells ranks from strangers */
+    int wake[2];
+    tpi_door door;         /* of rank 0 */
+    uint64_t number;       /* that tells ranks from those of another job with the same secret */
     tpi_link server;       /* of ranks other than 0 */
     tpi_link *clients;     /* of rank 0 */
     struct pollfd *polls;
