@@ -16,7 +16,7 @@ import time
 from taper import _hook
 from taper._launch.binding import binding, threads
 from taper._launch.meeting import Meeting
-from taper._launch.options import free_port
+from taper._launch.options import free_port, new_secret
 from taper._launch.output import Console, streams_of
 
 _CULPRIT = 2.0  # seconds to wait for the rank that failed first, where others have lost it and said so sooner
@@ -123,6 +123,8 @@ class Agent:
         self.meeting = Meeting(asked)
         self.folder = tempfile.mkdtemp(prefix=f"{asked.rdzv_id}_", dir=self._log_dir())
         self.keep = asked.log_dir is not None or any(asked.redirects) or any(asked.tee)
+        # Launchers of several nodes have no secret in common but one that was given.
+        self.secret = new_secret() if asked.max_nodes == 1 else {}
 
     def _log_dir(self):
         if self.asked.log_dir is not None:
@@ -227,7 +229,7 @@ class Agent:
             "MASTER_ADDR": place.host, "MASTER_PORT": place.port, "TORCHELASTIC_RESTART_COUNT": attempt,
             "TORCHELASTIC_MAX_RESTARTS": asked.max_restarts, "TORCHELASTIC_RUN_ID": asked.rdzv_id, "TORCHELASTIC_USE_AGENT_STORE": place.shared,
             "TORCHELASTIC_ERROR_FILE": rank.error_file,
-            "TAPER_LAUNCHER": os.getpid()}
+            "TAPER_LAUNCHER": os.getpid(), **self.secret}
         environment = {**os.environ, **{name: str(value) for name, value in values.items()}}
         bound = self.bound[rank.local_rank]
         sharing = self.bound.count(bound) if bound else 1

@@ -134,6 +134,12 @@ def _master_host():
     return next(iter(_pbs_hosts()), None)
 
 
+def new_secret():
+    """The variable by which ranks share a secret (src/dist/secret.h); nothing where the user has given one."""
+    given = os.environ.get("TAPER_JOB_SECRET") or os.environ.get("TAPER_JOB_SECRET_FILE")
+    return {} if given else {"TAPER_JOB_SECRET": os.urandom(32).hex()}
+
+
 def free_port():
     """A port that nobody listens on now; below those that outgoing connections take (32768 and up), so that none is there a moment later."""
     first = int.from_bytes(os.urandom(2), "big")

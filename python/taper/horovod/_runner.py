@@ -2,8 +2,9 @@
 import os
 
 
-def _rank(rank, size, port, func, args, kwargs, queue):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+def _rank(rank, size, port, secret, func, args, kwargs, queue):
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), **secret)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     try:
         queue.put((rank, func(*args, **kwargs), None))
     except BaseException as error:  # the caller's to raise
@@ -14,10 +15,11 @@ def _rank(rank, size, port, func, args, kwargs, queue):
 def run(func, args, kwargs, size):
     """The results by rank; the first error is raised."""
     from taper import multiprocessing
-    from taper._launch.options import free_port
-    spawn, port = multiprocessing.get_context("spawn"), free_port()
+    from taper._launch.options import free_port, new_secret
+    spawn, port, secret = multiprocessing.get_context("spawn"), free_port(), new_secret()
     queue = spawn.Queue()
-    processes = [spawn.Process(target=_rank, args=(rank, size, port, func, args, kwargs or {}, queue)) for rank in range(size)]
+    common = port, secret, func, args, kwargs or {}, queue
+    processes = [spawn.Process(target=_rank, args=(rank, size, *common)) for rank in range(size)]
     for process in processes:
         process.start()
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taper._hook import NotCovered
-from taper._launch.options import free_port
+from taper._launch.options import free_port, new_secret
 from taper.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from taper.multiprocessing.spawn import ProcessException, start_processes
 
@@ -41,17 +41,17 @@ class LaunchConfig:
     shutdown_timeout: int = None
 
 
-def _variables(config, local_rank, attempt, port):
+def _variables(config, local_rank, attempt, port, secret):
     n = str(config.nproc_per_node)
     rank = str(local_rank)
     return {"RANK": rank, "LOCAL_RANK": rank, "ROLE_RANK": rank, "GROUP_RANK": "0", "WORLD_SIZE": n, "LOCAL_WORLD_SIZE": n, "ROLE_WORLD_SIZE": n, "GROUP_WORLD_SIZE": "1",
             "ROLE_NAME": config.role, "MASTER_ADDR": config.local_addr or "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": config.run_id or "none",
-            "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts)}
+            "TORCHELASTIC_RESTART_COUNT": str(attempt), "TORCHELASTIC_MAX_RESTARTS": str(config.max_restarts), **secret}
 
 
-def _work(local_rank, config, attempt, port, entrypoint, args, results):
+def _work(local_rank, config, attempt, port, secret, entrypoint, args, results):
     """One rank."""
-    os.environ.update(_variables(config, local_rank, attempt, port))
+    os.environ.update(_variables(config, local_rank, attempt, port, secret))
     if isinstance(entrypoint, str):
         status = subprocess.run([entrypoint, *map(str, args)]).returncode
         if status:
@@ -66,10 +66,12 @@ def launch_agent(config, entrypoint, args):
     if config.max_nodes > 1:
         raise NotCovered("torch.distributed.launcher.api over several nodes (`taper launch --nnodes` does that)")
     import multiprocessing
+    secret = new_secret()
     for attempt in range(config.max_restarts + 1):
         results, came = multiprocessing.get_context(config.start_method).SimpleQueue(), {}
         try:
-            ranks = start_processes(_work, (config, attempt, free_port(), entrypoint, tuple(args), results), config.nproc_per_node, join=False, start_method=config.start_method)
+            arguments = config, attempt, free_port(), secret, entrypoint, tuple(args), results
+            ranks = start_processes(_work, arguments, config.nproc_per_node, join=False, start_method=config.start_method)
             while not ranks.join(config.monitor_interval) or not results.empty():
                 while not results.empty():  # a large result waits to be read
                     came.update([results.get()])

@@ -1,12 +1,14 @@
 """What carries remote calls: one connection from each worker to each one it calls, and a thread per request.
 
 A frame is a header (length, number, kind, autograd context, message) and a pickle. CALL is answered by DONE or FAILED with the same number; MAKE, KEEP and DROP count the
-references to a value that its owner holds for others, and are handled in the order in which they come. Nothing is unpickled before the other side has shown the secret that
-the first worker put into the store."""
+references to a value that its owner holds for others, and are handled in the order in which they come. Nothing is
+unpickled before the other side has shown that it knows the job's secret (`_C._dist_prove`), and the word by which a
+worker's callers are told from those of another job."""
 import hmac
+import json
+import os
 import pickle
 import queue
-import secrets
 import select
 import socket
 import struct
@@ -14,12 +16,15 @@ import threading
 import time
 import traceback
 
+from taper import _C
 from taper.distributed.rpc import _pickles
 from taper.futures import Future
 
 CALL, DONE, FAILED, MAKE, KEEP, DROP = range(6)
 _HEADER = struct.Struct("!QQBqq")
 _HELLO = struct.Struct("!32sI")
+_PROOF = 10.0       # seconds that a connection has to show that it is of this job
+_STRANGERS = 128    # connections that may be at it at the same time
 
 
 class WorkerInfo:
@@ -70,11 +75,16 @@ class _Frames:
 class _Link:
     """Our calls to one worker."""
 
-    def __init__(self, agent, peer, address):
+    def __init__(self, agent, peer, address, word):
         self.agent, self.peer, self.pending, self.number, self.lock = agent, peer, {}, 0, threading.Lock()
         connection = socket.create_connection(address, timeout=agent.timeout or None)
         connection.settimeout(None)
-        connection.sendall(_HELLO.pack(agent.secret, agent.info.id))
+        try:
+            _C._dist_prove(connection.fileno(), False, _PROOF)
+        except RuntimeError as error:
+            connection.close()
+            raise RuntimeError(f"{agent.info.name} cannot call {peer}: {error}") from None
+        connection.sendall(_HELLO.pack(word, agent.info.id))
         self.frames = _Frames(connection)
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -162,28 +172,36 @@ class Agent:
     def __init__(self, name, rank, world, store, prefix, timeout):
         self.info, self.timeout, self.store, self.prefix, self.closed = WorkerInfo(name, rank), timeout, store, prefix, False
         self.links, self.lock, self.held, self.serving, self.number = {}, threading.RLock(), {}, 0, 0
-        self.dropped = queue.SimpleQueue()
-        self.listener = socket.create_server(("", 0), backlog=world + 16)
-        self._meet(world)
+        self.dropped, self.strangers = queue.SimpleQueue(), []
+        self.door = threading.Lock()  # of strangers: they are answered while `lock` is held for a call to ourselves
+        host = self._listen(world)
+        self._meet(world, host)
         for work in (self._accept, self._drop_all):
             threading.Thread(target=work, daemon=True).start()
 
     # ---- Meeting ----
-    def _meet(self, world):
-        key = f"{self.prefix}/"
-        if self.info.id == 0:
-            self.store.set(key + "secret", secrets.token_hex(32))
-        self.store.set(f"{key}{self.info.id}", pickle.dumps((self.info.name, self._host(), self.listener.getsockname()[1])))
-        self.secret, self.workers, self.addresses = bytes.fromhex(self.store.get(key + "secret").decode()), [], []
+    def _listen(self, world):
+        """Listens where the store says (a job on one machine: at loopback); the address by which others reach us."""
+        where = getattr(getattr(self.store, "_s", None), "listen", "")
+        address = "" if where in ("", "*") else where.split()[0]
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.listener = socket.create_server((address, 0), family=family, backlog=world + 16)
+        return address or self._host()
+
+    def _meet(self, world, host):
+        key, self.word, self.workers, self.addresses = f"{self.prefix}/", os.urandom(32), [], []
+        mine = self.info.name, host, self.listener.getsockname()[1], self.word.hex()
+        self.store.set(f"{key}{self.info.id}", json.dumps(mine))
         for rank in range(world):
-            name, host, port = pickle.loads(self.store.get(f"{key}{rank}"))
+            name, host, port, word = json.loads(self.store.get(f"{key}{rank}"))
             if any(name == other.name for other in self.workers):
                 raise RuntimeError(f"RPC worker name {name} is not unique.")
             self.workers.append(WorkerInfo(name, rank))
-            self.addresses.append((host, port))
+            self.addresses.append(((host, port), bytes.fromhex(word)))
 
     def _host(self):
-        """The address by which the others reach us: that of the interface towards the store, or the store's name where that is here under an address that only we know."""
+        """Where we listen everywhere: the address of the interface towards the store, or the store's name where that is
+        here under an address that only we know."""
         towards = getattr(self.store, "host", None) or socket.gethostname()
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -211,7 +229,7 @@ class Agent:
     def link(self, rank):
         with self.lock:
             if rank not in self.links:
-                self.links[rank] = _Link(self, self.workers[rank], self.addresses[rank])
+                self.links[rank] = _Link(self, self.workers[rank], *self.addresses[rank])
             return self.links[rank]
 
     def call(self, to, function, args=(), kwargs=None, timeout=-1.0):
@@ -263,13 +281,35 @@ class Agent:
                 connection, _ = self.listener.accept()
             except OSError:
                 return
+            with self.door:
+                self.strangers.append(connection)
+                crowd = self.strangers[:-_STRANGERS]
+            for oldest in crowd:
+                try:
+                    oldest.shutdown(socket.SHUT_RDWR)  # its thread sees that, and ends
+                except OSError:
+                    pass
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, connection):
+    def _greet(self, connection):
+        """The worker that calls us; None: a stranger does."""
         try:
-            secret, peer = _HELLO.unpack(_read(connection, _HELLO.size))
-            if not hmac.compare_digest(secret, self.secret):
-                return connection.close()
+            _C._dist_prove(connection.fileno(), True, _PROOF)
+            connection.settimeout(_PROOF)
+            word, peer = _HELLO.unpack(_read(connection, _HELLO.size))
+            connection.settimeout(None)
+        except (OSError, RuntimeError):
+            return None
+        finally:
+            with self.door:
+                self.strangers.remove(connection)
+        return peer if hmac.compare_digest(word, self.word) and peer < len(self.workers) else None
+
+    def _serve(self, connection):
+        peer = self._greet(connection)
+        if peer is None:
+            return connection.close()
+        try:
             frames = _Frames(connection)
             while not self.closed:
                 number, kind, data, context, message = frames.receive()
