@@ -11,6 +11,9 @@ cd "${COBALT_WORKDIR:-.}"
 module load taper || echo "WARNING: module load taper failed: the job goes on with what PATH has" >&2
 command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 export TAPER_CACHE=/tmp/taper-$COBALT_JOBID # in memory: nodes have no disk
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 
 # aprun tells a process its number and nothing more.
 per_node=4

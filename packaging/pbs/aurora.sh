@@ -14,6 +14,9 @@ module load frameworks taper || echo "WARNING: module load frameworks taper fail
 command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 
 export TAPER_CACHE=/tmp/taper-${PBS_JOBID%%.*}
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 export ZE_FLAT_DEVICE_HIERARCHY=FLAT # a tile is a device
 export TAPER_GPUS=12 FI_MR_CACHE_MONITOR=userfaultfd
 

@@ -25,6 +25,9 @@ fi
 
 # The nodes' own disks.
 export TAPER_CACHE=/local/scratch/taper-${PBS_JOBID%%.*}
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 export NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_COLLNET_ENABLE=1 FI_CXI_DISABLE_HOST_REGISTER=1 FI_CXI_DEFAULT_CQ_SIZE=131072 FI_MR_CACHE_MONITOR=userfaultfd
 
 # Several ranks may share a GPU: RANKS_PER_GPU=2 makes eight per node, of four cores each.

@@ -15,6 +15,9 @@ command -v taper > /dev/null || { echo "taper is not in PATH: name its module, o
 
 # What is compiled at run time goes to the nodes' own disks.
 export TAPER_CACHE=${TMPDIR:-/tmp}/$USER-taper-$SLURM_JOB_ID
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 
 # All of a node is the launcher's: its ranks share it out. Sites that count GPUs want --gpus-per-node too.
 # Node numbers, and the host that all meet at, come from Slurm's variables.

@@ -14,6 +14,9 @@ set -eu
 module load LUMI partition/C taper || echo "WARNING: module load LUMI partition/C taper failed: the job goes on with what PATH has" >&2
 command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 
 # Threads per rank come from the mask that srun gives it.
 unset OMP_NUM_THREADS

@@ -20,6 +20,9 @@ module load aws-ofi-rccl || echo "WARNING: module load aws-ofi-rccl failed: RCCL
 
 # Nodes have no disk: what is compiled at run time goes to memory, a folder per job.
 export TAPER_CACHE=/tmp/$USER-$SLURM_JOB_ID
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 export MIOPEN_USER_DB_PATH=$TAPER_CACHE/miopen MIOPEN_CUSTOM_CACHE_DIR=$TAPER_CACHE/miopen
 srun --ntasks-per-node=1 mkdir -p "$MIOPEN_USER_DB_PATH"
 

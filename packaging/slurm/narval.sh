@@ -15,6 +15,9 @@ set -eu
 module load StdEnv/2023 cuda nccl python taper || echo "WARNING: module load StdEnv/2023 cuda nccl python taper failed: the job goes on with what PATH has" >&2
 command -v taper > /dev/null || { echo "taper is not in PATH: name its module, or its environment, above this line" >&2; exit 127; }
 export TAPER_CACHE=$SLURM_TMPDIR/taper
+# Ranks prove to each other that they are of this job: nobody else who reaches their ports is let in.
+TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
+export TAPER_JOB_SECRET
 
 # An archive of many small files is read from the parallel file system once, and unpacked on each node.
 if [ -n "${DATA_TAR:-}" ]; then
