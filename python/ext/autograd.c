@@ -236,6 +236,7 @@ static int set_grad_of(PyObject *o, PyObject *value, void *unused) {
 }
 static PyObject *get_grad_fn(PyObject *o, void *unused) {
     (void)unused;
+    tpy_watch_read("grad_fn");
     return tp_is_leaf(tpy_unwrap(o)) ? Py_NewRef(Py_None) : tpy_wrap_node(tp_grad_fn(tpy_unwrap(o)));
 }
 static PyObject *get_data(PyObject *o, void *unused) {
@@ -249,9 +250,9 @@ static int set_data(PyObject *o, PyObject *value, void *unused) {
     tp_capture_break("memory of a tensor's is exchanged: .data is assigned");
     return tp_set_data(tpy_unwrap(o), tpy_unwrap(value)) ? 0 : (tpy_raise(), -1);
 }
-static PyObject *get_retains_grad(PyObject *o, void *unused) { (void)unused; return PyBool_FromLong(tp_retains_grad(tpy_unwrap(o))); }
-static PyObject *get_output_nr(PyObject *o, void *unused) { (void)unused; return PyLong_FromLongLong(tp_output_nr(tpy_unwrap(o))); }
-static PyObject *get_base(PyObject *o, void *unused) { (void)unused; return tpy_tensor_or_none(tp_base(tpy_unwrap(o))); }
+static PyObject *get_retains_grad(PyObject *o, void *unused) { (void)unused; tpy_watch_read("retains_grad"); return PyBool_FromLong(tp_retains_grad(tpy_unwrap(o))); }
+static PyObject *get_output_nr(PyObject *o, void *unused) { (void)unused; tpy_watch_read("output_nr"); return PyLong_FromLongLong(tp_output_nr(tpy_unwrap(o))); }
+static PyObject *get_base(PyObject *o, void *unused) { (void)unused; tpy_watch_read("_base"); return tpy_tensor_or_none(tp_base(tpy_unwrap(o))); }
 static PyObject *get_none(PyObject *o, void *unused) { (void)o, (void)unused; Py_RETURN_NONE; }
 static int set_none(PyObject *o, PyObject *value, void *unused) {
     (void)o, (void)unused;

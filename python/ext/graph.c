@@ -2,16 +2,25 @@
  *
  * Each captured call is an entry: the shape of the arguments, the guards (guards.c), the graph, and the shape of the result. A call looks for an entry
  * that fits; if there is none, it asks `miss`, which is Python's (taper/_dynamo/eval_frame.py): it captures, or runs the function as it is. */
-#include "graph.h"
+#include "guards.h"
 #include <stddef.h>
 #include <structmember.h>
+
+typedef struct settings { /* what operators and modules do depends on these */
+    int64_t autocast; /* on all devices, as one number */
+    tp_device device;
+    long hooks;       /* that hold for all modules */
+    int8_t deterministic, dtype;
+    bool grad, inference;
+} settings;
 
 typedef struct entry {
     struct entry *next;
     tpy_tree *arguments, *result;
     tpy_guards *guards;
     tp_compiled *graph;
-    int64_t autocast; /* the settings it was captured under */
+    settings under;
+    bool *tracked; /* for each tensor of the arguments, whether it asked for gradients: a program may ask it without them */
 } entry;
 
 typedef struct tpy_captured {
@@ -20,6 +29,9 @@ typedef struct tpy_captured {
     PyObject *function, *miss, *dict, *weakrefs;
     entry *entries;
     int64_t count;
+    tpy_guards *found; /* what the last attempt found to watch beyond what was watched while it ran; NULL: all was */
+    int retries;
+    bool strict;       /* torch.compile: never an old value. A trace or an export holds what it saw */
     bool busy; /* it is being captured: what it calls runs as it is */
 } tpy_captured;
 
@@ -31,14 +43,35 @@ static void entry_free(entry *e) {
     tpy_tree_free(e->result);
     tpy_guards_free(e->guards);
     tp_compiled_release(e->graph);
+    PyMem_Free(e->tracked);
     PyMem_Free(e);
 }
 
-/* The settings of automatic mixed precision on all devices, as one number. */
 static int64_t autocast_now(void) {
     int64_t all = 0;
-    for (int type = TP_CPU; type < TP_DEVICE_TYPES; type++) all = all * 32 + (tp_autocast_enabled((tp_device_type)type) ? 1 + (int64_t)tp_autocast_dtype((tp_device_type)type) : 0);
-    return all;
+    for (int type = TP_CPU; type < TP_DEVICE_TYPES; type++) all = all * 64 + tp_autocast_enabled((tp_device_type)type) * 32 + (int64_t)tp_autocast_dtype((tp_device_type)type);
+    return all * 2 + tp_autocast_cache_enabled();
+}
+
+static settings settings_now(void) {
+    return (settings){.autocast = autocast_now(), .device = tp_default_device(), .hooks = tpy_hooks_of_all_modules(), .deterministic = (int8_t)tp_deterministic(), .dtype = (int8_t)tp_default_dtype(),
+                      .grad = tp_grad_enabled(), .inference = tp_inference_enabled()};
+}
+
+static bool same_settings(const settings *a, const settings *b) {
+    return a->autocast == b->autocast && a->device.type == b->device.type && a->device.index == b->device.index && a->hooks == b->hooks && a->deterministic == b->deterministic && a->dtype == b->dtype &&
+           a->grad == b->grad && a->inference == b->inference;
+}
+
+static bool has_attributes(const tp_tensor *t) { /* that a program has put on it */
+    PyObject *o = tp_binding(t), *dict = o ? ((tpy_tensor *)o)->dict : NULL;
+    return dict && PyDict_GET_SIZE(dict);
+}
+
+static bool same_leaves(const entry *e, const tpy_leaves *leaves) {
+    for (int64_t i = 0; e->tracked && i < leaves->n; i++)
+        if (tp_requires_grad(leaves->v[i]) != e->tracked[i] || has_attributes(leaves->v[i])) return false;
+    return true;
 }
 
 /* ---- Calling ---- */
@@ -73,13 +106,14 @@ static PyObject *pack(PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
 static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObject *kwnames) {
     tpy_captured *c = (tpy_captured *)self;
     Py_ssize_t n = PyVectorcall_NARGS(flags);
-    if (c->busy || !enabled || tp_capturing()) return PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    if (c->busy || !enabled || tp_capturing() || tpy_overridden(NULL, 0)) return PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
     PyObject *all = c->entries ? pack(args, n, kwnames) : NULL;
     if (c->entries && !all) return NULL;
     tpy_leaves leaves = {0};
+    settings now = settings_now();
     for (entry *e = c->entries; e; e = e->next) {
         leaves.n = 0;
-        if (!tpy_tree_fits(e->arguments, all, &leaves) || e->autocast != autocast_now() || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || tpy_guards_broken(e->guards)) continue;
+        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) || tpy_guards_broken(e->guards)) continue;
         PyObject *result = run(e, &leaves);
         tpy_leaves_free(&leaves);
         Py_DECREF(all);
@@ -96,6 +130,7 @@ typedef struct attempt {
     tpy_leaves leaves;
     PyObject *where; /* the line that ended it */
     char why[256];
+    bool retried;    /* nothing ended it, but the next call knows better what to watch */
 } attempt;
 
 static void told(const char *why, void *context) {
@@ -121,8 +156,30 @@ static bool plain_tensors(const tpy_leaves *leaves) {
     return true;
 }
 
+static bool has_changed(attempt *a, tpy_guards *g) {
+    PyObject *changed = g ? tpy_guards_broken(g) : NULL;
+    if (!changed) return false;
+    PyObject *text = PyUnicode_FromFormat("an object of type %s is changed", Py_TYPE(changed)->tp_name);
+    fail(a, text ? PyUnicode_AsUTF8(text) : "an object is changed");
+    Py_XDECREF(text);
+    return true;
+}
+
+/* Did the call change a list or dict that it was given, or a setting? */
+static bool has_side_effects(attempt *a, PyObject *all) {
+    tpy_leaves now = {0};
+    settings after = settings_now();
+    bool same = tpy_tree_fits(a->e->arguments, all, &now) && now.n == a->leaves.n && !memcmp(now.v, a->leaves.v, (size_t)now.n * sizeof *now.v);
+    tpy_leaves_free(&now);
+    if (!same) fail(a, "an argument is changed");
+    else if (!same_settings(&a->e->under, &after)) fail(a, "a setting is changed");
+    else if (!same_leaves(a->e, &a->leaves)) fail(a, "an argument has attributes of the program's, or its requires_grad is changed");
+    else return false;
+    return true;
+}
+
 /* What stands between the call and its entry once it ran; the reason is in a->why. */
-static bool finish(attempt *a, tp_capture *capture, PyObject *result) {
+static bool finish(tpy_captured *c, attempt *a, tp_capture *capture, PyObject *all, PyObject *result) {
     entry *e = a->e;
     tpy_leaves outputs = {0};
     e->result = tpy_tree_of(result, &outputs);
@@ -132,38 +189,87 @@ static bool finish(attempt *a, tp_capture *capture, PyObject *result) {
     if (!ok) tp_capture_cancel(capture);
     tpy_leaves_free(&outputs);
     if (!e->graph) return fail(a, tp_error() ? tp_error() : "there was no memory"), tp_error_clear(), false;
-    PyObject *changed = tpy_guards_broken(e->guards);
-    if (!changed) return true;
-    PyObject *text = PyUnicode_FromFormat("an object of type %s is changed", Py_TYPE(changed)->tp_name);
-    fail(a, text ? PyUnicode_AsUTF8(text) : "an object is changed");
-    Py_XDECREF(text);
-    return false;
+    return !has_changed(a, e->guards) && !has_changed(a, c->found) && !(c->strict && has_side_effects(a, all));
+}
+
+/* Lists and dicts of the result that are the program's, or of the arguments: a graph's result has new ones. */
+static bool is_shared(PyObject *o, PyObject *seen) {
+    bool dict = PyDict_CheckExact(o);
+    if (!dict && !PyList_CheckExact(o) && !PyTuple_Check(o)) return false;
+    PyObject *address = PyLong_FromVoidPtr(o), *items = dict ? PyDict_Values(o) : PySequence_List(o);
+    bool shared = !address || !items || (!PyTuple_Check(o) && PySet_Contains(seen, address) != 0);
+    for (Py_ssize_t i = 0; !shared && i < PyList_GET_SIZE(items); i++) shared = is_shared(PyList_GET_ITEM(items, i), seen);
+    Py_XDECREF(address);
+    Py_XDECREF(items);
+    return shared;
+}
+
+static bool note_containers(PyObject *o, PyObject *seen) {
+    bool dict = PyDict_CheckExact(o);
+    if (!dict && !PyList_CheckExact(o) && !PyTuple_Check(o)) return true;
+    PyObject *address = PyLong_FromVoidPtr(o), *items = dict ? PyDict_Values(o) : PySequence_List(o);
+    bool ok = address && items && PySet_Add(seen, address) == 0;
+    for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(items); i++) ok = note_containers(PyList_GET_ITEM(items, i), seen);
+    Py_XDECREF(address);
+    Py_XDECREF(items);
+    return ok;
 }
 
 /* The guards that runs look at: made anew, now that it is known which code ran and what it names. */
-static bool settle(tpy_captured *c, attempt *a) {
-    tpy_guards *g = tpy_guards_new();
+static bool settle_once(tpy_captured *c, attempt *a, bool anything, bool *again) {
+    tpy_guards *g = tpy_guards_new(c->strict);
     if (!g) return false;
+    g->names_anything = anything;
     tpy_guards_free(a->e->guards);
     a->e->guards = g;
-    return tpy_watch_names(g) && tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_watch_code(g);
+    if (!tpy_watch_names(g)) return false;
+    bool before = g->names_anything;
+    bool ok = tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_watch_code(g) && tpy_guards_complete(g) && (!c->strict || tpy_watch_met(g));
+    *again = c->strict && !before && g->names_anything; /* it met a function that looks attributes up, and so reads more than it names */
+    return ok;
 }
 
-static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool *kept) {
+static bool settle(tpy_captured *c, attempt *a, PyObject *all, PyObject *result) {
+    bool again = false, ok = settle_once(c, a, false, &again);
+    if (ok && again) ok = settle_once(c, a, true, &again);
+    if (!ok || !c->strict) return ok;
+    if (!note_containers(all, a->e->guards->seen)) return false;
+    return !is_shared(result, a->e->guards->seen) || tpy_guards_refuse(a->e->guards, "the result holds a list or dict of the program's");
+}
+
+/* Was all that is watched now watched while the call ran, so that it did not change it? Otherwise the next call is captured with that in view. */
+static bool was_watched(tpy_captured *c, attempt *a, tpy_guards *before) {
+    enum { MOST_RETRIES = 3 };
+    int covered = c->strict ? tpy_guards_cover(before, c->found, a->e->guards) : 1;
+    if (covered > 0) return true;
+    PyErr_Clear();
+    tpy_guards_free(c->found);
+    c->found = NULL;
+    if (++c->retries > MOST_RETRIES) return fail(a, "what it reads is made anew in each call"), false;
+    c->found = a->e->guards, a->e->guards = NULL;
+    tpy_guards_done(c->found);
+    return a->retried = true, false;
+}
+
+static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *all, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool *kept) {
     tp_capture *capture = tp_capture_begin((tp_tensors){a->leaves.v, a->leaves.n});
     if (!capture) return tpy_raise();
     tp_capture_on_break(capture, told, a);
     PyObject *result = NULL;
-    if (tpy_watch_start()) result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    if (tpy_watch_start(c->strict)) result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
     tpy_watch_stop();
     if (!result) {
         tpy_watch_drop();
         tp_capture_cancel(capture);
         return NULL;
     }
-    *kept = finish(a, capture, result);
-    bool ok = !*kept || settle(c, a);
+    *kept = finish(c, a, capture, all, result);
+    tpy_guards *before = a->e->guards;
+    if (*kept) a->e->guards = NULL;
+    bool ok = !*kept || settle(c, a, all, result);
     tpy_watch_drop();
+    if (ok && *kept) *kept = was_watched(c, a, before);
+    if (before != a->e->guards) tpy_guards_free(before);
     if (ok) return result;
     const char *refusal = tpy_guards_refusal(a->e->guards);
     if (!refusal) return Py_DECREF(result), NULL;
@@ -173,13 +279,31 @@ static PyObject *run_captured(tpy_captured *c, attempt *a, PyObject *const *args
     return result;
 }
 
+static bool note_tracked(const tpy_captured *c, attempt *a) {
+    if (!c->strict) return true;
+    if (!(a->e->tracked = PyMem_Malloc((size_t)a->leaves.n + 1))) return PyErr_NoMemory(), false;
+    for (int64_t i = 0; i < a->leaves.n; i++) a->e->tracked[i] = tp_requires_grad(a->leaves.v[i]);
+    return true;
+}
+
+/* All that the call may read, to see afterwards that it changed nothing. */
+static bool look_before(tpy_captured *c, attempt *a) {
+    tpy_guards *g = a->e->guards;
+    if (tpy_guards_add(g, c->function) && tpy_tree_guard(a->e->arguments, g) && tpy_guards_complete(g)) return !c->found || tpy_guards_refresh(c->found);
+    const char *refusal = tpy_guards_refusal(g);
+    if (!refusal) return false;
+    PyErr_Clear();
+    fail(a, refusal);
+    return true;
+}
+
 static entry *prepare(tpy_captured *c, attempt *a, PyObject *all) {
-    entry *e = PyMem_Calloc(1, sizeof *e);
+    entry *e = a->e = PyMem_Calloc(1, sizeof *e);
     if (!e) return (entry *)PyErr_NoMemory();
-    e->autocast = autocast_now();
+    e->under = settings_now();
     e->arguments = tpy_tree_of(all, &a->leaves);
-    e->guards = e->arguments ? tpy_guards_new() : NULL;
-    if (e->guards && tpy_guards_add(e->guards, c->function) && tpy_tree_guard(e->arguments, e->guards)) return e;
+    e->guards = e->arguments ? tpy_guards_new(false) : NULL;
+    if (e->guards && note_tracked(c, a) && look_before(c, a)) return e;
     entry_free(e);
     return NULL;
 }
@@ -197,20 +321,22 @@ static PyObject *capture(PyObject *self, PyObject *const *args, Py_ssize_t n, Py
     bool kept = false;
     if (!all) return NULL;
     a.e = prepare(c, &a, all);
-    Py_DECREF(all);
     if (!a.e) {
+        Py_DECREF(all);
         tpy_leaves_free(&a.leaves);
         return NULL;
     }
     c->busy = true;
-    if (plain_tensors(&a.leaves)) result = run_captured(c, &a, args, n, kwnames, &kept);
-    else fail(&a, "an argument overrides operators"), result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    if (!plain_tensors(&a.leaves)) fail(&a, "an argument overrides operators");
+    if (*a.why) result = PyObject_Vectorcall(c->function, args, (size_t)n, kwnames);
+    else result = run_captured(c, &a, all, args, n, kwnames, &kept);
     c->busy = false;
-    tpy_guards_done(a.e->guards);
+    Py_DECREF(all);
+    if (a.e->guards) tpy_guards_done(a.e->guards);
     tpy_leaves_free(&a.leaves);
     if (kept && result) a.e->next = c->entries, c->entries = a.e, c->count++;
     else entry_free(a.e);
-    PyObject *given = !result ? NULL : kept ? Py_BuildValue("(OOO)", result, Py_None, Py_None) : Py_BuildValue("(OsO)", result, a.why, a.where ? a.where : Py_None);
+    PyObject *given = !result ? NULL : kept || a.retried ? Py_BuildValue("(OOO)", result, Py_None, Py_None) : Py_BuildValue("(OsO)", result, a.why, a.where ? a.where : Py_None);
     Py_XDECREF(result);
     Py_XDECREF(a.where);
     return given;
@@ -307,6 +433,8 @@ static PyObject *describe_graph(PyObject *module, PyObject *capsule) {
 static void forget(tpy_captured *c) {
     entry *e = c->entries;
     c->entries = NULL, c->count = 0;
+    tpy_guards_free(c->found);
+    c->found = NULL, c->retries = 0;
     while (e) {
         entry *next = e->next;
         entry_free(e);
@@ -334,11 +462,12 @@ static PyObject *counts(PyObject *self, PyObject *unused) { /* steps of each ent
 static PyObject *captured_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     (void)kwargs;
     PyObject *function, *miss;
-    if (!PyArg_ParseTuple(args, "OO:Captured", &function, &miss)) return NULL;
+    int strict = 0;
+    if (!PyArg_ParseTuple(args, "OO|p:Captured", &function, &miss, &strict)) return NULL;
     tpy_captured *c = (tpy_captured *)type->tp_alloc(type, 0);
     if (!c) return NULL;
     c->vectorcall = call;
-    c->function = Py_NewRef(function), c->miss = Py_NewRef(miss);
+    c->function = Py_NewRef(function), c->miss = Py_NewRef(miss), c->strict = strict;
     return (PyObject *)c;
 }
 
@@ -354,7 +483,7 @@ static int captured_traverse(PyObject *self, visitproc visit, void *arg) {
         if (!stop) stop = tpy_guards_visit(e->guards, visit, arg);
         if (stop) return stop;
     }
-    return 0;
+    return tpy_guards_visit(c->found, visit, arg);
 }
 
 static int captured_clear(PyObject *self) {
@@ -380,11 +509,14 @@ static PyObject *captured_get(PyObject *self, PyObject *instance, PyObject *owne
     return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
+static PyObject *of_function(PyObject *self, void *name) { return PyObject_GetAttrString(((tpy_captured *)self)->function, name); } /* what programs ask functions for */
+
 static PyMethodDef captured_methods[] = {{"capture", (PyCFunction)(void (*)(void))capture, METH_FASTCALL | METH_KEYWORDS, NULL}, {"reset", reset, METH_NOARGS, NULL}, {"counts", counts, METH_NOARGS, NULL}, {"newest", newest, METH_NOARGS, NULL}, {0}};
 static PyMemberDef captured_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(tpy_captured, vectorcall), READONLY, NULL}, {"__dictoffset__", T_PYSSIZET, offsetof(tpy_captured, dict), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_captured, weakrefs), READONLY, NULL}, {"function", T_OBJECT, offsetof(tpy_captured, function), READONLY, NULL}, {"miss", T_OBJECT, offsetof(tpy_captured, miss), 0, NULL},
     {"count", T_LONGLONG, offsetof(tpy_captured, count), READONLY, NULL}, {0}};
-static PyGetSetDef captured_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+static PyGetSetDef captured_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {"__code__", of_function, NULL, NULL, "__code__"},
+    {"__defaults__", of_function, NULL, NULL, "__defaults__"}, {"__kwdefaults__", of_function, NULL, NULL, "__kwdefaults__"}, {0}};
 static PyType_Slot captured_slots[] = {{Py_tp_new, captured_new}, {Py_tp_call, PyVectorcall_Call}, {Py_tp_traverse, captured_traverse}, {Py_tp_clear, captured_clear}, {Py_tp_dealloc, captured_dealloc},
     {Py_tp_methods, captured_methods}, {Py_tp_members, captured_members}, {Py_tp_getset, captured_properties}, {Py_tp_descr_get, captured_get}, {0, NULL}};
 static PyType_Spec captured_spec = {"taper._C.Captured", sizeof(tpy_captured), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL, captured_slots};
@@ -411,5 +543,5 @@ int tpy_init_graph(PyObject *module) {
     if (PyModule_AddFunctions(module, functions) < 0) return -1;
     captured_type = (PyTypeObject *)PyType_FromSpec(&captured_spec);
     if (!captured_type || PyModule_AddObjectRef(module, "Captured", (PyObject *)captured_type) < 0) return -1;
-    return tpy_watch_init(module);
+    return tpy_proven_init(module);
 }

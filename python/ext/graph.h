@@ -1,20 +1,21 @@
-/* What the files of captured calls share: guards.c (what a call saw of the program's objects), shapes.c (how arguments and results are made of
+/* What the files of captured calls share: guards.c and follow.c (what a call saw of the program's objects), shapes.c (how arguments and results are made of
  * tensors), watch.c (what Python code ran) and graph.c (the calls). */
 #ifndef TPY_GRAPH_H
 #define TPY_GRAPH_H
 #include "tpy.h"
 
-/* ---- guards.c ---- */
+/* ---- guards.c, follow.c ---- */
 typedef struct tpy_guards tpy_guards;
-tpy_guards *tpy_guards_new(void);
+tpy_guards *tpy_guards_new(bool strict);                                       /* strict: what cannot be followed is refused */
 bool tpy_guards_add(tpy_guards *g, PyObject *o);                               /* o and all it leads to; false: an exception is set */
-bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals);        /* what a function that ran names */
-void tpy_guards_know_what_ran(tpy_guards *g);                                  /* before anything is added: tpy_guards_code will be told of all code that ran */
-bool tpy_guards_names(tpy_guards *g, PyObject *code);                          /* before anything is added: code of the program's that runs, all of it */
+bool tpy_guards_code(tpy_guards *g, PyObject *code, PyObject *globals);        /* what a function names that may run */
+bool tpy_guards_complete(tpy_guards *g);                                       /* once all is added */
 void tpy_guards_done(tpy_guards *g);
 void tpy_guards_free(tpy_guards *g);
-const char *tpy_guards_refusal(const tpy_guards *g); /* why not all could be watched, until the next call; NULL: no reason of these */
-PyObject *tpy_guards_broken(const tpy_guards *g);                              /* the first thing that changed, borrowed; NULL: all is as it was */
+const char *tpy_guards_refusal(const tpy_guards *g); /* why not all could be watched, while they live; NULL: no reason of these */
+PyObject *tpy_guards_broken(tpy_guards *g);                                    /* the first thing that changed, borrowed; NULL: all is as it was */
+bool tpy_guards_refresh(tpy_guards *g);                                        /* takes all as it is now */
+int tpy_guards_cover(const tpy_guards *before, const tpy_guards *more, const tpy_guards *after); /* is all that `after` watches watched by the others? more: or NULL; -1: an exception */
 int tpy_guards_visit(const tpy_guards *g, visitproc visit, void *arg);
 bool tpy_same(PyObject *a, PyObject *b);                                       /* the same object, or equal plain values */
 bool tpy_is_own_name(PyObject *name);                                          /* of a module of this package */
@@ -36,13 +37,14 @@ bool tpy_leaves_add(tpy_leaves *leaves, tp_tensor *t, int64_t *number);
 void tpy_leaves_free(tpy_leaves *leaves);
 
 /* ---- watch.c: sees which Python functions run while a call is captured ---- */
-int tpy_watch_init(PyObject *module);
 bool tpy_watch_busy(void); /* another thread is watched */
-bool tpy_watch_start(void);
+bool tpy_watch_start(bool strictly);
 void tpy_watch_stop(void);
 /* What ran in between, until the next start: its names, and the globals that it names. False: an exception is set. */
 bool tpy_watch_names(tpy_guards *guards);
 bool tpy_watch_code(tpy_guards *guards);
+bool tpy_watch_met(tpy_guards *guards); /* was each function that ran met? It is refused otherwise */
 void tpy_watch_drop(void);
 PyObject *tpy_where(void); /* "file.py:12", the program's own line that runs now; NULL without an exception if there is none */
+int tpy_proven_init(PyObject *module); /* proven.c */
 #endif

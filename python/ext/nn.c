@@ -274,6 +274,8 @@ static PyObject *set_parameter_types(PyObject *module, PyObject *args) {
     for (int i = 0; i < 4; i++) Py_XSETREF(*kept[i], Py_NewRef(given[i]));
     Py_RETURN_NONE;
 }
+long tpy_hooks_of_all_modules(void) { return global_hooks; }
+
 static PyObject *count_global_hooks(PyObject *module, PyObject *change) {
     (void)module;
     long by = PyLong_AsLong(change);

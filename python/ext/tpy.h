@@ -163,6 +163,8 @@ bool tpy_forget_sparse_grad(PyObject *tensor); /* autograd.c: drops a gradient t
 int tpy_init_autograd(PyObject *module); /* autograd.c: modes, backward, grad, nodes, Function */
 int tpy_init_random(PyObject *module);   /* random.c: Generator, seeds */
 int tpy_init_nn(PyObject *module);       /* nn.c: the base of torch.nn.Module */
+long tpy_hooks_of_all_modules(void);     /* nn.c: how many hooks hold for every module */
+void tpy_watch_read(const char *what);   /* watch.c: the program reads what no guard of a graph holds; a capture ends */
 int tpy_init_events(PyObject *module);   /* events.c: event and record files */
 int tpy_init_summaries(PyObject *module); /* summaries.c: what is written into them */
 int tpy_init_clip(PyObject *module);     /* clip.c: norms of many gradients */

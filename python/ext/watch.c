@@ -1,15 +1,18 @@
-/* Which Python functions run while a call is captured, and what of C they call. A graph repeats operators alone: a call of anything else that
- * may do more than compute (print, time, random, files) ends the capture. Functions known to be harmless are listed in taper/_dynamo/_pure.py;
- * of this package's own, those that are not. */
-#include "graph.h"
+/* Which Python functions run while a call is captured, which of their instructions, and what of C they call. A graph repeats operators alone: a call of
+ * anything else that may do more than compute (print, time, random, files) ends the capture. Functions known to be harmless are listed in
+ * taper/_dynamo/_proven.py. */
+#include "guards.h"
 #include <frameobject.h>
 
-static PyObject *pure, *impure; /* sets: functions that may be called; names of this package's that may not */
-static int store_global = -1;   /* opcodes, which differ between Pythons */
-static PyObject *ran;           /* {code: globals} of the call that is watched, or was */
-static bool watching;
-static Py_tracefunc before;
-static PyObject *before_context;
+static PyObject *ran;      /* {(code's address, globals' address): (code, globals, which of its bytes ran or None)} of the call that is watched, or was */
+static bool watching, strict;
+static bool looked_up;     /* the program read attributes by a text */
+typedef struct hearer {
+    Py_tracefunc function;
+    PyObject *context;
+} hearer;
+static hearer profile_before, trace_before;
+static struct { const void *code, *globals; PyObject *bytes; } last; /* borrowed: whose instructions ran last */
 
 static PyObject *code_of(PyFrameObject *frame) { return (PyObject *)PyFrame_GetCode(frame); }
 static PyObject *globals_of(PyFrameObject *frame) {
@@ -20,13 +23,11 @@ static PyObject *globals_of(PyFrameObject *frame) {
 #endif
 }
 
-static bool is_own(PyObject *globals) { return tpy_is_own_name(PyDict_GetItemString(globals, "__name__")); }
-
 PyObject *tpy_where(void) {
     PyFrameObject *frame = (PyFrameObject *)Py_XNewRef((PyObject *)PyEval_GetFrame());
     while (frame) {
         PyObject *globals = globals_of(frame);
-        bool own = is_own(globals);
+        bool own = tpy_is_own(globals);
         Py_DECREF(globals);
         if (!own) break;
         PyFrameObject *back = PyFrame_GetBack(frame);
@@ -42,76 +43,97 @@ PyObject *tpy_where(void) {
     return text;
 }
 
-/* Does the code set a global? */
 static bool sets_global(PyObject *code) {
     PyObject *bytes = PyObject_GetAttrString(code, "co_code");
     if (!bytes) return PyErr_Clear(), false;
     bool found = false;
+    int shift;
     const unsigned char *text = (const unsigned char *)PyBytes_AS_STRING(bytes);
-    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(bytes) && !found; i += 2) found = text[i] == store_global;
+    for (Py_ssize_t i = 0; i < PyBytes_GET_SIZE(bytes) && !found; i += 2) found = tpy_opcode(text[i], &shift) == TPY_OP_STORE_GLOBAL;
     Py_DECREF(bytes);
     return found;
 }
 
+/* ---- Functions of Python ---- */
+static PyObject *add_ran(PyObject *key, PyObject *code, PyObject *globals) { /* borrowed; NULL with an exception */
+    bool own = tpy_is_own(globals);
+    if (!own && sets_global(code)) tp_capture_break("a global name is assigned");
+    PyObject *bytes = Py_NewRef(Py_None);
+#if PY_VERSION_HEX < 0x030C0000 /* from 3.12 on instructions are not traced like this: all of the code may have run */
+    if (strict && !own) {
+        PyObject *text = PyObject_GetAttrString(code, "co_code");
+        Py_SETREF(bytes, text ? PyByteArray_FromStringAndSize(NULL, PyBytes_GET_SIZE(text)) : NULL);
+        if (bytes) memset(PyByteArray_AS_STRING(bytes), 0, (size_t)PyByteArray_GET_SIZE(bytes));
+        Py_XDECREF(text);
+    }
+#endif
+    PyObject *entry = bytes ? PyTuple_Pack(3, code, globals, bytes) : NULL;
+    bool ok = entry && PyDict_SetItem(ran, key, entry) == 0;
+    Py_XDECREF(bytes);
+    Py_XDECREF(entry);
+    return ok ? PyDict_GetItemWithError(ran, key) : NULL;
+}
+
+static PyObject *entry_of(PyObject *code, PyObject *globals) { /* borrowed; NULL: an error, which is cleared */
+    PyObject *key = Py_BuildValue("(NN)", PyLong_FromVoidPtr(code), PyLong_FromVoidPtr(globals)), *entry = key ? PyDict_GetItemWithError(ran, key) : NULL;
+    if (key && !entry && !PyErr_Occurred()) entry = add_ran(key, code, globals);
+    Py_XDECREF(key);
+    if (!entry) PyErr_Clear(), tp_capture_break("there is no memory for what ran");
+    return entry;
+}
+
 static void on_function(PyFrameObject *frame) {
     PyObject *code = code_of(frame), *globals = globals_of(frame);
-    int known = PyDict_Contains(ran, code);
-    if (known == 0 && PyDict_SetItem(ran, code, globals) == 0 && !is_own(globals) && sets_global(code)) tp_capture_break("a global name is assigned");
-    PyErr_Clear();
+    entry_of(code, globals);
     Py_DECREF(code);
     Py_DECREF(globals);
 }
 
-static void refuse(const char *name) {
-    char why[160];
-    snprintf(why, sizeof why, "%s() is called", name);
-    tp_capture_break(why);
+#if PY_VERSION_HEX < 0x030C0000
+static int instruction_of(PyFrameObject *frame) {
+#if PY_VERSION_HEX >= 0x030B0000
+    return PyFrame_GetLasti(frame);
+#else
+    return frame->f_lasti * 2;
+#endif
 }
 
-/* A function or a bound method of C: what its type has under its name, for the list of harmless ones. */
-static bool is_pure(PyObject *function, const char *name) {
-    bool fine = PySet_Contains(pure, function) > 0;
-    PyObject *self = PyCFunction_Check(function) ? PyCFunction_GET_SELF(function) : NULL;
-    if (!fine && self && !PyModule_Check(self)) {
-        PyObject *method = PyObject_GetAttrString((PyObject *)Py_TYPE(self), name);
-        fine = method && PySet_Contains(pure, method) > 0;
-        Py_XDECREF(method);
+static void on_instruction(PyFrameObject *frame) {
+    PyObject *code = code_of(frame), *globals = globals_of(frame);
+    if (last.code != code || last.globals != globals) {
+        PyObject *entry = entry_of(code, globals);
+        last.code = code, last.globals = globals, last.bytes = entry ? PyTuple_GET_ITEM(entry, 2) : Py_None;
     }
-    PyErr_Clear();
-    return fine;
+    int at = instruction_of(frame);
+    if (last.bytes != Py_None && at >= 0 && at < PyByteArray_GET_SIZE(last.bytes)) PyByteArray_AS_STRING(last.bytes)[at] = 1;
+    Py_DECREF(code);
+    Py_DECREF(globals);
 }
 
-static bool belongs_to_us(PyObject *function) {
-    if (!PyCFunction_Check(function)) {
-        PyTypeObject *type = ((PyDescrObject *)function)->d_type;
-        return type == tpy_tensor_type || PyType_IsSubtype(type, tpy_tensor_type);
+static int on_trace(PyObject *context, PyFrameObject *frame, int what, PyObject *arg) {
+    (void)context, (void)arg;
+    if (!watching || !tp_capturing()) return 0;
+    if (what == PyTrace_OPCODE) on_instruction(frame);
+    if (what != PyTrace_CALL) return 0;
+    PyObject *globals = globals_of(frame);
+    bool own = tpy_is_own(globals);
+    Py_DECREF(globals);
+    if (!own && (PyObject_SetAttrString((PyObject *)frame, "f_trace_opcodes", Py_True) < 0 || PyObject_SetAttrString((PyObject *)frame, "f_trace_lines", Py_False) < 0)) {
+        PyErr_Clear();
+        tp_capture_break("what runs cannot be traced");
     }
-    PyObject *self = PyCFunction_GET_SELF(function);
-    return tpy_is_own_name(((PyCFunctionObject *)function)->m_module) || (self && tpy_is_tensor(self));
+    return 0;
 }
+#endif
 
-/* Modules whose functions call what they need without doing more than they say. */
-static bool is_trusted(PyObject *globals) {
-    static const char *const names[] = {"contextlib", "functools", "collections", "typing", "abc", "enum", "dataclasses", "copy", "warnings", "operator", "types", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "_frozen_importlib",
-        "_frozen_importlib_external", NULL};
-    PyObject *name = PyDict_GetItemString(globals, "__name__");
-    if (tpy_is_own_name(name)) return true;
-    for (int i = 0; name && names[i]; i++)
-        if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, names[i]) == 0) return true;
-    return false;
-}
-
+/* ---- Functions of C ---- */
 static void on_c_function(PyObject *function, PyObject *globals) {
     if (!PyCFunction_Check(function) && Py_TYPE(function) != &PyMethodDescr_Type) return;
-    const char *name = PyCFunction_Check(function) ? ((PyCFunctionObject *)function)->m_ml->ml_name : ((PyMethodDescrObject *)function)->d_method->ml_name;
-    bool fine;
-    if (belongs_to_us(function)) {
-        PyObject *text = PyUnicode_FromString(name);
-        fine = text && PySet_Contains(impure, text) == 0;
-        Py_XDECREF(text);
-        PyErr_Clear();
-    } else fine = is_trusted(globals) || is_pure(function, name);
-    if (!fine) refuse(name);
+    looked_up |= tpy_is_lookup(function) && !tpy_is_own(globals);
+    if (tpy_function_is_proven(function, globals)) return;
+    char why[160];
+    snprintf(why, sizeof why, "%s() is called", tpy_function_name(function));
+    tp_capture_break(why);
 }
 
 static int on_event(PyObject *context, PyFrameObject *frame, int what, PyObject *arg) {
@@ -125,15 +147,30 @@ static int on_event(PyObject *context, PyFrameObject *frame, int what, PyObject 
     return 0;
 }
 
+void tpy_watch_read(const char *what) {
+    if (!watching || !tp_capturing()) return;
+    PyObject *globals = PyEval_GetGlobals();
+    if (globals && tpy_is_own(globals)) return;
+    char why[160];
+    snprintf(why, sizeof why, "%s is read", what);
+    tp_capture_break(why);
+}
+
+/* ---- Watching ---- */
 bool tpy_watch_busy(void) { return ran != NULL; }
 
-bool tpy_watch_start(void) {
+bool tpy_watch_start(bool strictly) {
     PyThreadState *thread = PyThreadState_Get();
     if (!(ran = PyDict_New())) return false;
-    before = thread->c_profilefunc;
-    before_context = Py_XNewRef(thread->c_profileobj);
+    strict = strictly, looked_up = false, last.code = NULL;
+    profile_before = (hearer){thread->c_profilefunc, Py_XNewRef(thread->c_profileobj)};
+    trace_before = (hearer){thread->c_tracefunc, Py_XNewRef(thread->c_traceobj)};
+    watching = true;
     PyEval_SetProfile(on_event, NULL);
-    return watching = true;
+#if PY_VERSION_HEX < 0x030C0000
+    if (strict) PyEval_SetTrace(on_trace, NULL);
+#endif
+    return true;
 }
 
 void tpy_watch_stop(void) {
@@ -141,39 +178,61 @@ void tpy_watch_stop(void) {
     watching = false;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyEval_SetProfile(before, before_context);
-    Py_CLEAR(before_context);
+    PyEval_SetProfile(profile_before.function, profile_before.context);
+#if PY_VERSION_HEX < 0x030C0000
+    if (strict) PyEval_SetTrace(trace_before.function, trace_before.context);
+#endif
+    Py_CLEAR(profile_before.context);
+    Py_CLEAR(trace_before.context);
     PyErr_Restore(type, value, trace);
 }
 
-bool tpy_watch_names(tpy_guards *guards) {
-    PyObject *code, *globals;
+/* All code that ran, one function for each. */
+static bool for_all(tpy_guards *guards, bool (*act)(tpy_guards *, PyObject *code, PyObject *globals, PyObject *bytes)) {
+    PyObject *key, *entry;
     Py_ssize_t at = 0;
-    bool ok = true;
-    tpy_guards_know_what_ran(guards);
-    while (ok && PyDict_Next(ran, &at, &code, &globals)) ok = is_own(globals) || tpy_guards_names(guards, code);
-    return ok;
+    while (PyDict_Next(ran, &at, &key, &entry))
+        if (!act(guards, PyTuple_GET_ITEM(entry, 0), PyTuple_GET_ITEM(entry, 1), PyTuple_GET_ITEM(entry, 2))) return false;
+    return true;
 }
 
-bool tpy_watch_code(tpy_guards *guards) {
-    PyObject *code, *globals;
-    Py_ssize_t at = 0;
-    bool ok = true;
-    while (ok && PyDict_Next(ran, &at, &code, &globals)) ok = tpy_guards_code(guards, code, globals);
-    return ok;
+static bool add_names(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *bytes) {
+    if (!tpy_is_own(globals)) return tpy_code_names(g, code, bytes);
+    PyObject *names = ((PyCodeObject *)code)->co_names;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
+        if (PySet_Add(g->own_names, PyTuple_GET_ITEM(names, i)) < 0) return false;
+    return true;
 }
+
+bool tpy_watch_names(tpy_guards *guards) {
+    guards->ran_known = true;
+    guards->names_anything |= looked_up;
+    return (guards->names || (guards->names = PySet_New(NULL))) && for_all(guards, add_names);
+}
+
+bool tpy_watch_code(tpy_guards *guards) { return for_all(guards, tpy_code_reads); }
+
+static bool add_inner(PyObject *set, PyObject *code) { /* functions that this one makes */
+    PyObject *consts = ((PyCodeObject *)code)->co_consts;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(consts); i++) {
+        PyObject *inner = PyTuple_GET_ITEM(consts, i);
+        if (PyCode_Check(inner) && (PySet_Add(set, inner) < 0 || !add_inner(set, inner))) return false;
+    }
+    return true;
+}
+
+static bool add_inner_of(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *bytes) {
+    (void)globals, (void)bytes;
+    return add_inner(g->codes, code);
+}
+
+static bool was_met(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *bytes) {
+    (void)bytes;
+    if (tpy_is_trusted(globals)) return true;
+    int met = PySet_Contains(g->codes, code);
+    return met < 0 ? false : met || tpy_guards_refuse(g, "the function %s runs, which is reached in a way that cannot be followed", PyUnicode_AsUTF8(((PyCodeObject *)code)->co_name));
+}
+
+bool tpy_watch_met(tpy_guards *guards) { return for_all(guards, add_inner_of) && for_all(guards, was_met); }
 
 void tpy_watch_drop(void) { Py_CLEAR(ran); }
-
-/* (functions that may be called, names of ours that may not, STORE_GLOBAL) */
-static PyObject *set_up(PyObject *module, PyObject *args) {
-    (void)module;
-    PyObject *a, *b;
-    if (!PyArg_ParseTuple(args, "O!O!i:_graph_functions", &PyFrozenSet_Type, &a, &PyFrozenSet_Type, &b, &store_global)) return NULL;
-    Py_XSETREF(pure, Py_NewRef(a));
-    Py_XSETREF(impure, Py_NewRef(b));
-    Py_RETURN_NONE;
-}
-
-static PyMethodDef functions[] = {{"_graph_functions", set_up, METH_VARARGS, NULL}, {0}};
-int tpy_watch_init(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -121,7 +121,19 @@ reset_code_caches = reset
 
 
 def mark_dynamic(t, index, *, min=None, max=None, hint_override=None):
-    """Marks a dimension whose size changes between calls."""
+    """Marks a dimension whose size changes between calls. Graphs are for the sizes they saw, whatever is marked."""
 
 
-maybe_mark_dynamic = mark_static = mark_static_address = mark_unbacked = mark_dynamic
+def mark_unbacked(t, index, hint_override=None, strict=False, specialize_on=None):
+    """Marks a dimension whose size no graph may know."""
+
+
+def mark_static(t, index=None):
+    """Marks a dimension, or all, whose size stays."""
+
+
+def mark_static_address(t, guard=True):
+    """Marks a tensor whose memory stays where it is. Graphs watch where tensors of the program's are, marked or not."""
+
+
+maybe_mark_dynamic = mark_dynamic

@@ -5,11 +5,11 @@ import warnings
 import weakref
 
 import taper._C as _C
-from taper._dynamo import _pure, exc
+from taper._dynamo import _proven, exc
 from taper.nn.modules.module import Module
 
 _all = weakref.WeakSet()
-_pure.tell()
+_proven.tell()
 
 
 class Capture:
@@ -25,6 +25,7 @@ class Capture:
         if captured.count >= self.limit():
             self.give_up(f"it was captured {captured.count} times, for other arguments or other values of what it reads", None)
             return self.function(*args, **kwargs)
+        _proven.tell()
         result, why, where = captured.capture(*args, **kwargs)
         if why is None:
             return result
@@ -47,10 +48,10 @@ class Capture:
 
 
 def captured(function, fullgraph=False, limit=None, quiet=False):
-    """The callable that captures `function` and runs its graphs; `quiet`: without a warning where it cannot."""
+    """The callable that captures `function` and runs its graphs; `quiet`: a trace or script, which holds what it saw, without a warning where it cannot."""
     from taper._dynamo import config
     decides = Capture(function, fullgraph, lambda: config.recompile_limit if limit is None else limit, quiet)
-    given = _C.Captured(function, decides.miss)
+    given = _C.Captured(function, decides.miss, not quiet)
     decides.captured = weakref.ref(given)
     _all.add(given)
     return given
@@ -128,6 +129,8 @@ def wrapped(model, how=captured):
     compiled = how(model)
     if compiled is model:
         compiled = functools.partial(model)
+        if hasattr(model, "__code__"):
+            compiled.__code__ = model.__code__
     functools.update_wrapper(compiled, model)
     compiled._torchdynamo_orig_callable = model
     return compiled

@@ -15,7 +15,7 @@ def _activation(name, *parameters):
     plain, changing = _op[name], _op[name + "_"]
     arguments = "".join(f", {p}" for p in parameters)
     passed = "".join(f", {p.split('=')[0]}" for p in parameters)
-    scope = {"plain": plain, "changing": changing}
+    scope = {"plain": plain, "changing": changing, "__name__": __name__}
     exec(f"def {name}(input{arguments}, inplace=False):\n    return changing(input{passed}) if inplace else plain(input{passed})\n", scope)
     function = scope[name]
     function.__module__ = __name__

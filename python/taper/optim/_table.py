@@ -73,7 +73,7 @@ def optimiser(name, module, base=TableOptimizer, **extra):
             signature.append(f"{option}={default}")
     fixed = {option: default for option, default, _, fixed in options if fixed}
     defaults = ", ".join(f"{option}={fixed.get(option, option)}" for option in groups)
-    space = {}
+    space = {"__name__": __name__}
     exec(f"def __init__(self, params, {', '.join(signature)}):\n    self._start(params, dict({defaults}))", space)
     space["__init__"].__qualname__ = f"{name}.__init__"
     return type(name, (base,), {"__init__": space["__init__"], "__doc__": doc, "__module__": module, "_kind": kind, "_values": values,
