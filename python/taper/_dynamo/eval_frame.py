@@ -41,9 +41,10 @@ class Capture:
         if self.quiet:
             return
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
-        code = getattr(getattr(type(self.function), "forward", self.function), "__code__", None)
-        if where is None and code is not None:
-            where = f"{code.co_filename}:{code.co_firstlineno}"
+        kind = type(self.function)
+        code = getattr(getattr(kind, "forward", self.function if hasattr(self.function, "__code__") else kind.__call__), "__code__", None)
+        if where is None:
+            where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else name
         warnings.warn(f"torch.compile runs {name} without a graph, for what is at {where}: {why}", stacklevel=3)
 
 
