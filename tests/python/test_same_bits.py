@@ -1,14 +1,19 @@
 """A dozen trainings end with the same bits whatever the number of threads, and whether a profiler runs, hooks hang on the network, tensors are packed on their way
-to the backward, or the model, or the whole step, is captured. What a trained network then gives in evaluation is the same too."""
+to the backward, or the model, or the whole step, is captured, and whether it is written in Python or in C. What a trained network then gives in evaluation is the same too."""
 import contextlib
+import os
+import pathlib
+import subprocess
 import warnings
 
+import numpy as np
 import pytest
 import taper as torch
 import taper.nn.functional as F
 from taper import nn
 
 STEPS = 3
+BUILD = pathlib.Path(os.environ.get("TAPER_BUILD_DIR", pathlib.Path(__file__).resolve().parents[2] / "build"))
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +25,7 @@ def own_threads():
     torch.set_num_threads(before)
 
 
-# ---- The trainings: a model, what it is given, what becomes of its result, its optimiser. Sizes are such that the larger layers are worth several threads.
+# ---- The trainings: a model, what it is given, what becomes of its result, its optimiser. tests/trainings.c has the same ones in C. Sizes are such that the larger layers are worth several threads.
 TRAININGS = {}
 
 
@@ -96,8 +101,8 @@ def vae_loss(out, x):
 
 @training
 def vae():
-    x = torch.rand(96, 400)
-    return Vae(), (x, x), vae_loss, adam
+    model, x = Vae(), torch.rand(96, 400)
+    return model, (x, x), vae_loss, adam
 
 
 class Recurrent(nn.Module):
@@ -159,8 +164,8 @@ def next_token(out, targets):
 
 @training
 def gpt():
-    tokens = torch.randint(0, 50, (6, 41))
-    return Gpt(), (tokens[:, :-1], tokens[:, 1:]), next_token, lambda m: torch.optim.AdamW(m.parameters(), lr=3e-3)
+    model, tokens = Gpt(), torch.randint(0, 50, (6, 41))
+    return model, (tokens[:, :-1], tokens[:, 1:]), next_token, lambda m: torch.optim.AdamW(m.parameters(), lr=3e-3)
 
 
 @training
@@ -290,6 +295,27 @@ def test_threads(name):
         check(name)
 
 
+# ---- From C
+@pytest.fixture(scope="session")
+def from_c(tmp_path_factory):
+    program = BUILD / "tests" / "same_bits_test"
+    if not program.exists():
+        pytest.skip("the C tests are not built")
+    file = tmp_path_factory.mktemp("trainings") / "c.npz"
+    run = subprocess.run([program], env={**os.environ, "TAPER_TRAINING_RESULTS": str(file)}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    with np.load(file) as arrays:
+        return {key: arrays[key].tobytes() for key in arrays.files}
+
+
+@every_training
+def test_from_c(name, from_c):
+    expected = {f"{name}/{k}": v for k, v in reference(name).items() if not k.startswith("optimiser ")}
+    got = {k: v for k, v in from_c.items() if k.startswith(name + "/")}
+    assert expected.keys() == got.keys()
+    assert [k for k in expected if expected[k] != got[k]] == []
+
+
 # ---- Who watches
 @contextlib.contextmanager
 def profiled():
@@ -297,17 +323,9 @@ def profiled():
         yield
 
 
-def turned(t):
-    """Packs what a backward needs in another layout."""
-    return t.detach().t().contiguous() if t.ndim == 2 else t.detach().clone()
-
-
-def turned_back(t):
-    return t.t() if t.ndim == 2 else t
-
-
 def packed():
-    return torch.autograd.graph.saved_tensors_hooks(turned, turned_back)
+    """What a backward needs comes back as another tensor. Of the same layout: below AVX2 products are the BLAS's, whose sums may follow it."""
+    return torch.autograd.graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t.clone())
 
 
 def hooked(model):
@@ -356,3 +374,41 @@ def test_captures(name, threads, how):
     check(name, **CAPTURES[how])
     if threads > 1:
         check(name, **CAPTURES[how], around=profiled)
+
+
+# ---- Evaluation
+def exported(model, x, folder):
+    return torch.export.export(model, (x,)).module()
+
+
+def saved_and_loaded(model, x, folder):
+    torch.jit.trace(model, (x,), check_trace=False).save(folder / "net.pt")
+    return torch.jit.load(folder / "net.pt")
+
+
+def called_with(around):
+    def run(model, x, folder):
+        def call(x):
+            with around():
+                return model(x)
+        return call
+    return run
+
+
+EVALUATIONS = {"gradients": called_with(torch.enable_grad), "inference mode": called_with(torch.inference_mode), "profiler": called_with(profiled), "exported": exported,
+               "saved": saved_and_loaded, "compiled": lambda model, x, folder: torch.compile(model), "compiled, gradients": lambda model, x, folder: torch.compile(called_with(torch.enable_grad)(model, x, folder))}
+
+
+@every_training
+@pytest.mark.parametrize("how", EVALUATIONS)
+def test_evaluation(name, how, tmp_path):
+    torch.manual_seed(5)
+    model, (x, _), _, _ = TRAININGS[name]()
+    model.eval()
+    with torch.no_grad():
+        run = EVALUATIONS[how](model, x, tmp_path)
+        for _ in range(3):
+            torch.manual_seed(8)
+            want = model(x)
+            torch.manual_seed(8)
+            assert bits(run(x)) == bits(want)
