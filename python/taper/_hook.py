@@ -52,6 +52,18 @@ def _is_module(name):
     return not name.startswith("torch.") or name in known() or any(_private(part) for part in name.split("."))
 
 
+def _held(ours):
+    """What one of Taper's modules has under a name that no file of its own stands for, such as `torch.ops`; None where it has nothing."""
+    parent, _, name = ours.rpartition(".")
+    names = getattr(sys.modules.get(parent), "__dict__", {})
+    answer = names.get("__getattr__")
+    answer = getattr(answer, "before", answer)  # without what tells of missing names, which would import them
+    try:
+        return names[name] if name in names else answer and answer(name)
+    except AttributeError:
+        return None
+
+
 class Absent(ModuleType):
     """Stands for a module, class or function that is not there yet: it can be imported, named in annotations and asked for with
     isinstance; using it raises an error with its full name."""
@@ -125,7 +137,7 @@ def _answer_for_missing(module, name):
             raise AttributeError(f"module '{name}' has no attribute '{attribute}'")
         return _missing(name, attribute)
 
-    __getattr__.names_missing = True
+    __getattr__.names_missing, __getattr__.before = True, before
     module.__getattr__ = __getattr__
 
 
@@ -190,13 +202,15 @@ class Finder:
         if ours is None or self._is_installed(name):
             return None
         module = self._taper_module(ours)
-        if module is None:
-            if not _is_module(name):
-                return None
-            module = Absent(name)
-            module.__path__ = []
-        else:
+        if module is not None:
             _answer_for_missing(module, name)
+        else:
+            module = _held(ours)
+            if not isinstance(module, ModuleType):
+                if module is not None or not _is_module(name):  # a class or a function is no module in PyTorch either
+                    return None
+                module = Absent(name)
+                module.__path__ = []
         from importlib.machinery import ModuleSpec
         return ModuleSpec(name, Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
 

@@ -1,5 +1,7 @@
 """torch.ops: operators by namespace, name and overload. `aten` leads to the functions of torch, nn.functional and Tensor that PyTorch's operators of that name stand
 behind; other namespaces hold what torch.library was given. An overload is a name alone: the function itself sees what its arguments are."""
+from types import ModuleType
+
 from taper import _C
 
 registered = {}  # (namespace, name): a function, of torch.library's
@@ -121,9 +123,8 @@ class _OpNamespace:
         return f"<module 'torch.ops.{self.name}'>"
 
 
-class _Ops:
-    """torch.ops."""
-    __name__ = "torch.ops"
+class _Ops(ModuleType):
+    """torch.ops: a module, which packages import."""
     loaded_libraries = frozenset()
 
     def __getattr__(self, namespace):
@@ -140,4 +141,4 @@ class _Ops:
         return "<module 'torch.ops'>"
 
 
-ops = _Ops()
+ops = _Ops("torch.ops")
