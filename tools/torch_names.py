@@ -1,6 +1,7 @@
 """Writes python/taper/_names.txt, PyTorch's public names: run this under an interpreter that imports PyTorch.
 
     python tools/torch_names.py > python/taper/_names.txt
+    python tools/torch_names.py --aten > python/taper/_aten_names.txt      # operators of torch.ops.aten and their overloads
 
 A line per module or class: its full name, a colon, its public names. `taper run` tells by it what PyTorch has and Taper lacks from
 what neither has, and `taper names` counts with it.
@@ -60,7 +61,23 @@ def names_of(module, known):
     return sorted(name for name in names if not name.startswith("_"))
 
 
+def aten():
+    """The operators of torch.ops.aten, a line each."""
+    operators = {}
+    for full in torch._C._dispatch_get_all_op_names():
+        namespace, _, name = full.partition("::")
+        if namespace == "aten":
+            base, _, overload = name.partition(".")
+            operators.setdefault(base, []).append(overload or "default")
+    print("# Operators of aten in PyTorch 2.15, each with its overloads; tools/torch_names.py --aten writes this.")
+    for name in sorted(operators):
+        print(name, *sorted(operators[name]))
+
+
 def main():
+    if sys.argv[1:] == ["--aten"]:
+        aten()
+        return
     warnings.simplefilter("ignore")
     with contextlib.redirect_stdout(sys.stderr):  # some modules print when they are imported
         known = modules()

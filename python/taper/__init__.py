@@ -1,6 +1,14 @@
 """PyTorch's face on Taper's C library: tensors, operators, automatic differentiation."""
 from taper import _C
 
+
+def _c_name(name):
+    """Names of torch._C that are written in Python, loaded when a package reads one."""
+    from taper._c_names import find
+    return find(name)
+
+
+_C.__getattr__, _C.__path__ = _c_name, []  # a path: PyTorch's holds modules, such as torch._C._functorch
 globals().update(_C._namespace("torch"))
 from taper._C import *  # noqa: E402,F401,F403  (types and settings; dtypes after the operators: torch.bool is a dtype, and an operator too)
 from taper._C import Tensor  # noqa: E402,F401
@@ -20,7 +28,7 @@ from taper import autograd, overrides  # noqa: E402,F401
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset("""
     __config__ _dynamo _inductor accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
-    multiprocessing nested nn optim profiler quantization quasirandom random return_types serialization signal sparse special testing utils version xpu""".split())
+    mtia multiprocessing nested nn onnx optim profiler quantization quasirandom random return_types serialization signal sparse special testing types utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_vmap", **dict.fromkeys("""
     autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype
@@ -29,7 +37,12 @@ _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo"
     qint8 quint8 qint32 per_tensor_affine per_tensor_symmetric quantize_per_tensor dequantize fake_quantize_per_tensor_affine""".split(), "_quantized"), **dict.fromkeys("""
     embedding embedding_bag batch_norm instance_norm ctc_loss kl_div binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss
     margin_ranking_loss triplet_margin_loss poisson_nll_loss adaptive_max_pool1d native_dropout detach detach_ resize_as_ empty_permuted to_dlpack cond
-    while_loop SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(), "_native_names")}
+    while_loop _shape_as_tensor _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _has_compatible_shallow_copy_type SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(), "_native_names"), **dict.fromkeys("""
+    _check _check_with _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all _check_tensor_all_with""".split(), "_checks"),
+         **dict.fromkeys("""
+    AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType IntType JitType ListType NoneType NumberType
+    OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type UnionType PyTorchFileReader""".split(), "_c_names"),
+         "Future": "futures", "GradScaler": "amp", "ScriptModule": "jit", "ScriptFunction": "jit", "ScriptObject": "_classes", "classes": "_classes"}
 
 
 def __getattr__(name):
@@ -39,6 +52,8 @@ def __getattr__(name):
     if name in _FROM:
         value = globals()[name] = getattr(import_module("taper." + _FROM[name]), name)
         return value
+    if name == "torch":
+        return import_module("taper")
     if name in ("has_cuda", "has_xpu"):
         return _C._gpu_count(name[4:]) > 0
     if name.startswith("_foreach_"):

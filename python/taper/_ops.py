@@ -5,6 +5,26 @@ from types import ModuleType
 from taper import _C
 
 registered = {}  # (namespace, name): a function, of torch.library's
+_listed = {}  # PyTorch's operators of aten: name -> its overloads
+
+
+def _overloads(name):
+    """The overloads that PyTorch's operator of aten has; None where it has no such operator."""
+    if not _listed:
+        with open(__file__.rpartition("/")[0] + "/_aten_names.txt", encoding="utf-8") as file:
+            for line in file:
+                if not line.startswith("#"):
+                    operator, *overloads = line.split()
+                    _listed[operator] = overloads
+    return _listed.get(name)
+
+
+def _not_covered(name):
+    """An operator that can be named, as packages do that say what theirs does for each of aten's; calling it tells that it is not here."""
+    def function(*args, **kwargs):
+        from taper._hook import NotCovered
+        raise NotCovered(f"torch.ops.aten.{name}")
+    return function
 
 
 class OpOverload:
@@ -46,11 +66,15 @@ class OpOverloadPacket:
     def __getattr__(self, overload):
         if overload.startswith("__"):
             raise AttributeError(f"'OpOverloadPacket' object has no attribute '{overload}'")
+        listed = _overloads(self.__name__) if self._namespace == "aten" else None
+        if listed is not None and overload not in listed and overload != "default":
+            raise AttributeError(f"The underlying op of 'aten.{self.__name__}' has no overload name '{overload}'")
         made = self.__dict__[overload] = OpOverload(self, overload)
         return made
 
     def overloads(self):
-        return ["default"]
+        listed = _overloads(self.__name__) if self._namespace == "aten" else None
+        return list(listed or ["default"])
 
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
@@ -84,7 +108,75 @@ def lift_fresh_copy(input):
     return input.clone()
 
 
-_OWN = {f.__name__: f for f in (_softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy)}
+def lift_fresh(input):
+    return input
+
+
+def _pin_memory(input, device=None):
+    return input.pin_memory()
+
+
+def _local_scalar_dense(input):
+    return input.item()
+
+
+def _is_all_true(input):
+    return input.all()
+
+
+def _is_any_true(input):
+    return input.any()
+
+
+def sym_size(input, dim=None):
+    return input.size() if dim is None else input.size(dim)
+
+
+def sym_numel(input):
+    return input.numel()
+
+
+def sym_stride(input, dim=None):
+    return input.stride() if dim is None else input.stride(dim)
+
+
+def silu_backward(grad_output, input):
+    gate = input.sigmoid()
+    return grad_output * gate * (1 + input * (1 - gate))
+
+
+def gelu_backward(grad_output, input, *, approximate="none"):
+    import taper
+    with taper.enable_grad():
+        leaf = input.detach().requires_grad_()
+        return taper.autograd.grad(taper.nn.functional.gelu(leaf, approximate=approximate), leaf, grad_output)[0]
+
+
+def sigmoid_backward(grad_output, output):
+    return grad_output * output * (1 - output)
+
+
+def tanh_backward(grad_output, output):
+    return grad_output * (1 - output * output)
+
+
+_OWN = {f.__name__: f for f in (
+    _softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy, lift_fresh, _pin_memory, _local_scalar_dense, _is_all_true,
+    _is_any_true, sym_size, sym_numel, sym_stride, silu_backward, gelu_backward, sigmoid_backward, tanh_backward)}
+
+
+# ---- torch.ops.profiler: named ranges ----
+def _record_function_enter_new(name, args=None):
+    from taper.autograd.profiler import record_function
+    return record_function(name, args).__enter__()
+
+
+def _record_function_exit(handle):
+    handle.__exit__(None, None, None)
+
+
+_PROFILER = {"_record_function_enter": _record_function_enter_new, "_record_function_enter_new": _record_function_enter_new,
+             "_record_function_exit": _record_function_exit}
 _PREFIXES = "linalg", "fft", "special"
 
 
@@ -113,11 +205,18 @@ class _OpNamespace:
     def __getattr__(self, op):
         if op.startswith("__"):
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op}'")
-        function = registered.get((self.name, op)) or (_aten(op) if self.name in ("aten", "prims") else None)
+        function = registered.get((self.name, op)) or self._built_in(op)
         if function is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op}'")
         made = self.__dict__[op] = OpOverloadPacket(self.name, op, function)
         return made
+
+    def _built_in(self, op):
+        """The function behind an operator that nobody registered, or None."""
+        if self.name == "profiler":
+            return _PROFILER.get(op)
+        found = _aten(op) if self.name in ("aten", "prims") else None
+        return _not_covered(op) if found is None and self.name == "aten" and _overloads(op) else found
 
     def __repr__(self):
         return f"<module 'torch.ops.{self.name}'>"

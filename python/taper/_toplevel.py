@@ -478,7 +478,8 @@ def nonzero(input, *, out=None, as_tuple=False):
     return _op["nonzero"](input) if out is None else _op["nonzero"](input, out=out)
 
 
-Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name, still called by some
+# Python 2's names, still called by some.
+Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, Tensor.__rtruediv__
 
 # Methods whose signature is as wide.
 for _function in (unique, unique_consecutive, split, tensor_split, norm, lu, stft, istft, nonzero):

@@ -161,3 +161,59 @@ def _unflatten_dense_tensors(flat, tensors):
     """Pieces of a row with the tensors' shapes."""
     pieces = flat.split([t.numel() for t in tensors])
     return tuple(piece.view_as(t) for piece, t in zip(pieces, tensors))
+
+
+# ---- Devices, for packages that serve all of them ----
+def _get_available_device_type():
+    """The type of the accelerator that is here, or None."""
+    from taper.accelerator import current_accelerator
+    device = current_accelerator()
+    return None if device is None else device.type
+
+
+def _get_device_module(device_type):
+    """torch.cuda for "cuda"."""
+    from importlib import import_module
+    try:
+        return import_module(f"taper.{device_type}")
+    except ModuleNotFoundError:
+        raise RuntimeError(f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'.") from None
+
+
+def _get_device_attr(get_member):
+    """get_member(torch.cuda), or of the accelerator that is here; None without one."""
+    kind = _get_available_device_type()
+    return None if kind is None else get_member(_get_device_module(kind))
+
+
+def _get_current_device_index():
+    return _get_device_attr(lambda module: module.current_device())
+
+
+def _get_all_device_indices():
+    return _get_device_attr(lambda module: list(range(module.device_count())))
+
+
+def _get_device_index(device, optional=False, allow_cpu=False):
+    """The number of a device given as a number, a text or a device; the current one's for None where that is optional."""
+    if isinstance(device, str):
+        device = _C.device(device)
+    if isinstance(device, _C.device):
+        if not allow_cpu and device.type == "cpu":
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        if device.index is not None:
+            return device.index
+        if device.type == "cpu":
+            return -1
+    elif isinstance(device, int):
+        return device
+    if not optional and not isinstance(device, _C.device):
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+    return _get_current_device_index()
+
+
+def _element_size(dtype):
+    """Bytes per element."""
+    if not isinstance(dtype, _C.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize

@@ -1,11 +1,14 @@
 """torch.futures: values that are not there yet."""
 from threading import Condition
+from types import GenericAlias
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
 
 class Future:
     """A value to come: of an asynchronous collective, of `then`, or one that set_result brings."""
+
+    __class_getitem__ = classmethod(GenericAlias)  # annotations say Future[Tensor]
 
     def __init__(self, *, devices=None):
         self._changed, self._callbacks = Condition(), []

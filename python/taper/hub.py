@@ -9,12 +9,22 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the start of the SHA-256 that a na
 _hub_dir = None
 
 
-def get_dir():
-    """The cache folder: set_dir's, or hub in $TORCH_HOME, $XDG_CACHE_HOME/torch or ~/.cache/torch."""
-    if _hub_dir is not None:
-        return _hub_dir
+def _get_torch_home():
+    """$TORCH_HOME, $XDG_CACHE_HOME/torch or ~/.cache/torch."""
     cache = os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache"))
-    return os.path.join(os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))), "hub")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+def get_dir():
+    """The cache folder: set_dir's, or hub in the home of PyTorch's files."""
+    return os.path.join(_get_torch_home(), "hub") if _hub_dir is None else _hub_dir
+
+
+def __getattr__(name):
+    if name == "tqdm":  # packages take it from here; it is a package of its own
+        from tqdm import tqdm
+        return tqdm
+    raise AttributeError(f"module 'torch.hub' has no attribute '{name}'")
 
 
 def set_dir(d):

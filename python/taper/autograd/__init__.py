@@ -13,6 +13,21 @@ _LAZY = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode",
 _MODULES = {"anomaly_mode", "forward_ad", "functional", "graph", "profiler", "variable", "profiler_util"}
 
 
+def _profiler_enabled():
+    """Does a profile record?"""
+    import sys
+    profiler = sys.modules.get("taper.autograd.profiler")
+    return profiler is not None and bool(profiler._running)
+
+
+def _disable_profiler():
+    """Stops the profiles that record; what they have recorded is theirs."""
+    if _profiler_enabled():
+        from taper.autograd import profiler
+        for running in list(profiler._running):
+            running._stop()
+
+
 def __getattr__(name):  # what few programs use is loaded when they do
     from importlib import import_module
     if name in _LAZY:

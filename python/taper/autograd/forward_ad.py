@@ -11,6 +11,12 @@ UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 _levels = []  # per level: the leaves made dual, with their tangents
 
 
+def __getattr__(name):
+    if name == "_current_level":  # -1 outside of all of them
+        return len(_levels) - 1
+    raise AttributeError(f"module 'torch.autograd.forward_ad' has no attribute '{name}'")
+
+
 def enter_dual_level():
     """Opens a level; there is one at a time, as in PyTorch."""
     if _levels:

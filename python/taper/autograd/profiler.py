@@ -3,6 +3,7 @@ from taper import _C
 from taper.autograd.grad_mode import _DecoratorContextManager
 
 _HOME = _C.__file__.rpartition("/")[0] + "/"
+_running = set()  # profiles that record now
 __all__ = ["profile", "record_function", "emit_itt", "emit_nvtx", "load_nvprof"]
 
 
@@ -68,12 +69,14 @@ class profile:
 
     def _start(self):
         self._running = _C._profile_start(self.record_shapes, _stack if self.with_stack else None)
+        _running.add(self)
 
     def _stop(self):
         from taper.autograd.profiler_util import events_from
         if self._running is None:
             return
         running, self._running = self._running, None
+        _running.discard(self)
         thread, recorded = _C._profile_stop(running)
         made = events_from(recorded, thread, self.record_shapes, self.profile_memory, self.with_flops)
         if self.acc_events and self._function_events:
@@ -126,6 +129,13 @@ class profile:
         elif self._running is None:
             self.acc_events = True
             self._start()
+
+
+def __getattr__(name):
+    if name in ("EventList", "FunctionEvent", "FunctionEventAvg", "Kernel"):
+        from taper.autograd import profiler_util
+        return getattr(profiler_util, name)
+    raise AttributeError(f"module 'torch.autograd.profiler' has no attribute '{name}'")
 
 
 class emit_nvtx:

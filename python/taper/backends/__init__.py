@@ -253,3 +253,16 @@ openmp = _Room("openmp", is_available=_yes)
 opt_einsum = _Room("opt_einsum", {"enabled": False, "strategy": None}, is_available=_no, get_opt_einsum=_nothing, _flag_defaults={"enabled": None, "strategy": None})
 quantized = _Room("quantized", {"engine": "none", "supported_engines": ["none"]})
 xnnpack = _Room("xnnpack", {"enabled": False})
+
+
+class _AllowNonbracketedMutation:
+    """Switches can be set anywhere here; PyTorch allows it within this."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+__allow_nonbracketed_mutation = _AllowNonbracketedMutation

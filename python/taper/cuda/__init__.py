@@ -75,6 +75,11 @@ device, device_of = guard("cuda", "CUDA")
 _lazy_init, _is_in_bad_fork = _cuda.init, lambda: "cuda" in __import__("taper._gpu.devices", fromlist=["_forked"])._forked
 
 
+def _lazy_call(callable, **options):
+    """Calls it once CUDA is in use; settings are taken at any time here."""
+    callable()
+
+
 def _is_compiled():
     """Is CUDA part of this build? It is wherever a GPU is."""
     return _cuda.is_available()

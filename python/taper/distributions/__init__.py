@@ -5,6 +5,7 @@ are PyTorch's without a file for each."""
 import sys
 from types import ModuleType
 
+import taper as torch
 from taper.distributions import _continuous, _derived, _discrete, _matrix, constraint_registry, constraints, distribution, exp_family, kl, transforms, utils
 from taper.distributions.constraint_registry import biject_to, transform_to
 from taper.distributions.distribution import Distribution
@@ -33,7 +34,7 @@ def _name_modules(home, modules):
     """Makes the modules of a home: each shows all that the home has, and its classes say that they are from there."""
     for short, names in modules.items():
         module = ModuleType(f"{__name__}.{short}", home.__doc__)
-        module.__dict__.update({name: value for name, value in vars(home).items() if not name.startswith("__")}, __file__=home.__file__, __package__=__name__)
+        module.__dict__.update({"Distribution": Distribution, "torch": torch}, **{name: value for name, value in vars(home).items() if not name.startswith("__")}, __file__=home.__file__, __package__=__name__)
         globals()[short] = sys.modules[module.__name__] = module
         for name in names.split():
             vars(home)[name].__module__ = module.__name__

@@ -340,12 +340,16 @@ def _inside(y):
     return y.clamp(min=info.tiny, max=1.0 - info.eps)
 
 
+def _clipped_sigmoid(x):
+    return _inside(x.sigmoid())
+
+
 class SigmoidTransform(_Plain):
     """y = 1 / (1 + exp(-x))"""
     domain, codomain, bijective, sign = constraints.real, constraints.unit_interval, True, 1
 
     def _call(self, x):
-        return _inside(x.sigmoid())
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y):
         share = _inside(y)

@@ -45,6 +45,8 @@ unused = _handed_through("Marks a method that compiled code never calls.")
 ignore = _handed_through("Marks a method that stays Python.")
 interface = _handed_through("Marks a class as an interface.")
 script_if_tracing = _handed_through("Compiles a function when it is traced.")
+_overload = _handed_through("Marks a signature that a compiler may choose; the function below it is the one that runs.")
+_overload_method = _handed_through("The same for a method.")
 
 
 def isinstance(obj, target_type):

@@ -31,6 +31,17 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
+def _get_capturable_supported_devices(supports_xla=True):
+    """Devices on which a step can be recorded in a graph."""
+    return ["cuda", "xpu"]
+
+
+def _default_to_fused_or_foreach(params, differentiable, use_fused=False):
+    """(fused, foreach) where the user chose neither: steps of whole lists where all parameters are on an accelerator."""
+    on_accelerators = all(p is None or p.device.type in ("cuda", "xpu") for p in params)
+    return False, not differentiable and bool(params) and on_accelerators
+
+
 def _add_hook(hooks, hook, prepend=False):
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook

@@ -1,11 +1,12 @@
 """Nested dicts, lists, tuples and named tuples as a list of leaves and the shape they came in."""
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 
 __all__ = ["PyTree", "TreeSpec", "LeafSpec", "register_pytree_node", "tree_flatten", "tree_unflatten", "tree_leaves", "tree_structure", "tree_map", "tree_map_",
            "tree_map_only", "tree_map_only_", "tree_all", "tree_any", "tree_all_only", "tree_any_only", "tree_iter", "tree_is_leaf", "is_namedtuple", "is_namedtuple_class", "SequenceKey", "MappingKey",
            "GetAttrKey", "KeyPath", "keystr", "key_get", "tree_flatten_with_path", "tree_leaves_with_path", "tree_map_with_path", "register_dataclass"]
 
 PyTree = object
+Context = object
 
 
 def is_namedtuple_class(kind):
@@ -17,34 +18,138 @@ def is_namedtuple(value):
     return is_namedtuple_class(type(value))
 
 
-def _make_named(values, kind):
-    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+def is_structseq_class(kind):
+    """Is it a type of results such as torch.max's: a tuple with names that C makes?"""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "n_sequence_fields")
 
 
-# type -> (value -> children and context, children and context -> value)
-_NODES = {
-    dict: (lambda d: (list(d.values()), list(d.keys())), lambda values, keys: dict(zip(keys, values))),
-    OrderedDict: (lambda d: (list(d.values()), list(d.keys())), lambda values, keys: OrderedDict(zip(keys, values))),
-    defaultdict: (lambda d: (list(d.values()), [d.default_factory, list(d.keys())]), lambda values, c: defaultdict(c[0], zip(c[1], values))),
-    list: (lambda v: (v, None), lambda values, _: list(values)),
-    tuple: (lambda v: (list(v), None), lambda values, _: tuple(values)),
-    deque: (lambda v: (list(v), v.maxlen), lambda values, n: deque(values, maxlen=n)),
-}
-_NAMED = (lambda v: (list(v), type(v)), _make_named)
+def is_structseq(value):
+    return is_structseq_class(type(value))
 
 
-def register_pytree_node(cls, flatten_fn, unflatten_fn, **names):
-    """Lets another type be a node: flatten_fn(value) gives children and a context, unflatten_fn(children, context) the value."""
-    if cls in _NODES:
+is_structseq_instance, is_namedtuple_instance = is_structseq, is_namedtuple
+
+
+# ---- What is a node, and how it comes apart ----
+NodeDef = namedtuple("NodeDef", "type flatten_fn unflatten_fn flatten_with_keys_fn", defaults=(None,))
+SUPPORTED_NODES = {}  # packages read it, and add to it
+_FIELDS = {}  # dataclasses that are nodes: their fields
+
+
+def _dict_flatten(d):
+    return list(d.values()), list(d.keys())
+
+
+def _dict_flatten_with_keys(d):
+    return [(MappingKey(key), value) for key, value in d.items()], list(d.keys())
+
+
+def _dict_unflatten(values, context):
+    return dict(zip(context, values))
+
+
+def _ordereddict_unflatten(values, context):
+    return OrderedDict(zip(context, values))
+
+
+def _defaultdict_flatten(d):
+    return list(d.values()), [d.default_factory, list(d.keys())]
+
+
+def _defaultdict_flatten_with_keys(d):
+    return _dict_flatten_with_keys(d)[0], _defaultdict_flatten(d)[1]
+
+
+def _defaultdict_unflatten(values, context):
+    return defaultdict(context[0], zip(context[1], values))
+
+
+def _list_flatten(values):
+    return values, None
+
+
+def _tuple_flatten(values):
+    return list(values), None
+
+
+def _deque_flatten(values):
+    return list(values), values.maxlen
+
+
+def _numbered(flatten):
+    """flatten with each child's index."""
+    def flatten_with_keys(tree):
+        children, context = flatten(tree)
+        return [(SequenceKey(i), child) for i, child in enumerate(children)], context
+    return flatten_with_keys
+
+
+_list_flatten_with_keys, _tuple_flatten_with_keys, _deque_flatten_with_keys = map(_numbered, (_list_flatten, _tuple_flatten, _deque_flatten))
+
+
+def _list_unflatten(values, context):
+    return list(values)
+
+
+def _tuple_unflatten(values, context):
+    return tuple(values)
+
+
+def _deque_unflatten(values, context):
+    return deque(values, maxlen=context)
+
+
+def _namedtuple_flatten(values):
+    return list(values), type(values)
+
+
+def _namedtuple_flatten_with_keys(values):
+    return [(GetAttrKey(name), value) for name, value in zip(values._fields, values)], type(values)
+
+
+def _namedtuple_unflatten(values, context):
+    return context(*values)
+
+
+for _node in (NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
+              NodeDef(OrderedDict, _dict_flatten, _ordereddict_unflatten, _dict_flatten_with_keys),
+              NodeDef(defaultdict, _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys),
+              NodeDef(list, _list_flatten, _list_unflatten, _list_flatten_with_keys),
+              NodeDef(tuple, _tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys),
+              NodeDef(deque, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys),
+              NodeDef(namedtuple, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys)):
+    SUPPORTED_NODES[_node.type] = _node  # all named tuples under the one key, which PyTorch has there
+
+
+def register_pytree_node(cls, flatten_fn, unflatten_fn, *, flatten_with_keys_fn=None, **names):
+    """Lets another type be a node: flatten_fn(value) gives children and a context, unflatten_fn(children, context) the value;
+    flatten_with_keys_fn gives (key, child) pairs and the context."""
+    if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
-    _NODES[cls] = (flatten_fn, unflatten_fn)
+    SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
 _register_pytree_node = register_pytree_node
 
 
+def _deregister_pytree_node(cls):
+    del SUPPORTED_NODES[cls]
+
+
+def _get_node_type(tree):
+    """The key that a value's type has in SUPPORTED_NODES, if it is a node."""
+    node = _node_of(tree)
+    return type(tree) if node is None else node.type
+
+
 def _node_of(tree):
-    return _NODES.get(type(tree)) or (_NAMED if is_namedtuple_class(type(tree)) else None)
+    kind = type(tree)
+    node = SUPPORTED_NODES.get(kind)
+    if node is None and is_namedtuple_class(kind):
+        if not is_structseq_class(kind):
+            return SUPPORTED_NODES[namedtuple]
+        node = SUPPORTED_NODES[kind] = NodeDef(kind, _tuple_flatten, lambda values, context: kind(values), _tuple_flatten_with_keys)
+    return node
 
 
 class TreeSpec:
@@ -89,8 +194,8 @@ def _flatten(tree, leaves, is_leaf):
     if node is None:
         leaves.append(tree)
         return _LEAF
-    children, context = node[0](tree)
-    return TreeSpec(type(tree), context, [_flatten(child, leaves, is_leaf) for child in children])
+    children, context = node.flatten_fn(tree)
+    return TreeSpec(node.type, context, [_flatten(child, leaves, is_leaf) for child in children])
 
 
 def tree_flatten(tree, is_leaf=None):
@@ -114,8 +219,7 @@ def tree_structure(tree, is_leaf=None):
 def _unflatten(leaves, spec):
     if spec.type is None:
         return next(leaves)
-    node = _NODES.get(spec.type) or _NAMED
-    return node[1]([_unflatten(leaves, child) for child in spec.children_specs], spec.context)
+    return SUPPORTED_NODES[spec.type].unflatten_fn([_unflatten(leaves, child) for child in spec.children_specs], spec.context)
 
 
 def tree_unflatten(leaves, treespec):
@@ -132,9 +236,9 @@ def _leaves_under(tree, spec):
     if spec.type is None:
         return [tree]
     node = _node_of(tree)
-    if node is None or type(tree) is not spec.type:
+    if node is None or node.type is not spec.type:
         raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
-    children, context = node[0](tree)
+    children, context = node.flatten_fn(tree)
     if len(children) != len(spec.children_specs) or (isinstance(tree, dict) and set(context) != set(spec.context)):
         raise ValueError(f"Node arity mismatch; expected {len(spec.children_specs)}, but got {len(children)}.")
     if isinstance(tree, dict) and type(tree) is dict:
@@ -229,13 +333,13 @@ def key_get(obj, kp):
     return obj
 
 
-def _keys(tree, count):
-    """The keys of a node's children, in their order."""
-    if isinstance(tree, dict):
-        return [MappingKey(key) for key in tree]
-    if hasattr(type(tree), "_fields") or type(tree) in _FIELDS:
-        return [GetAttrKey(name) for name in getattr(type(tree), "_fields", None) or _FIELDS[type(tree)]]
-    return [SequenceKey(i) for i in range(count)]
+def _flatten_with_keys(node, tree):
+    """(key, child) for each child of a node; a type that was registered without keys has its fields or numbers."""
+    if node.flatten_with_keys_fn is not None:
+        return node.flatten_with_keys_fn(tree)[0]
+    children = node.flatten_fn(tree)[0]
+    names = _FIELDS.get(type(tree))
+    return [(GetAttrKey(names[i]) if names else SequenceKey(i), child) for i, child in enumerate(children)]
 
 
 def _paths(tree, path, found, is_leaf):
@@ -243,8 +347,7 @@ def _paths(tree, path, found, is_leaf):
     if node is None:
         found.append((path, tree))
         return
-    children, _ = node[0](tree)
-    for key, child in zip(_keys(tree, len(children)), children):
+    for key, child in _flatten_with_keys(node, tree):
         _paths(child, (*path, key), found, is_leaf)
 
 
@@ -263,9 +366,6 @@ def tree_map_with_path(func, tree, *rests, is_leaf=None):
     """tree_map with func(path, leaf, ...)."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     return tree_unflatten([func(path, leaf, *others) for (path, leaf), *others in zip(found, *[_leaves_under(rest, spec) for rest in rests])], spec)
-
-
-_FIELDS = {}  # dataclasses that are nodes: their fields
 
 
 def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
@@ -302,8 +402,8 @@ def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
     node = None if is_leaf is not None and is_leaf(tree) else _node_of(tree)
     if node is None or treespec.type is None:
         return [tree] * treespec.num_leaves if node is None else None
-    children, context = node[0](tree)
-    if type(tree) is not treespec.type or len(children) != treespec.num_children or context != treespec.context:
+    children, context = node.flatten_fn(tree)
+    if node.type is not treespec.type or len(children) != treespec.num_children or context != treespec.context:
         return None
     parts = [_broadcast_to_and_flatten(child, spec, is_leaf) for child, spec in zip(children, treespec.children_specs)]
     return None if any(part is None for part in parts) else [leaf for part in parts for leaf in part]

@@ -4,7 +4,7 @@ from enum import Enum, auto
 from typing import Any
 
 __all__ = ["BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig", "LocalOptimStateDictConfig", "LocalStateDictConfig",
-           "MixedPrecision", "OptimStateDictConfig", "ShardedOptimStateDictConfig", "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig",
+           "MixedPrecision", "OptimStateDictConfig", "OptimStateKeyType", "ShardedOptimStateDictConfig", "ShardedStateDictConfig", "ShardingStrategy", "StateDictConfig",
            "StateDictSettings", "StateDictType"]
 
 
@@ -90,3 +90,9 @@ class StateDictSettings:
     state_dict_type: Any
     state_dict_config: Any
     optim_state_dict_config: Any
+
+
+class OptimStateKeyType(Enum):
+    """How an optimiser's state names parameters: by their names, or by their numbers."""
+    PARAM_NAME = auto()
+    PARAM_ID = auto()

@@ -22,6 +22,17 @@ def _get_current_rpc_agent():
     return _now
 
 
+def _require_initialized(func):
+    """func, which says so where it is called before init_rpc."""
+    from functools import wraps
+
+    @wraps(func)
+    def wrapper(*args, **kwargs):
+        _get_current_rpc_agent()
+        return func(*args, **kwargs)
+    return wrapper
+
+
 def init_rpc(name, backend=None, rank=-1, world_size=None, rpc_backend_options=None):
     """Makes this process a worker: it can be called, and can call the others."""
     global _now, _times

@@ -1,5 +1,6 @@
 """torch.utils.data.dataloader: batches of a dataset's samples, in the order of a sampler, read here or by worker processes."""
 import warnings
+from collections.abc import Callable
 from copy import deepcopy
 from types import GenericAlias
 
@@ -195,6 +196,27 @@ class DataLoader:
         """What has a state of its own to tell between epochs."""
         parts = ("batch_sampler", self.batch_sampler), ("sampler", self.sampler), ("dataset", self.dataset)
         return [(name, part) for name, part in parts if can_tell(part)]
+
+
+# For annotations.
+_collate_fn_t = Callable[[list], object]
+_worker_init_fn_t = Callable[[int], None]
+
+
+def __getattr__(name):
+    if name in ("T_co", "_T_co"):
+        from typing import TypeVar
+        return TypeVar(name, covariant=True)
+    raise AttributeError(f"module 'torch.utils.data.dataloader' has no attribute '{name}'")
+
+
+def _sharding_worker_init_fn(worker_init_fn, world_size, rank_id, worker_id):
+    """Each worker of each rank reads its share of a pipe."""
+    from taper.utils.data.graph_settings import apply_sharding
+    info = get_worker_info()
+    apply_sharding(info.dataset, info.num_workers * world_size, rank_id * info.num_workers + worker_id)
+    if worker_init_fn is not None:
+        worker_init_fn(worker_id)
 
 
 def _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_threads):

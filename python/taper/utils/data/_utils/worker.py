@@ -36,6 +36,37 @@ def get_worker_info():
     return _worker_info
 
 
+def _generate_state(base_seed, worker_id):
+    """Four numbers to seed NumPy with, other ones for each worker: what numpy.random.SeedSequence draws from both seeds."""
+    from numpy.random import SeedSequence
+    return SeedSequence([worker_id, base_seed & 0xffffffff, base_seed >> 32, 0]).generate_state(4).tolist()
+
+
+class _IterableDatasetStopIteration:
+    """A worker's word that its share of an iterable dataset is read."""
+
+    def __init__(self, worker_id):
+        self.worker_id = worker_id
+
+
+class _ResumeIteration:
+    """A loader's word that another epoch begins."""
+
+    def __init__(self, seed=None):
+        self.seed = seed
+
+
+class ManagerWatchdog:
+    """Tells a worker whether the process that started it is still there."""
+
+    def __init__(self):
+        self.manager_pid, self.manager_dead = os.getppid(), False
+
+    def is_alive(self):
+        self.manager_dead = self.manager_dead or os.getppid() != self.manager_pid
+        return not self.manager_dead
+
+
 class _Pool:
     """Shared memory that a worker has sent and may use again when nobody looks at it any more, here or there."""
 
@@ -86,8 +117,7 @@ def _prepare(work, worker_id):
     _C.default_generator.manual_seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        entropy = [worker_id, work.base_seed & 0xffffffff, work.base_seed >> 32, 0]
-        numpy.random.seed(numpy.random.SeedSequence(entropy).generate_state(4))
+        numpy.random.seed(_generate_state(work.base_seed, worker_id))
     global _worker_info
     _worker_info = WorkerInfo(id=worker_id, num_workers=work.workers, seed=seed, dataset=work.dataset)
 

@@ -1,0 +1,197 @@
+"""Names of torch._C that packages read, and that the extension itself has no use for. taper/__init__.py hands them out: `find(name)`.
+
+What has a meaning here answers truly. Switches of a compiler that is not here can be turned, and turn nothing.
+"""
+from types import ModuleType
+
+from taper import _C
+
+_TensorMeta = type(_C.Tensor)  # the metaclass that subclasses of Tensor with a metaclass of their own derive from
+
+
+# ---- What is active, and where ----
+def _are_functorch_transforms_active():
+    """Does a vmap, grad or another transform of torch.func run?"""
+    import sys
+
+    from taper.overrides import _vmaps
+    func = sys.modules.get("taper.func")  # a program that has not loaded it runs none of its transforms
+    return bool(_vmaps.sizes) or func is not None and func._thread.depth > 0
+
+
+def _is_torch_function_mode_enabled():
+    from taper.overrides import _modes
+    return bool(_modes.stack)
+
+
+def _get_accelerator(check=False):
+    """The accelerator's device; the CPU where there is none."""
+    from taper.accelerator import current_accelerator
+    return current_accelerator() or _C.device("cpu")
+
+
+def _get_default_device():
+    return str(_C.get_default_device())
+
+
+def _get_privateuse1_backend_name():
+    return "privateuseone"
+
+
+def _get_cudnn_enabled():
+    from taper.backends import cudnn
+    return cudnn.enabled
+
+
+def _is_alias_of(first, second):
+    """Do two tensors share their storage?"""
+    return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
+
+
+# ---- GPUs ----
+def _cuda_getCurrentRawStream(device):
+    from taper.cuda import current_stream
+    return current_stream(device).cuda_stream
+
+
+def _cuda_clearCublasWorkspaces():
+    """The libraries' workspaces belong to streams here and go with them."""
+
+
+def _cuda_attach_out_of_memory_observer(observer):
+    """Taken, and not called: an allocation that fails raises torch.OutOfMemoryError."""
+
+
+def _set_math_sdp_allow_fp16_bf16_reduction(enabled):
+    """Attention reduces half precision in float32, always."""
+
+
+def _debug_only_display_vmap_fallback_warnings(enabled):
+    """There are no such warnings."""
+
+
+# ---- Switches of PyTorch's script compiler ----
+_switches = {}
+
+
+def _switch(name, default=True):
+    def turn(on):
+        before, _switches[name] = _switches.get(name, default), on
+        return before
+    turn.__name__ = turn.__qualname__ = name
+    turn.__doc__ = "Kept, and given back by the next call; there is nothing that it would turn."
+    return turn
+
+
+for _name in """_jit_set_profiling_executor _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _jit_set_nvfuser_enabled _jit_set_nvfuser_guard_mode
+        _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_bailout_depth""".split():
+    globals()[_name] = _switch(_name)
+
+
+def _jit_can_fuse_on_cpu():
+    return False
+
+
+_jit_can_fuse_on_gpu = _jit_texpr_fuser_enabled = _jit_can_fuse_on_cpu
+
+
+class Graph:
+    """The graph of PyTorch's script compiler; nothing here makes one."""
+
+
+class Value(Graph):
+    """A value in such a graph."""
+
+
+class Node(Graph):
+    """A node of such a graph."""
+
+
+class JitType:
+    """A type of PyTorch's script compiler: annotations name them."""
+
+    @classmethod
+    def get(cls):
+        return cls()
+
+    def __eq__(self, other):
+        return type(self) is type(other)
+
+    def __hash__(self):
+        return hash(type(self))
+
+    def __repr__(self):
+        return type(self).__name__.removesuffix("Type").removesuffix("Obj")
+
+
+for _name in """AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType IntType ListType NoneType
+        NumberType OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type UnionType""".split():
+    globals()[_name] = type(_name, (JitType,), {"__doc__": "A type of PyTorch's script compiler."})
+
+
+class PyTorchFileReader:
+    """The records of a checkpoint: a zip file whose entries lie in one folder."""
+
+    def __init__(self, file):
+        from zipfile import ZipFile
+        self._zip = ZipFile(file)
+        self._folder = self._zip.namelist()[0].partition("/")[0]
+
+    def get_all_records(self):
+        return [name.partition("/")[2] for name in self._zip.namelist()]
+
+    def has_record(self, name):
+        return f"{self._folder}/{name}" in self._zip.NameToInfo
+
+    def get_record(self, name):
+        return self._zip.read(f"{self._folder}/{name}")
+
+    def get_storage_from_record(self, name, numel, dtype):
+        """A row of that many elements over the record's bytes."""
+        return _C.frombuffer(bytearray(self.get_record(name)), dtype=dtype, count=numel) if numel else _C._functions["empty"](0, dtype=dtype)
+
+    def serialization_id(self):
+        return self.get_record(".data/serialization_id").decode() if self.has_record(".data/serialization_id") else ""
+
+
+# ---- Modules inside torch._C ----
+def _module(name, *functions, **values):
+    module = ModuleType(f"torch._C.{name}")
+    module.__dict__.update({function.__name__: function for function in functions}, **values)
+    return module
+
+
+def _parse_to(*args, **kwargs):
+    """(device, dtype, non_blocking, memory_format) of a call to `to`."""
+    from taper.nn.modules.module import _parse_to
+    return _parse_to(*args, **kwargs)
+
+
+def is_batchedtensor(tensor):
+    """Is it one that stands for the slices of a vmap?"""
+    from taper._batched import Batched
+    return isinstance(tensor, Batched)
+
+
+def is_legacy_batchedtensor(tensor):
+    return False
+
+
+def _is_current_rpc_agent_set():
+    from taper.distributed.rpc.api import _is_current_rpc_agent_set
+    return _is_current_rpc_agent_set()
+
+
+_nn = _module("_nn", _parse_to)
+_functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor)
+_distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
+
+
+def find(name):
+    """What torch._C has under this name; AttributeError where it has nothing."""
+    if name == "_has_xpu":
+        return _C._gpu_count("xpu") > 0
+    found = None if name.startswith("__") else globals().get(name)
+    if found is None or name in ("ModuleType", "find"):
+        raise AttributeError(f"module 'torch._C' has no attribute '{name}'")
+    return found
