@@ -177,13 +177,29 @@ def is_legacy_batchedtensor(tensor):
     return False
 
 
+def get_unwrapped(tensor):
+    """The whole batch that a tensor inside vmap stands for."""
+    return tensor._physical if is_batchedtensor(tensor) else tensor
+
+
+def _add_batch_dim(tensor, batch_dim, level):
+    from taper._batched import wrap
+    return wrap(tensor.movedim(batch_dim, 0), level)
+
+
+def _remove_batch_dim(tensor, level, batch_size, out_dim):
+    mapped = is_batchedtensor(tensor) and tensor._level == level
+    return (tensor._physical if mapped else tensor.expand(batch_size, *tensor.shape)).movedim(0, out_dim)
+
+
 def _is_current_rpc_agent_set():
     from taper.distributed.rpc.api import _is_current_rpc_agent_set
     return _is_current_rpc_agent_set()
 
 
 _nn = _module("_nn", _parse_to)
-_functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor)
+_functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor, get_unwrapped, _add_batch_dim,
+                     _remove_batch_dim)
 _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
 
 

@@ -153,3 +153,52 @@ def sym_sum(args):
 
 def sym_sqrt(a):
     return math.sqrt(a)
+
+
+# ---- Beneath torch.sparse and torch.segment_reduce ----
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False):
+    """Where each row begins, of row numbers in order."""
+    rows = taper.arange(size + 1, dtype=input.dtype, device=input.device)
+    return taper.searchsorted(input, rows, out_int32=out_int32)
+
+
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False):
+    """(row, column) of each element, as two rows; transpose: (column, row)."""
+    dtype = taper.int32 if out_int32 else taper.int64
+    rows = taper.arange(crow_indices.numel() - 1, device=crow_indices.device).repeat_interleave(crow_indices.diff().to(taper.int64))
+    pair = rows.to(dtype), col_indices.to(dtype)
+    return taper.stack(pair[::-1] if transpose else pair)
+
+
+def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
+    return taper.segment_reduce(data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
+
+
+def _has_compatible_shallow_copy_type(input, other):
+    """Can `input` take the place of `other`'s memory? Between devices it cannot."""
+    return input.device.type == other.device.type and input.layout == other.layout
+
+
+def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, but got zero"):
+    """An error where a tensor of one element is zero."""
+    if input.numel() != 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous" if input.numel() else "Boolean value of Tensor with no values is ambiguous")
+    if not input.item():
+        raise RuntimeError(assert_msg)
+
+
+# ---- What PyTorch once had: the names are there, and say what took their place ----
+def _removed(name, since, instead):
+    def function(*args, **kwargs):
+        raise RuntimeError(f"This function was deprecated since version {since} and is now removed. {instead}")
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+eig = _removed("eig", "1.9", "`torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real tensors mimicking complex tensors.")
+symeig = _removed("symeig", "1.9", "The default behavior has changed from using the upper triangular portion of the matrix by default to using the lower "
+                  "triangular portion.\n\nL, _ = torch.symeig(A, upper=upper) should be replaced with:\nL = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')")
+solve = _removed("solve", "1.9", "`torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments reversed and does not return "
+                 "the LU factorization.")
+matrix_rank = _removed("matrix_rank", "1.9", "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
+                       "torch.linalg.matrix_rank() to 'hermitian'.")

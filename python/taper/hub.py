@@ -22,8 +22,11 @@ def get_dir():
 
 def __getattr__(name):
     if name == "tqdm":  # packages take it from here; it is a package of its own
-        from tqdm import tqdm
-        return tqdm
+        try:
+            from tqdm import tqdm
+            return tqdm
+        except ImportError:
+            pass
     raise AttributeError(f"module 'torch.hub' has no attribute '{name}'")
 
 

@@ -169,3 +169,7 @@ _C.Tensor.__torch_function__ = classmethod(_tensor_torch_function)
 _C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode)
 
 
+def get_default_nowrap_functions():
+    """Getters whose results stay as they are in subclasses that do not override __torch_function__."""
+    tensor = _C.Tensor
+    return {tensor._base.__get__, tensor.grad.__get__, tensor._grad.__get__}

@@ -49,6 +49,12 @@ _overload = _handed_through("Marks a signature that a compiler may choose; the f
 _overload_method = _handed_through("The same for a method.")
 
 
+def _get_trace_graph(f, args=(), kwargs=None, strict=True, _force_outplace=False, return_inputs=False, _return_inputs_states=False):
+    """The graph of PyTorch's script compiler, which is not here: a trace runs as one of Taper's."""
+    from taper._hook import NotCovered
+    raise NotCovered("torch.jit._get_trace_graph")
+
+
 def isinstance(obj, target_type):
     """isinstance for annotated types such as List[int]."""
     from typing import get_origin

@@ -37,6 +37,18 @@ def _calculate_correct_fan(tensor, mode):
     return _calculate_fan_in_and_fan_out(tensor)[mode.lower() == "fan_out"]
 
 
+def _no_grad_uniform_(tensor, a, b, generator=None):
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(tensor, mean, std, generator=None):
+    return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_fill_(tensor, val):
+    return constant_(tensor, val)
+
+
 def uniform_(tensor, a=0.0, b=1.0, generator=None):
     """Uniform between a and b."""
     with _no_grad():

@@ -189,6 +189,11 @@ class Optimizer:
         """Calls hook(optimizer, args, kwargs) after each step."""
         return _add_hook(self._optimizer_step_post_hooks, hook)
 
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
+        from taper.utils._foreach_utils import _group_tensors_by_device_and_dtype
+        return _group_tensors_by_device_and_dtype(tensorlistlist, with_indices)
+
     def zero_grad(self, set_to_none=True):
         """Forgets all gradients, or sets them to zero."""
         with record_function(self._zero_grad_profile_name):

@@ -73,6 +73,25 @@ def _state_now(preserve):
     return [(generator, generator.get_state()) for generator in (_C.default_generator, *generators)]
 
 
+def _devices_of(args):
+    """(type, number) of the accelerators that tensors among the arguments are on."""
+    from taper.utils._pytree import tree_leaves
+    return sorted({(t.device.type, t.device.index or 0) for t in tree_leaves(args) if isinstance(t, _C.Tensor) and t.device.type in _ACCELERATORS})
+
+
+def get_device_states(*args):
+    """(numbers of the accelerators that the arguments are on, the state of each one's random numbers)."""
+    devices = _devices_of(args)
+    return [i for _, i in devices], [_C._default_generator_of(kind, i).get_state() for kind, i in devices]
+
+
+def set_device_states(devices, states, *, device_type=None):
+    """Puts those states back."""
+    kind = device_type or DefaultDeviceType.get_device_type()
+    for i, state in zip(devices, states):
+        _C._default_generator_of(kind, i).set_state(state)
+
+
 def _regions_on():
     return {kind: _C.get_autocast_dtype(kind) for kind in ("cpu", *_ACCELERATORS) if _C.is_autocast_enabled(kind)}
 

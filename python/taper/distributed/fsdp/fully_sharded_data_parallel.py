@@ -11,7 +11,7 @@ from taper.distributed.fsdp import wrap
 from taper.distributed.fsdp._fully_shard import cast
 from taper.distributed.fsdp._unit import Unit, units_of
 from taper.distributed.fsdp.api import (BackwardPrefetch, CPUOffload, FullOptimStateDictConfig, FullStateDictConfig, LocalStateDictConfig,  # noqa: F401
-                                        MixedPrecision, OptimStateDictConfig, ShardedStateDictConfig, ShardingStrategy, StateDictSettings, StateDictType)
+                                        MixedPrecision, OptimStateDictConfig, OptimStateKeyType, ShardedOptimStateDictConfig, ShardedStateDictConfig, ShardingStrategy, StateDictSettings, StateDictType)
 from taper.distributed.tensor._dtensor import DTensor
 from taper.nn.modules.module import Module
 from taper.nn.parallel._verify import broadcast_coalesced

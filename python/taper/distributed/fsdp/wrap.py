@@ -15,6 +15,11 @@ def lambda_auto_wrap_policy(module, recurse, nonwrapped_numel, lambda_fn):
     return True if recurse else lambda_fn(module)
 
 
+def _or_policy(module, recurse, nonwrapped_numel, policies):
+    """Those that one of the policies wants."""
+    return any(policy(module=module, recurse=recurse, nonwrapped_numel=nonwrapped_numel) for policy in policies)
+
+
 def transformer_auto_wrap_policy(module, recurse, nonwrapped_numel, transformer_layer_cls):
     """Those of the given classes."""
     return True if recurse else isinstance(module, tuple(transformer_layer_cls))

@@ -203,13 +203,6 @@ _collate_fn_t = Callable[[list], object]
 _worker_init_fn_t = Callable[[int], None]
 
 
-def __getattr__(name):
-    if name in ("T_co", "_T_co"):
-        from typing import TypeVar
-        return TypeVar(name, covariant=True)
-    raise AttributeError(f"module 'torch.utils.data.dataloader' has no attribute '{name}'")
-
-
 def _sharding_worker_init_fn(worker_init_fn, world_size, rank_id, worker_id):
     """Each worker of each rank reads its share of a pipe."""
     from taper.utils.data.graph_settings import apply_sharding

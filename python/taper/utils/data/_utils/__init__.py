@@ -1,5 +1,5 @@
 """The pieces that loaders are made of."""
-from taper.utils.data._utils import collate, fetch, pin_memory, worker  # noqa: F401
+from taper.utils.data._utils import collate, fetch, pin_memory, signal_handling, worker  # noqa: F401
 
 python_exit_status = False  # is the interpreter about to end?
 MP_STATUS_CHECK_INTERVAL = 5.0  # seconds until a dead worker is noticed, at most; it takes milliseconds

@@ -1,0 +1,164 @@
+"""Names that packages on top of PyTorch read (docs/clients.md): what they mean here. Expected values are PyTorch's."""
+import subprocess
+import sys
+from collections import namedtuple
+
+import pytest
+import taper as torch
+from taper.utils import _pytree as pytree
+
+
+def run(code):
+    done = subprocess.run([sys.executable, "-m", "taper", "run", "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_modules_that_no_file_holds():
+    assert run("import torch.ops, torch.classes, torch._C._functorch, torch\n"
+               "from torch.ops import aten\nfrom torch._C._nn import _parse_to\n"
+               "print(aten.clone.default, _parse_to('cpu', torch.float64), torch.torch is torch)") == \
+        "aten.clone.default (device(type='cpu'), torch.float64, False, None) True\n"
+
+
+@pytest.mark.parametrize("name", ["torch.Tensor", "torch.float32", "torch.nn.Linear", "torch.ops.aten"])
+def test_what_is_no_module_cannot_be_imported(name):
+    assert "ModuleNotFoundError" in run(f"try:\n    import {name}\nexcept ModuleNotFoundError as e:\n    print(repr(e))")
+
+
+def test_names_of_the_extension():
+    assert isinstance(torch.Tensor, torch._C._TensorMeta) and issubclass(torch._C._TensorMeta, type)
+    assert torch._C._has_xpu is (torch.xpu.device_count() > 0) and torch._C._get_default_device() == "cpu"
+    assert not torch._C._are_functorch_transforms_active()
+    active = []
+    torch.func.vmap(lambda x: active.append(torch._C._are_functorch_transforms_active()) or x)(torch.ones(2))
+    torch.func.grad(lambda x: active.append(torch._C._are_functorch_transforms_active()) or x)(torch.tensor(1.0))
+    assert active and all(active)
+    x = torch.ones(4)
+    assert torch._C._is_alias_of(x, x[1:]) and not torch._C._is_alias_of(x, x.clone())
+    assert torch._C._jit_set_profiling_executor(False) is True and torch._C._jit_set_profiling_executor(True) is False
+    assert repr(torch.DeviceObjType.get()) == "Device" and torch.TensorType.get() == torch.TensorType.get()
+    with pytest.raises(AttributeError, match="_no_such_name"):
+        torch._C._no_such_name
+
+
+def test_a_checkpoint_by_its_records(tmp_path):
+    torch.save({"w": torch.arange(3.0)}, tmp_path / "w.pt")
+    reader = torch.PyTorchFileReader(str(tmp_path / "w.pt"))
+    assert reader.has_record("data.pkl") and not reader.has_record("none") and "data/0" in reader.get_all_records()
+    assert torch.equal(reader.get_storage_from_record("data/0", 3, torch.float32), torch.arange(3.0))
+
+
+def test_checks_raise_their_errors():
+    torch._check(True)
+    for check, error in ((torch._check, RuntimeError), (torch._check_index, IndexError), (torch._check_value, ValueError), (torch._check_type, TypeError)):
+        with pytest.raises(error, match="^why$"):
+            check(False, lambda: "why")
+    with pytest.raises(RuntimeError, match="Expected cond to be True, but got False"):
+        torch._check(False)
+    with pytest.raises(TypeError, match="cond must be a bool"):
+        torch._check(torch.tensor(True))
+    with pytest.raises(RuntimeError):
+        torch._check_tensor_all(torch.tensor([True, False]))
+
+
+def test_nodes_of_trees_can_be_read():
+    point = namedtuple("point", "x y")
+    assert dict in pytree.SUPPORTED_NODES and int not in pytree.SUPPORTED_NODES and list(pytree.SUPPORTED_NODES)[0] is dict
+    assert pytree._get_node_type(point(1, 2)) is namedtuple and pytree._get_node_type(1) is int
+    assert pytree.SUPPORTED_NODES[list].flatten_fn([1, 2]) == ([1, 2], None)
+    assert pytree.SUPPORTED_NODES[namedtuple].unflatten_fn([1, 2], point) == point(1, 2)
+    assert pytree._dict_flatten_with_keys({"a": 1}) == ([(pytree.MappingKey("a"), 1)], ["a"])
+    spec = pytree.tree_structure({"p": point(1, (2,)), "m": torch.max(torch.ones(1, 2), 1)})
+    assert repr(spec).startswith("TreeSpec(dict, ['p', 'm'], [TreeSpec(namedtuple, <class") and "TreeSpec(max, None, [*," in repr(spec)
+
+
+def test_a_registered_type_gives_its_keys():
+    class Pair:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+    pytree.register_pytree_node(Pair, lambda p: ([p.a, p.b], None), lambda children, _: Pair(*children),
+                                flatten_with_keys_fn=lambda p: ([(pytree.GetAttrKey("a"), p.a), (pytree.GetAttrKey("b"), p.b)], None))
+    assert [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path([Pair(1, 2)])] == ["[0].a", "[0].b"]
+    pytree._deregister_pytree_node(Pair)
+    assert pytree.tree_leaves([1, Pair(1, 2)])[1].a == 1
+
+
+def test_operators_of_aten_are_listed():
+    aten = torch.ops.aten
+    assert sorted(aten._foreach_maximum_.overloads()) == ["List", "Scalar", "ScalarList"]
+    with pytest.raises(AttributeError, match="has no overload name 'nope'"):
+        aten.add.nope
+    assert not hasattr(aten, "no_such_operator")
+    named = aten._sparse_mm_reduce_impl.default  # a name that subclasses of Tensor register for
+    with pytest.raises(NotImplementedError, match="torch.ops.aten._sparse_mm_reduce_impl is not in Taper yet"):
+        named()
+    x = torch.tensor([1.0, 2.0])
+    torch.testing.assert_close(aten.silu_backward(torch.ones(2), x), torch.tensor([0.9276705, 1.0907843]))
+    torch.testing.assert_close(aten.gelu_backward(torch.ones(2), x), torch.tensor([1.0833154, 1.0852319]))
+    assert aten.sym_size.int(torch.ones(2, 3), 1) == 3 and aten._pin_memory.default.name() == "aten::_pin_memory"
+
+
+def test_indices_of_rows():
+    rows, columns = torch.tensor([0, 0, 2, 3]), torch.tensor([1, 2, 0, 1])
+    crow = torch._convert_indices_from_coo_to_csr(rows, 5)
+    assert crow.tolist() == [0, 2, 2, 3, 4, 4] and torch._convert_indices_from_coo_to_csr(rows, 5, out_int32=True).dtype is torch.int32
+    assert torch._convert_indices_from_csr_to_coo(crow, columns).tolist() == [[0, 0, 2, 3], [1, 2, 0, 1]]
+    assert torch._convert_indices_from_csr_to_coo(crow, columns, transpose=True).tolist() == [[1, 2, 0, 1], [0, 0, 2, 3]]
+
+
+def test_printing_for_subclasses():
+    from taper import _tensor_str as printing
+    x = torch.arange(6.0).reshape(2, 3)
+    assert printing._tensor_str(x, 3) == "[[0., 1., 2.],\n    [3., 4., 5.]]" and printing._tensor_str(torch.tensor(3.5), 3) == "3.5000"
+    assert printing._str_intern(x, tensor_contents="X") == "tensor(X)" and printing.PRINT_OPTS.threshold == 1000
+    assert printing._add_suffixes("tensor([1]", ["a=1", "b=2"], 4, False) == "tensor([1], a=1, b=2)"
+
+
+def test_pipes_of_steps():
+    pipes = torch.utils.data.datapipes.iter
+
+    @torch.utils.data.functional_datapipe("twice")
+    class Twice(torch.utils.data.IterDataPipe):
+        def __init__(self, source):
+            self.source = source
+
+        def __iter__(self):
+            return (2 * x for x in self.source)
+
+    numbers = pipes.IterableWrapper(range(7))
+    assert list(numbers.twice().filter(lambda x: x % 4 == 0).batch(2)) == [[0, 4], [8, 12]] and len(numbers.batch(2)) == 4
+    torch.manual_seed(0)
+    assert list(numbers.shuffle()) == [1, 3, 0, 2, 6, 5, 4] and list(numbers.shuffle(buffer_size=3).set_seed(5)) == [2, 1, 3, 4, 5, 0, 6]
+    assert list(numbers.groupby(lambda x: x % 3, group_size=2)) == [[0, 3], [1, 4], [2, 5], [6]]
+    assert list(pipes.IterableWrapper([(1, 2), (3, 4)]).map(lambda x: x + 1, input_col=1)) == [(1, 3), (3, 5)]
+    share = torch.utils.data.graph_settings.apply_sharding(numbers.sharding_filter(), 3, 1)
+    assert list(share) == [1, 4] and list(numbers.batch(2).unbatch()) == list(range(7))
+    batches = list(torch.utils.data.DataLoader(numbers.map(float), batch_size=4))
+    assert [batch.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6]]
+
+
+def test_tensors_as_weak_keys():
+    from taper.utils.weak import WeakTensorKeyDictionary
+    kept, x = WeakTensorKeyDictionary(), torch.ones(2)
+    kept[x] = 1
+    assert x in kept and torch.ones(2) not in kept and kept[x] == 1
+    del x
+    assert len(kept) == 0
+
+
+def test_small_ones():
+    assert torch.onnx.is_in_onnx_export() is False and torch.onnx.TrainingMode.EVAL == 0 and not torch.mtia.is_available()
+    assert torch.utils.data._utils.worker._generate_state(12345678901, 3) == [2973762914, 2096409635, 2530576639, 2673913251]
+    assert torch.futures.Future[int] is not None and torch.Future is torch.futures.Future
+    assert not torch.autograd._profiler_enabled()
+    with torch.autograd.profiler.profile():
+        assert torch.autograd._profiler_enabled()
+    assert not torch.autograd._profiler_enabled()
+    assert torch._utils._element_size(torch.float16) == 2 and torch._utils._get_device_module("cpu") is torch.cpu
+    with torch.backends.__dict__["__allow_nonbracketed_mutation"]():
+        pass
+    assert torch.distributions.multivariate_normal.Distribution is torch.distributions.Distribution
+    assert torch.Tensor.__div__(torch.ones(1), 2) == 0.5
+    with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
+        torch.symeig(torch.ones(2, 2))
