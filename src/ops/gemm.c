@@ -81,8 +81,7 @@ static void choose_tiles(job *j) {
     j->tile_columns = even_part(g->n, across < 1 ? 1 : across, TPI_GEMM_WIDTH), j->tiles_across = tpi_ceil_div(g->n, j->tile_columns);
 }
 
-/* Memory whose absence is no error. */
-static float *room_for(size_t bytes) {
+float *tpi_gemm_room(size_t bytes) {
     bool was_fine = tp_ok();
     float *room = tpi_alloc(bytes);
     if (!room && was_fine) tp_error_clear();
@@ -97,8 +96,8 @@ static void multiply_one(job *j) {
     const size_t bytes = (size_t)(tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) * TPI_GEMM_WIDTH * j->g.k) * sizeof(float);
     j->rows_step = j->g.k + 16; /* a power of two apart they would share cache sets */
     const size_t rows_bytes = (size_t)(j->g.m * j->rows_step) * sizeof(float);
-    if (j->tiles_down > 1 && j->tile_rows <= TPI_GEMM_ROWS && (deep || j->g.b_col != 1)) j->packed = room_for(bytes);
-    if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief && j->g.m * j->rows_step <= PACKED) j->rows = room_for(rows_bytes);
+    if (j->tiles_down > 1 && j->tile_rows <= TPI_GEMM_ROWS && (deep || j->g.b_col != 1)) j->packed = tpi_gemm_room(bytes);
+    if (j->tiles_across > 1 && deep && j->g.a_col != 1 && !brief && j->g.m * j->rows_step <= PACKED) j->rows = tpi_gemm_room(rows_bytes);
     j->pack_tasks = j->packed ? tpi_ceil_div(j->g.n, TPI_GEMM_WIDTH) : 0;
     const int64_t tasks = j->pack_tasks + (j->rows ? tpi_ceil_div(j->g.m, TPI_GEMM_WIDTH) : 0), floats = (j->packed ? j->g.n * j->g.k : 0) + (j->rows ? j->g.m * j->g.k : 0);
     if (tasks) tpi_parallel_for(tasks, floats >= 1 << 15, pack_task, j);

@@ -39,6 +39,8 @@ TPI_ISA_DECLARE(void, tpi_gemm_tile, (const tpi_gemm *g, int64_t i, int64_t rows
 bool tpi_gemm_serves(int64_t m, int64_t n, int64_t k);
 /* The whole product, on the calling thread. */
 void tpi_gemm_alone(const tpi_gemm *g);
+/* Memory for packing, whose absence is no error. The caller gives it back with tpi_free. */
+float *tpi_gemm_room(size_t bytes);
 /* A batch of float32 products, on the thread team. Never fails: without memory for packing it is slower. */
 void tpi_gemm_multiply(const tpi_product *p);
 #endif

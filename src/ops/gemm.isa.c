@@ -4,6 +4,7 @@
  * its columns are not contiguous or its rows would push each other out of the cache; a is read where it is when k is contiguous or short, else it is packed
  * too. Edges go through the same arithmetic. */
 #include "ops/gemm.h"
+#include "base/memory.h"
 #include "ops/float_vectors.h"
 #include "ops/turn.h"
 
@@ -166,13 +167,17 @@ static bool reads_across(const tpi_gemm *g, const block *k, int64_t columns) {
 }
 
 void TPI_ISA(tpi_gemm_tile)(const tpi_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t columns) {
-    _Alignas(64) float room[TPI_GEMM_ROWS * ROW_STEP];
+    float *room = NULL;
+    const size_t bytes = (size_t)(rows * ROW_STEP) * sizeof *room;
     for (int64_t first = 0; first < g->k || first == 0; first += TPI_GEMM_DEPTH) {
         block k = {first, g->k - first < TPI_GEMM_DEPTH ? g->k - first : TPI_GEMM_DEPTH, g->a + i * g->a_row + first * g->a_col, g->a_row, g->a_col};
-        if (g->a_col != 1 && columns > PANEL && !reads_across(g, &k, columns)) {
+        bool turns = g->a_col != 1 && columns > PANEL && !reads_across(g, &k, columns);
+        if (turns && !room) room = tpi_gemm_room(bytes); /* too large for the stack; without it a is read where it is */
+        if (turns && room) {
             pack_rows(k.a, g->a_row, g->a_col, rows, k.depth, room, ROW_STEP);
             k.a = room, k.a_row = ROW_STEP, k.a_col = 1;
         }
         for (int64_t at = j; at < j + columns; at += PANEL) panel_of_tile(g, &k, i, rows, at, j + columns - at < PANEL ? j + columns - at : PANEL);
     }
+    if (room) tpi_free(room, bytes);
 }

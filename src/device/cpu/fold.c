@@ -4,11 +4,13 @@
  * in order by a tree of fixed shape: the bits depend on shapes alone, and rounding errors stay small.
  *
  * A fold may be fed by a block program (device/program.h): then each stretch of elements is made right before the kernel reads it. */
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/program.h"
 #include "device/launch.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,18 +44,42 @@ typedef struct fold_job {
     const tpi_program_job *feed;     /* NULL: the elements are in x */
     int64_t together;                /* fed: columns (inner) or rows (outer) that are made at once */
     tpi_line_end end;                /* fed: what the program does itself with its elements where it can */
+    tpi_scratch scratch;             /* fold_scratch of each thread */
+    size_t x_bytes, column_bytes, fed_bytes; /* its parts: elements of x; a variable of all columns of a block; what a program needs */
 } fold_job;
 
-typedef struct fold_scratch {
-    _Alignas(64) char x[INNER_PIECE * 16];
-    _Alignas(64) char state[TPI_STATES][WIDTH * 16];
-} fold_scratch;
-
 typedef struct fed_scratch {
-    tpi_program_scratch program;
     tpi_program_line line;
     _Alignas(64) char raw[INNER_PIECE * 16]; /* in the program's dtype, where the kernel has another */
+    tpi_program_scratch program;             /* its last blocks are there if the program has so many */
 } fed_scratch;
+
+typedef struct fold_scratch { /* where a chunk has its blocks */
+    fed_scratch *fed;         /* NULL: no program feeds it */
+    char *x, *state[TPI_STATES], *out[TPI_AXES_OUTS];
+} fold_scratch;
+
+static size_t whole_lines(int64_t bytes) { return (size_t)(bytes + 63) / 64 * 64; }
+
+/* The parts' sizes; the sum of them. */
+static size_t scratch_bytes(fold_job *job) {
+    int64_t columns = job->kept.ndim && job->kept.size[0] < job->width ? job->kept.size[0] : job->kept.ndim ? job->width : 1;
+    bool whole_piece = job->side_by_side || job->feed || job->reduced.total > INNER_PIECE;
+    int64_t elements = job->direct ? 0 : whole_piece ? INNER_PIECE : job->reduced.total;
+    job->x_bytes = whole_lines(elements * tpi_dtype_bytes[job->type]);
+    job->column_bytes = whole_lines((columns + TPI_LANES - 1) / TPI_LANES * TPI_LANES * 16);
+    job->fed_bytes = job->feed ? whole_lines((int64_t)offsetof(fed_scratch, program)) + tpi_program_scratch_bytes(job->feed) : 0;
+    int states = job->pieces == 1 ? job->op->nstate : 0;
+    return job->fed_bytes + job->x_bytes + (size_t)(states + job->op->nout) * job->column_bytes;
+}
+
+static fold_scratch lay_out(const fold_job *job, char *room) {
+    fold_scratch s = {.fed = job->feed ? (fed_scratch *)(void *)room : NULL, .x = room + job->fed_bytes};
+    char *at = s.x + job->x_bytes;
+    for (int v = 0; v < job->op->nstate && job->pieces == 1; v++, at += job->column_bytes) s.state[v] = at;
+    for (int k = 0; k < job->op->nout; k++, at += job->column_bytes) s.out[k] = at;
+    return s;
+}
 
 /* ---- Fed by a program ------------------------------------------------------------------------------------------------------------------ */
 
@@ -177,14 +203,12 @@ static void fold_outer(const fold_job *job, const tpi_columns *c, int64_t from, 
     }
 }
 
-static void finish(const fold_job *job, const tpi_columns *c, char *const *state) {
-    _Alignas(64) char block[TPI_AXES_OUTS][WIDTH * 16];
-    char *out[TPI_AXES_OUTS] = {block[0], block[1], block[2], block[3]};
+static void finish(const fold_job *job, const tpi_columns *c, char *const *state, char *const *out) {
     job->kernel->finish(c->count, state, job->reduced.total, out, job->params);
     for (int k = 0; k < job->op->nout; k++) {
         int dtype = job->outs[k]->dtype;
         int64_t stride = job->kept.ndim ? job->kept.out[k][0] : tpi_dtype_bytes[dtype];
-        tpi_store_run(c->count, block[k], tpi_result_dtype(job->op->out_type[k], job->type), c->out[k], stride, dtype);
+        tpi_store_run(c->count, out[k], tpi_result_dtype(job->op->out_type[k], job->type), c->out[k], stride, dtype);
     }
 }
 
@@ -199,7 +223,7 @@ static void merge_pieces(const fold_job *job, const tpi_columns *c, int64_t firs
         }
 }
 
-static void fold_unit(const fold_job *job, int64_t unit, fold_scratch *s, fed_scratch *fed) {
+static void fold_unit(const fold_job *job, int64_t unit, const fold_scratch *s) {
     int64_t piece = job->columns_lie_closer ? unit / job->blocks : unit % job->pieces;
     int64_t block = job->columns_lie_closer ? unit % job->blocks : unit / job->pieces;
     int64_t from = piece * job->piece, total = job->reduced.total;
@@ -208,23 +232,25 @@ static void fold_unit(const fold_job *job, int64_t unit, fold_scratch *s, fed_sc
     char *state[TPI_STATES] = {s->state[0], s->state[1], s->state[2], s->state[3]};
     if (job->pieces > 1) tpi_states_of(&job->states, &c, piece, state);
     job->kernel->start(c.count, state, job->params);
-    if (to > from && job->feed) (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s->x, fed);
+    if (to > from && job->feed) (job->side_by_side ? feed_outer : feed_inner)(job, &c, from, to, state, s->x, s->fed);
     else if (to > from && job->side_by_side) fold_outer(job, &c, from, to, state, s->x);
     else if (to > from) fold_inner(job, &c, from, to, state, s->x);
-    if (job->pieces == 1) finish(job, &c, state);
+    if (job->pieces == 1) finish(job, &c, state, s->out);
 }
 
 static void fold_chunk(int64_t chunk, void *context) {
     const fold_job *job = context;
     int64_t first = chunk * job->per_chunk, end = first + job->per_chunk < job->units ? first + job->per_chunk : job->units;
-    fold_scratch s;
-    fed_scratch fed;
-    if (job->feed) tpi_program_begin(job->feed, &fed.program), fed.line.nops = 0;
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    char *room = tpi_scratch_take(&job->scratch, stack);
+    fold_scratch s = lay_out(job, room);
+    if (s.fed) tpi_program_begin(job->feed, &s.fed->program), s.fed->line.nops = 0;
     for (int64_t unit = first, whole; unit < end; unit += whole > 1 ? whole : 1) {
         whole = whole_pieces(job, unit, end);
         if (whole > 1) fold_pieces(job, unit, whole);
-        else fold_unit(job, unit, &s, &fed);
+        else fold_unit(job, unit, &s);
     }
+    tpi_scratch_give(&job->scratch, room);
     if (job->pieces == 1 || job->joined == 1) return;
     tpi_columns c = tpi_columns_at(&job->kept, job->x, job->op->nout, job->outs, job->width, first / job->pieces);
     merge_pieces(job, &c, first % job->pieces, end - first, 1);
@@ -236,7 +262,10 @@ static void merge_block(int64_t block, void *context) {
     merge_pieces(job, &c, 0, job->pieces, job->joined);
     char *state[TPI_STATES];
     tpi_states_of(&job->states, &c, 0, state);
-    finish(job, &c, state);
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    char *room = tpi_scratch_take(&job->scratch, stack);
+    finish(job, &c, state, lay_out(job, room).out);
+    tpi_scratch_give(&job->scratch, room);
 }
 
 static void choose_cut(fold_job *job) {
@@ -286,12 +315,15 @@ static tpi_line_end line_end(const char *name) {
 }
 
 static bool run_fold(fold_job *job) {
-    if (!tpi_states_make(&job->states, job->pieces > 1 ? job->pieces : 0, job->kept.total)) return false;
     bool worth = job->x->numel >= TPI_WORTH_THREADS;
-    tpi_parallel_for(tpi_ceil_div(job->units, job->per_chunk), worth, fold_chunk, job);
-    if (job->pieces > 1) tpi_parallel_for(job->blocks, job->kept.total * job->pieces >= TPI_WORTH_THREADS, merge_block, job);
+    int64_t chunks = tpi_ceil_div(job->units, job->per_chunk);
+    if (!tpi_scratch_make(&job->scratch, scratch_bytes(job), chunks, worth)) return false;
+    bool ok = tpi_states_make(&job->states, job->pieces > 1 ? job->pieces : 0, job->kept.total);
+    if (ok) tpi_parallel_for(chunks, worth, fold_chunk, job);
+    if (ok && job->pieces > 1) tpi_parallel_for(job->blocks, job->kept.total * job->pieces >= TPI_WORTH_THREADS, merge_block, job);
     tpi_states_free(&job->states);
-    return true;
+    tpi_scratch_free(&job->scratch);
+    return ok;
 }
 
 bool tpi_cpu_fold_fed(const tpi_fold_op *op, tp_tensor *const *outs, tp_tensor *x, const bool *reduced, tpi_ctype compute, const tpi_param *params, const tpi_feed *feed) {

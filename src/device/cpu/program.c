@@ -2,7 +2,9 @@
  * value's dtype are used in place, others are gathered; a block whose end is no whole group of lanes goes through padded copies. */
 #include "device/cpu/program.h"
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
@@ -350,6 +352,19 @@ static bool is_straight(const program_job *job, bool runs) {
 
 /* ---- Any way ---- */
 
+size_t tpi_program_scratch_bytes(const program_job *job) {
+    const tpi_program *program = job->program;
+    int used = 0;
+    for (int v = 0; v < program->nvalues; v++)
+        if (program->values[v].block >= used) used = program->values[v].block + 1;
+    for (int i = 0; i < program->nsteps; i++)
+        for (int k = 0; k < program->steps[i].op->nin; k++) {
+            const tpi_program_arg *a = &program->steps[i].in[k];
+            if (a->value < 0 && a->block >= used) used = a->block + 1;
+        }
+    return offsetof(program_scratch, block) + (size_t)used * TPI_PROGRAM_ROOM;
+}
+
 void tpi_program_begin(const program_job *job, program_scratch *s) {
     memset(s->filled, 0, sizeof s->filled);
     fill_numbers(job, s);
@@ -379,12 +394,20 @@ void tpi_program_range(const program_job *job, program_scratch *s, int64_t at, i
     }
 }
 
+_Static_assert(offsetof(program_scratch, block) > TPI_SCRATCH_STACK, "a program's scratch is never on the stack");
+typedef struct program_loop {
+    program_job job;
+    tpi_scratch scratch;
+} program_loop;
+
 static void program_chunk(int64_t chunk, void *context) {
-    const program_job *job = context;
-    program_scratch s;
-    tpi_program_begin(job, &s);
+    const program_loop *loop = context;
+    const program_job *job = &loop->job;
+    program_scratch *s = tpi_scratch_take(&loop->scratch, NULL);
+    tpi_program_begin(job, s);
     int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < job->plan->numel ? at + TPI_CHUNK : job->plan->numel;
-    tpi_program_range(job, &s, at, end, NULL);
+    tpi_program_range(job, s, at, end, NULL);
+    tpi_scratch_give(&loop->scratch, s);
 }
 
 /* What is known of each operand once and for all. */
@@ -433,8 +456,12 @@ bool tpi_program_prepare(program_job *job, const tpi_program *program, const tpi
 
 bool tpi_cpu_program(const tpi_program *program, const tpi_plan *plan) {
     if (plan->numel == 0) return true;
-    program_job job;
-    if (!tpi_program_prepare(&job, program, plan, -1)) return false;
-    tpi_parallel_for(tpi_ceil_div(plan->numel, TPI_CHUNK), plan->numel >= TPI_WORTH_THREADS, program_chunk, &job);
+    program_loop loop;
+    int64_t chunks = tpi_ceil_div(plan->numel, TPI_CHUNK);
+    bool worth = plan->numel >= TPI_WORTH_THREADS;
+    if (!tpi_program_prepare(&loop.job, program, plan, -1)) return false;
+    if (!tpi_scratch_make(&loop.scratch, tpi_program_scratch_bytes(&loop.job), chunks, worth)) return false;
+    tpi_parallel_for(chunks, worth, program_chunk, &loop);
+    tpi_scratch_free(&loop.scratch);
     return true;
 }

@@ -22,15 +22,16 @@ typedef struct tpi_program_job {
 } tpi_program_job;
 
 typedef struct tpi_program_scratch {
-    _Alignas(64) char block[TPI_PROGRAM_BLOCKS][TPI_PROGRAM_ROOM];
     _Alignas(64) char converted[TPI_PROGRAM_IN + 1][TPI_PROGRAM_ROOM];
     const char *filled[TPI_MAX_OPERANDS]; /* what fills the operand's block, if it is still of use: the broadcast element, or the first of a run that repeats */
     int64_t have[TPI_MAX_OPERANDS];       /* elements of the latter */
     char *at[TPI_PROGRAM_STEPS + TPI_MAX_OPERANDS]; /* where each value is now */
     char *aside;                          /* where element 0 of the operand aside would be */
+    _Alignas(64) char block[TPI_PROGRAM_BLOCKS][TPI_PROGRAM_ROOM]; /* a scratch of tpi_program_scratch_bytes() has those alone that its program uses */
 } tpi_program_scratch;
 
 bool tpi_program_prepare(tpi_program_job *job, const tpi_program *program, const tpi_plan *plan, int aside); /* false: an error is pending */
+size_t tpi_program_scratch_bytes(const tpi_program_job *job);
 void tpi_program_begin(const tpi_program_job *job, tpi_program_scratch *s); /* once per scratch */
 /* Positions at .. end; the operand aside gets its elements at `to`. */
 void tpi_program_range(const tpi_program_job *job, tpi_program_scratch *s, int64_t at, int64_t end, char *to);

@@ -2,6 +2,7 @@
  * (`inner`), and many side by side where columns do (`outer`). A few long columns are cut into pieces of a fixed length: the totals
  * of pieces, their running merge, then each piece from the state before it. That goes group by group of pieces, so that the second
  * pass finds the first one's elements in the caches. Whether and where to cut depends on shapes alone, and so do the bits. */
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/axes.h"
 #include "device/cpu/cpu.h"
@@ -35,13 +36,23 @@ typedef struct scan_job {
     tpi_states states;                               /* of all pieces but the last: totals, then what comes before each next piece */
     bool totals_only;
     int64_t first, last;                             /* the group's pieces: first .. last - 1 */
+    tpi_scratch scratch;                             /* scan_scratch of each thread */
 } scan_job;
 
-typedef struct scan_scratch {
-    _Alignas(64) char x[BLOCK * 16];
-    _Alignas(64) char out[TPI_AXES_OUTS][BLOCK * 16];
-    _Alignas(64) char state[TPI_STATES][WIDTH * 16];
+typedef struct scan_scratch { /* where a chunk has its blocks */
+    char *x, *out[TPI_AXES_OUTS], *state[TPI_STATES];
 } scan_scratch;
+
+enum { SCRATCH_BLOCK = (BLOCK > WIDTH ? BLOCK : WIDTH) * 16 };
+
+static size_t scratch_bytes(const scan_job *job) { return (size_t)(1 + job->op->nout + job->op->nstate) * SCRATCH_BLOCK; }
+
+static scan_scratch lay_out(const scan_job *job, char *room) {
+    scan_scratch s = {.x = room};
+    for (int k = 0; k < job->op->nout; k++) s.out[k] = room += SCRATCH_BLOCK;
+    for (int v = 0; v < job->op->nstate; v++) s.state[v] = room += SCRATCH_BLOCK;
+    return s;
+}
 
 /* One kernel call over n elements, x_stride and out_stride bytes apart, in place where they lie as the kernel wants them. */
 static void scan_run(const scan_job *job, scan_scratch *s, int64_t n, const char *x, int64_t x_stride, char *const *out, const int64_t *out_stride,
@@ -109,19 +120,24 @@ static void scan_chunk(int64_t chunk, void *context) {
     const scan_job *job = context;
     int64_t pieces = job->last - job->first, units = job->blocks * pieces;
     int64_t unit = chunk * job->per_chunk, end = unit + job->per_chunk < units ? unit + job->per_chunk : units;
-    scan_scratch s;
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    char *room = tpi_scratch_take(&job->scratch, stack);
+    scan_scratch s = lay_out(job, room);
     for (; unit < end; unit++) {
         int64_t piece = job->first + unit % pieces;
         if (!job->totals_only || piece < job->pieces - 1) scan_block(job, &s, unit / pieces, piece);
     }
+    tpi_scratch_give(&job->scratch, room);
 }
 
 /* Totals of the group's single pieces become totals of all pieces up to and including each. */
 static void prefix_block(int64_t block, void *context) {
     const scan_job *job = context;
     tpi_columns c = columns_at(job, block);
-    _Alignas(64) char copy[TPI_STATES][WIDTH * 16];
-    char *sum[TPI_STATES] = {copy[0], copy[1], copy[2], copy[3]}, *now[TPI_STATES];
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    char *room = tpi_scratch_take(&job->scratch, stack), *now[TPI_STATES];
+    scan_scratch s = lay_out(job, room);
+    char *const *sum = s.state;
     int64_t done = job->first ? job->first - 1 : 0; /* the last piece whose total is one of all before it */
     tpi_states_of(&job->states, &c, done, now);
     for (int v = 0; v < job->op->nstate; v++) memcpy(sum[v], now[v], (size_t)(c.count * job->states.size[v]));
@@ -130,6 +146,7 @@ static void prefix_block(int64_t block, void *context) {
         job->kernel->merge(c.count, sum, now, job->params);
         for (int v = 0; v < job->op->nstate; v++) memcpy(now[v], sum[v], (size_t)(c.count * job->states.size[v]));
     }
+    tpi_scratch_give(&job->scratch, room);
 }
 
 static void choose_cut(scan_job *job) {
@@ -149,8 +166,10 @@ static void choose_cut(scan_job *job) {
 
 static bool run_pieces(scan_job *job) {
     bool worth = job->x->numel >= TPI_WORTH_THREADS;
-    if (!tpi_states_make(&job->states, job->pieces - 1, job->kept.total)) return false;
-    for (job->first = 0; job->first < job->pieces; job->first = job->last) {
+    int64_t most = tpi_ceil_div(job->blocks * (job->pieces < GROUP ? job->pieces : GROUP), job->per_chunk);
+    if (!tpi_scratch_make(&job->scratch, scratch_bytes(job), most, worth)) return false;
+    bool ok = tpi_states_make(&job->states, job->pieces - 1, job->kept.total);
+    for (job->first = 0; ok && job->first < job->pieces; job->first = job->last) {
         job->last = job->first + GROUP < job->pieces ? job->first + GROUP : job->pieces;
         int64_t chunks = tpi_ceil_div(job->blocks * (job->last - job->first), job->per_chunk);
         if (job->pieces > 1) {
@@ -162,7 +181,8 @@ static bool run_pieces(scan_job *job) {
         tpi_parallel_for(chunks, worth, scan_chunk, job);
     }
     tpi_states_free(&job->states);
-    return true;
+    tpi_scratch_free(&job->scratch);
+    return ok;
 }
 
 bool tpi_cpu_scan(const tpi_scan_op *op, tp_tensor *const *outs, tp_tensor *x, int dim, tpi_ctype compute, const tpi_param *params) {
