@@ -29,15 +29,9 @@ EL_HEAVY double el_digamma_f64(double x) {
 EL_FLOAT1(digamma)
 
 /* The Hurwitz zeta function for s > 1: a direct sum, then Euler and Maclaurin. */
-EL_HEAVY double el_zeta_f64(double s, double q) {
+EL_HEAVY double el_zeta_sum(double s, double q) {
     const double b[10] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0, 1.0 / 74724249600.0,
         -3617.0 / 10670622842880000.0, 43867.0 / 5109094217170944000.0, -174611.0 / 802857662698291200000.0};
-    if (s == 1) return INFINITY;
-    if (s < 1) return NAN;
-    if (q <= 0) {
-        if (q == floor(q)) return INFINITY;
-        if (s != floor(s)) return NAN;
-    }
     double sum = 0;
     for (; q < 12; q += 1) sum += pow(q, -s);
     double p = pow(q, -s), term = s * p / q;
@@ -47,6 +41,18 @@ EL_HEAVY double el_zeta_f64(double s, double q) {
         term *= (s + 2 * k + 1) * (s + 2 * k + 2) / (q * q);
     }
     return sum;
+}
+EL_HEAVY double el_zeta_f64(double s, double q) {
+    if (s == 1) return INFINITY;
+    if (s < 1) return NAN;
+    if (q <= 0) {
+        if (q == floor(q)) return INFINITY;
+        if (s != floor(s)) return NAN;
+    }
+    if (q >= -1000) return el_zeta_sum(s, q);
+    /* The terms below zero, taken from their other end: the sum would have as many as q. */
+    double above = q - floor(q), sign = fmod(s, 2.0) == 0 ? 1 : -1;
+    return sign * (el_zeta_sum(s, 1 - above) - el_zeta_sum(s, 1 - q)) + el_zeta_sum(s, above);
 }
 EL_FLOAT2(zeta)
 
@@ -252,8 +258,13 @@ EL double el_spherical_j0_f64(double x) { /* sin(x) / x */
 EL_FLOAT1(spherical_j0)
 
 /* ---- Orthogonal polynomials of degree n, a whole number in floating clothes ---- */
+/* Recurrences go up to EL_MOST_TERMS; degrees beyond that have formulas, as a degree is a number that anyone may give. What overflows is NaN, as
+ * it is by the recurrences, where infinity meets infinity. */
+#define EL_MOST_TERMS 1000000
+EL double el_nan_beyond(double v) { return isinf(v) ? NAN : v; }
+
 /* All four kinds of Chebyshev's share the recurrence and differ in the polynomial of degree one: x, 2x, 2x - 1, 2x + 1. Within (-1, 1)
- * high degrees go through the angle. */
+ * high degrees go through the angle; outside, very high ones through the hyperbolic one. */
 EL double el_chebyshev_recur(double x, int64_t n, double first) {
     double p = 1, q = first;
     if (n == 0) return 1;
@@ -264,28 +275,39 @@ EL double el_chebyshev_recur(double x, int64_t n, double first) {
     return q;
 }
 EL double el_sign_of(int64_t n) { return n % 2 ? -1 : 1; }
+/* T, U, V and W (kind 0 to 3) of a degree beyond the recurrence, |x| > 1: with |x| = cosh u, and for a negative x the sign of n and V for W. */
+EL double el_chebyshev_far(double x, int64_t n, int kind) {
+    const double u = acosh(fabs(x)), m = (double)n, sign = x > 0 ? 1 : el_sign_of(n);
+    const int here = x > 0 || kind < 2 ? kind : 5 - kind;
+    const double v = here == 0 ? cosh(m * u) : here == 1 ? sinh((m + 1) * u) / sinh(u) : here == 2 ? cosh((m + 0.5) * u) / cosh(u / 2) : sinh((m + 0.5) * u) / sinh(u / 2);
+    return el_nan_beyond(sign * v);
+}
 EL_HEAVY double el_chebyshev_t_f64(double x, double degree) {
     int64_t n = (int64_t)degree;
     if (n < 0) return 0;
     if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n);
+    if (n > EL_MOST_TERMS && fabs(x) > 1) return el_chebyshev_far(x, n, 0);
     return n > 6 && fabs(x) < 1 ? cos((double)n * acos(x)) : el_chebyshev_recur(x, n, x);
 }
 EL_HEAVY double el_chebyshev_u_f64(double x, double degree) {
     int64_t n = (int64_t)degree;
     if (n < 0) return 0;
-    if (fabs(x) == 1) return (double)(n + 1) * (x > 0 ? 1 : el_sign_of(n));
-    return n > 8 && fabs(x) < 1 ? sin((double)(n + 1) * acos(x)) / sin(acos(x)) : el_chebyshev_recur(x, n, 2 * x);
+    if (fabs(x) == 1) return ((double)n + 1) * (x > 0 ? 1 : el_sign_of(n));
+    if (n > EL_MOST_TERMS && fabs(x) > 1) return el_chebyshev_far(x, n, 1);
+    return n > 8 && fabs(x) < 1 ? sin(((double)n + 1) * acos(x)) / sin(acos(x)) : el_chebyshev_recur(x, n, 2 * x);
 }
 EL_HEAVY double el_chebyshev_v_f64(double x, double degree) {
     int64_t n = (int64_t)degree;
     if (n < 0) return 0;
-    if (fabs(x) == 1) return x > 0 ? 1 : (double)(2 * n + 1) * el_sign_of(n);
+    if (fabs(x) == 1) return x > 0 ? 1 : (2 * (double)n + 1) * el_sign_of(n);
+    if (n > EL_MOST_TERMS && fabs(x) > 1) return el_chebyshev_far(x, n, 2);
     return n > 8 && fabs(x) < 1 ? cos(((double)n + 0.5) * acos(x)) / cos(acos(x) / 2) : el_chebyshev_recur(x, n, 2 * x - 1);
 }
 EL_HEAVY double el_chebyshev_w_f64(double x, double degree) {
     int64_t n = (int64_t)degree;
     if (n < 0) return 0;
-    if (fabs(x) == 1) return x > 0 ? (double)(2 * n + 1) : el_sign_of(n);
+    if (fabs(x) == 1) return x > 0 ? (2 * (double)n + 1) : el_sign_of(n);
+    if (n > EL_MOST_TERMS && fabs(x) > 1) return el_chebyshev_far(x, n, 3);
     return n > 8 && fabs(x) < 1 ? sin(((double)n + 0.5) * acos(x)) / sin(acos(x) / 2) : el_chebyshev_recur(x, n, 2 * x + 1);
 }
 #define EL_RECUR(name, first, early, next)                              \
@@ -301,19 +323,32 @@ EL_HEAVY double el_chebyshev_w_f64(double x, double degree) {
         }                                                               \
         return q;                                                       \
     }
-EL_RECUR(hermite_h, 2 * x, if (n > 128) return NAN, 2 * x * q - 2 * k * p)
-EL_RECUR(hermite_he, x, if (n > 128) return NAN, x * q - k * p)
-EL_RECUR(laguerre_l, 1 - x, if (x == 0) return 1, ((2 * k + (1 - x)) * q - k * p) / (k + 1))
-EL_RECUR(legendre_p, x, if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n), ((2 * k + 1) * x * q - k * p) / (k + 1))
+/* Legendre's of a degree beyond the recurrence: two terms of its expansion in Bessel functions, which is uniform in the angle; the next is smaller by the degree's square. */
+EL_HEAVY double el_legendre_far(double x, int64_t n) {
+    const double m = (double)n + 0.5, sign = x < 0 ? el_sign_of(n) : 1;
+    x = fabs(x);
+    if (x < 1) {
+        const double t = acos(x), s = sin(t);
+        return sign * sqrt(t / s) * (el_bessel_j0_f64(m * t) + (t * x - s) / (8 * t * s) * el_bessel_j1_f64(m * t) / m);
+    }
+    const double u = acosh(x), s = sinh(u);
+    return el_nan_beyond(sign * sqrt(u / s) * (el_i0_f64(m * u) + (u * x - s) / (8 * u * s) * el_i1_f64(m * u) / m));
+}
+/* Hermite's end at PyTorch's limits: 512, and 128 of floats. */
+EL_RECUR(hermite_h, 2 * x, if (n > 512) return NAN, 2 * x * q - 2 * k * p)
+EL_RECUR(hermite_he, x, if (n > 512) return NAN, x * q - k * p)
+EL_RECUR(laguerre_l, 1 - x, if (x == 0) return 1; if (n > EL_MOST_TERMS) return NAN, ((2 * k + (1 - x)) * q - k * p) / (k + 1))
+EL_RECUR(legendre_p, x, if (fabs(x) == 1) return x > 0 ? 1 : el_sign_of(n); if (n > EL_MOST_TERMS) return el_legendre_far(x, n), ((2 * k + 1) * x * q - k * p) / (k + 1))
 EL_FLOAT2(chebyshev_t) EL_FLOAT2(chebyshev_u) EL_FLOAT2(chebyshev_v) EL_FLOAT2(chebyshev_w)
-EL_FLOAT2(hermite_h) EL_FLOAT2(hermite_he) EL_FLOAT2(laguerre_l) EL_FLOAT2(legendre_p)
+EL float el_hermite_h_f32(float x, float n) { return n > 128 ? NAN : (float)el_hermite_h_f64((double)x, (double)n); }
+EL float el_hermite_he_f32(float x, float n) { return n > 128 ? NAN : (float)el_hermite_he_f64((double)x, (double)n); }
+EL_FLOAT2(laguerre_l) EL_FLOAT2(legendre_p)
 
 /* ---- How samples move with their concentration ----
  * A sample x of a distribution with the cumulative probability F(x; a) moves by dx/da = -(dF/da) / (dF/dx) when its probability stays: the implicit
  * derivative. F's derivative is taken term by term of a series all of whose terms have one sign, on the side where it converges quickly, or of a
  * continued fraction; so it is exact to about double precision. */
 #define EL_ENOUGH 1e-16 /* a term that adds less, relative to the sum, ends a series */
-#define EL_MOST_TERMS 1000000
 
 /* x <= a + 1: P(a, x) / density = sum of t_n with t_0 = x / a, t_n = t_n-1 x / (a + n), and d log t_n / da follows psi(a + n + 1). */
 EL_HEAVY double el_gamma_grad_series(double a, double x) {
