@@ -43,7 +43,7 @@ static PyObject *set_autocast_enabled(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *o, *on = NULL;
     if (!PyArg_UnpackTuple(args, "set_autocast_enabled", 1, 2, &o, &on)) return NULL;
-    int device = on ? device_number(o) : TP_CUDA, truth = PyObject_IsTrue(on ? on : o);
+    int device = on ? device_number(o) : TP_CUDA, truth = device < 0 ? -1 : PyObject_IsTrue(on ? on : o);
     if (device < 0 || truth < 0) return NULL;
     set_enabled(device, truth);
     Py_RETURN_NONE;

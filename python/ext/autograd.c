@@ -111,7 +111,7 @@ static PyObject *queue_callback(PyObject *module, PyObject *call) {
 static PyObject *run_backward(PyObject *roots, PyObject *gradients, PyObject *retain, PyObject *create, PyObject *inputs) {
     list r = {0}, g = {0}, in = {0};
     bool ok = list_read(roots, "tensors", false, &r) && list_read(gradients, "grad_tensors", true, &g) && list_read(inputs, "inputs", false, &in);
-    int creates = truth(create, false), keeps = creates < 0 ? -1 : truth(retain, creates > 0);
+    int creates = ok ? truth(create, false) : -1, keeps = creates < 0 ? -1 : truth(retain, creates > 0);
     ok = ok && keeps >= 0;
     ok = ok && check_first(&r, &g);
     if (ok && in.fast && !in.n) ok = false, PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");

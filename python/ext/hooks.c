@@ -286,12 +286,17 @@ static PyObject *push_saved_hooks(PyObject *module, PyObject *args) {
 static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused) { (void)module, (void)unused; return tpy_none_or_raise(tp_pop_saved_hooks()); }
 
 /* Takes the message, or None to allow hooks again; returns what was set before. */
+static _Thread_local PyObject *forbidding; /* whose text the library has; NULL: none */
 static PyObject *forbid_saved_hooks(PyObject *module, PyObject *message) {
     (void)module;
+    if (message != Py_None && !PyUnicode_Check(message)) return PyErr_Format(PyExc_TypeError, "expected a message as str, got %s", Py_TYPE(message)->tp_name);
     const char *text = message == Py_None ? NULL : PyUnicode_AsUTF8(message);
     if (message != Py_None && !text) return NULL;
-    const char *before = tp_forbid_saved_hooks(text);
-    return before ? PyUnicode_FromString(before) : Py_NewRef(Py_None);
+    tp_forbid_saved_hooks(text);
+    if (!tp_ok()) return tpy_raise();
+    PyObject *before = forbidding ? forbidding : Py_NewRef(Py_None);
+    forbidding = text ? Py_NewRef(message) : NULL;
+    return before;
 }
 
 /* ---- Anomaly mode: where the program was at the forward call ---- */
