@@ -217,8 +217,17 @@ static void backward_task(int64_t head, void *context) {
 
 /* ---- The operators ---- */
 
+static bool check_shapes(const tp_tensor *q, const tp_tensor *k, const tp_tensor *v) {
+    int n = q->ndim;
+    bool fits = n >= 2 && k->ndim == n && v->ndim == n && k->shape[n - 1] == q->shape[n - 1] && v->shape[n - 2] == k->shape[n - 2];
+    for (int i = 0; fits && i < n - 2; i++) fits = k->shape[i] == q->shape[i] && v->shape[i] == q->shape[i];
+    return fits || tpi_refuse(TP_ERR_RUNTIME, "argument 'key': expected query (..., L, E), key (..., S, E) and value (..., S, Ev), got %s, %s and %s", tpi_shape_text(tpi_shape(q)),
+                              tpi_shape_text(tpi_shape(k)), tpi_shape_text(tpi_shape(v)));
+}
+
 static bool begin(job *j, tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *mask, bool causal, double scale) {
     int n = q->ndim;
+    if (!check_shapes(q, k, v)) return false;
     j->dtype = tpi_compute_dtype(q, "query");
     if (!j->dtype) return false;
     j->item = tpi_dtype_bytes[j->dtype];
@@ -237,6 +246,15 @@ static bool begin(job *j, tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *m
         if (!j->mask) return false;
     }
     return take(&j->q, q, j->dtype) && take(&j->k, k, j->dtype) && take(&j->v, v, j->dtype);
+}
+
+/* What the forward gave, and its gradient. */
+static bool check_saved(const job *j, const tp_tensor *query, const tp_tensor *grad, const tp_tensor *output, const tp_tensor *lse) {
+    int64_t shape[TP_MAX_DIMS];
+    for (int i = 0; i < query->ndim; i++) shape[i] = query->shape[i];
+    shape[query->ndim - 1] = j->value_width;
+    tp_ints expected = tp_ints_view(shape, query->ndim);
+    return tpi_check_shape(grad, "grad_out", expected) && tpi_check_shape(output, "output", expected) && tpi_check_numel(lse, "logsumexp", j->heads * j->queries);
 }
 
 static void finish(job *j) {
@@ -264,7 +282,7 @@ bool tpi_native_attention_forward(tp_tensor *query, tp_tensor *key, tp_tensor *v
 bool tpi_native_attention_backward(tp_tensor *grad, tp_tensor *query, tp_tensor *key, tp_tensor *value, tp_tensor *output, tp_tensor *lse, tp_tensor *mask, bool is_causal,
                                    double scale, tp_tensor **out) {
     job j = {0};
-    bool ok = begin(&j, query, key, value, mask, is_causal, scale) && take(&j.grad, grad, j.dtype) && take(&j.out, output, j.dtype) &&
+    bool ok = begin(&j, query, key, value, mask, is_causal, scale) && check_saved(&j, query, grad, output, lse) && take(&j.grad, grad, j.dtype) && take(&j.out, output, j.dtype) &&
               make(&j.dq, query, j.queries, j.width, j.dtype) && make(&j.dk, key, j.keys, j.width, j.dtype) && make(&j.dv, value, j.keys, j.value_width, j.dtype);
     tp_tensor *l = ok ? tpi_real_data(lse, j.dtype) : NULL;
     ok = l;

@@ -9,7 +9,7 @@ typedef enum role { FORWARD, GRAD_INPUT, GRAD_WEIGHT } role;
 
 static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {
     if (s->groups < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'groups': non-positive groups is not supported, got %lld", (long long)s->groups);
-    int64_t channels = input.v[batched], expected = s->transposed ? weight.v[0] : weight.v[1] * s->groups;
+    int64_t channels = input.v[batched], expected = s->transposed ? weight.v[0] : tpi_size_times(weight.v[1], s->groups);
     if (channels != expected)
         return tpi_refuse(TP_ERR_RUNTIME,
                           "Given groups=%lld, weight of size %s, expected input%s to have %lld channels, but got %lld channels instead",
@@ -42,23 +42,23 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
                     .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
     int64_t extra[3] = {0}, zeros[3] = {0}, ones[3] = {1, 1, 1};
     int at = 3 - n; /* where the spatial dims start in the arrays of three */
-    if (!tpi_expand_ints("stride", s->stride, n, ones, c->stride + at) || !tpi_expand_ints("padding", s->padding, n, zeros, c->pad + at) ||
-        !tpi_expand_ints("dilation", s->dilation, n, ones, c->dilation + at) ||
-        !tpi_expand_ints("output_padding", s->output_padding, n, zeros, extra + at))
+    if (!tpi_expand_steps("stride", s->stride, n, ones, c->stride + at) || !tpi_expand_steps("padding", s->padding, n, zeros, c->pad + at) ||
+        !tpi_expand_steps("dilation", s->dilation, n, ones, c->dilation + at) ||
+        !tpi_expand_steps("output_padding", s->output_padding, n, zeros, extra + at))
         return false;
     for (int i = 0; i < n; i++) c->k[at + i] = weight.v[2 + i];
     if (!check_steps(c, n)) return false;
     for (int i = 0; i < n; i++) {
-        int64_t size = input.v[1 + batched + i], d = at + i, reach = c->dilation[d] * (c->k[d] - 1) + 1;
+        int64_t size = input.v[1 + batched + i], d = at + i, reach = tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1), padded = tpi_size_plus(size, 2 * c->pad[d]);
         if (!s->transposed) {
             c->x[d] = size;
-            if (size + 2 * c->pad[d] < reach)
+            if (padded < reach)
                 return tpi_refuse(TP_ERR_RUNTIME, "Calculated padded input size: (%lld). Kernel size: (%lld). Kernel size can't be greater than actual input size",
-                                  (long long)(size + 2 * c->pad[d]), (long long)reach);
-            c->y[d] = (size + 2 * c->pad[d] - reach) / c->stride[d] + 1;
+                                  (long long)padded, (long long)reach);
+            c->y[d] = (padded - reach) / c->stride[d] + 1;
         } else {
             c->y[d] = size;
-            c->x[d] = (size - 1) * c->stride[d] - 2 * c->pad[d] + reach + extra[d];
+            c->x[d] = tpi_size_plus(tpi_size_times(size - 1, c->stride[d]), tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
             if (extra[d] < 0 || (extra[d] >= c->stride[d] && extra[d] >= c->dilation[d]))
                 return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_padding': output padding must be smaller than either stride or dilation, got %lld",
                                   (long long)extra[d]);
@@ -175,8 +175,15 @@ static tp_tensor *multiply_last(const tpi_conv *c, role r, bool transposed, tp_t
     return weight ? tpi_real_finish_like(out, (tp_dtype)a->dtype, channels_last(a) ? a : b) : tpi_real_finish(out, (tp_dtype)a->dtype);
 }
 
+/* A gradient has the elements of the convolution's result. */
+static bool check_grad(const tpi_conv *c, bool transposed, const tp_tensor *grad) {
+    const int64_t sizes[] = {c->batch, c->groups, transposed ? c->cx : c->cy, transposed ? tpi_conv_xsize(c) : tpi_conv_ysize(c)};
+    return tpi_check_numel(grad, "grad", tpi_size_product(sizes, 4));
+}
+
 /* The bilinear map `r` of a and b (both of a's dtype), plus bias, as a fresh tensor of the shape. */
 static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor *a, tp_tensor *b, tp_tensor *bias, tp_ints shape) {
+    if (tpi_numel_of(shape) < 0 || (r != FORWARD && !check_grad(c, transposed, a))) return NULL;
     tp_dtype dtype = (tp_dtype)a->dtype, compute = dtype;
     if (dtype == TP_BOOL) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': convolution is not implemented for bool");
     if (tp_dtype_is_integral(dtype)) compute = TP_INT64;

@@ -4,6 +4,7 @@
  * their derivatives. One to three spatial dims; missing leading ones have size 1. */
 #ifndef TPI_CONV_H
 #define TPI_CONV_H
+#include "tensor/sizes.h"
 #include "tensor/tensor.h"
 
 typedef struct tpi_conv {
@@ -46,7 +47,7 @@ static inline bool tpi_conv_tap_row(const tpi_conv *c, int64_t row, int64_t kd, 
     return *lo < *hi;
 }
 
-static inline int64_t tpi_conv_taps(const tpi_conv *c) { return c->k[0] * c->k[1] * c->k[2]; }
-static inline int64_t tpi_conv_xsize(const tpi_conv *c) { return c->x[0] * c->x[1] * c->x[2]; }
-static inline int64_t tpi_conv_ysize(const tpi_conv *c) { return c->y[0] * c->y[1] * c->y[2]; }
+static inline int64_t tpi_conv_taps(const tpi_conv *c) { return tpi_size_product(c->k, 3); }
+static inline int64_t tpi_conv_xsize(const tpi_conv *c) { return tpi_size_product(c->x, 3); }
+static inline int64_t tpi_conv_ysize(const tpi_conv *c) { return tpi_size_product(c->y, 3); }
 #endif

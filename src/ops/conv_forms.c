@@ -1,6 +1,8 @@
 /* conv1d .. conv3d, conv_transpose1d .. 3d and their "same" padding, as calls of the one convolution operator. */
 #include <string.h>
 #include "ops/native.h"
+#include "ops/real.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 static bool check_rank(const tp_tensor *input, const tp_tensor *weight, int n, const char *name) {
@@ -34,10 +36,11 @@ static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *
         return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': expected \"valid\" or \"same\", got \"%s\"", padding);
     for (int64_t i = 0; i < stride.n; i++)
         if (stride.v[i] != 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': padding='same' is not supported for strided convolutions");
-    int64_t each[3] = {0}, extra[6] = {0};
+    int64_t each[3] = {0}, extra[6] = {0}, apart[3];
     bool uneven = false;
+    if (!tpi_expand_steps("dilation", dilation, n, (int64_t[]){1, 1, 1}, apart)) return NULL;
     for (int i = 0; i < n; i++) {
-        int64_t total = dilation.v[dilation.n == 1 ? 0 : i] * (weight->shape[2 + i] - 1);
+        int64_t total = tpi_size_times(apart[i], weight->shape[2 + i] - 1);
         each[i] = total / 2;
         extra[2 * (n - 1 - i) + 1] = total % 2; /* pads are listed from the last dim on, left before right */
         uneven = uneven || total % 2;

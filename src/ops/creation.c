@@ -1,5 +1,6 @@
 /* New tensors: uninitialised, of one value, of evenly spaced values, of index patterns. PyTorch's dtype rules. */
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "device/gpu/gpu.h"
 #include <complex.h>
 #include <math.h>
@@ -152,7 +153,7 @@ static tp_tensor *spaced(tp_scalar start, tp_scalar end, tp_scalar step, tp_dtyp
     if (!check_range(from, to, by)) return NULL;
     bool counts = tpi_dtype_category[dtype] == TPI_CAT_INT;
     int64_t first = tp_scalar_to_int(start), each = tp_scalar_to_int(step), span = 0;
-    if (whole && !__builtin_sub_overflow(end.as.i, first, &span)) count = (double)(span / each + (with_end || span % each != 0));
+    if (whole && !__builtin_sub_overflow(end.as.i, first, &span) && span != INT64_MIN) count = (double)(span / each + (with_end || span % each != 0));
     else count = with_end ? floor((to - from) / by) + 1 : ceil((to - from) / by);
     if (count > 9e15) return tpi_fail(TP_ERR_RUNTIME, "argument 'step': %g makes too many elements", by);
     progression p = {.n = (int64_t)count, .start = first, .step = each, .from = from, .by = by};
@@ -278,7 +279,7 @@ tp_tensor *tpi_native_triu_indices(int64_t row, int64_t col, int64_t offset, tp_
 
 /* Binomial coefficient; -1 if it does not fit. */
 static int64_t choose(int64_t n, int64_t r) {
-    if (r > n) return 0;
+    if (r > n || r < 0) return 0;
     if (r > n - r) r = n - r;
     int64_t c = 1;
     for (int64_t i = 1; i <= r; i++) {
@@ -291,7 +292,8 @@ static int64_t choose(int64_t n, int64_t r) {
 
 /* (r, count): column j holds the positions of the j-th combination, in lexicographic order. */
 tp_tensor *tpi_native_combination_indices(int64_t n, int64_t r, bool with_replacement) {
-    int64_t count = r == 0 ? 0 : n == 0 ? 0 : choose(with_replacement ? n + r - 1 : n, r);
+    if (n < 0 || r < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'r': expects a non-negative number, but got %lld of %lld", (long long)r, (long long)n);
+    int64_t count = r == 0 ? 0 : n == 0 ? 0 : choose(with_replacement ? tpi_size_plus(n, r - 1) : n, r);
     if (count < 0) return tpi_fail(TP_ERR_VALUE, "argument 'r': %lld makes too many combinations of %lld elements", (long long)r, (long long)n);
     tp_tensor *t = tpi_empty(TP_INTS(r, count), TP_INT64, (tp_device){TP_CPU, 0});
     if (!t || count == 0) return t; /* from here on memory for r * count values is there */

@@ -1,6 +1,7 @@
 /* Differences, integrals and gradients of samples along a dim, and covariances: compositions, so that they differentiate themselves. */
 #include "ops/formula.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 
 static tp_tensor *scale(tp_tensor *a, double k) { return tpo_mul(tp_operand_tensor(a), tp_operand_double(k)); }
 static tp_tensor *part(tpi_bag *bag, tp_tensor *t, int64_t dim, int64_t start, int64_t length) {
@@ -212,7 +213,7 @@ tp_tensor *tpi_compose_cov(tp_tensor *self, int64_t correction, tp_tensor *fweig
     tp_tensor *turned = right ? tpi_put(&bag, tpo_conj(tpi_put(&bag, tpo_transpose(right, 0, 1)))) : NULL;
     tp_tensor *c = turned ? tpi_put(&bag, tpo_mm(centred, turned)) : NULL;
     if (!c) return tpi_empty_bag(&bag, NULL);
-    tp_operand factor = tp_operand_int(n - correction > 0 ? n - correction : 0);
+    tp_operand factor = tp_operand_int(n > correction ? tpi_size_minus(n, correction) : 0);
     if (total) { /* w_sum - correction, where each observation's weight counts: w_sum - correction sum(w a) / w_sum */
         tp_tensor *less = NULL;
         if (aweights && correction) {

@@ -188,6 +188,7 @@ static tp_tensor *mirrored(tpi_bag *bag, tp_tensor *pairs, tp_tensor *places, in
 
 tp_tensor *tpi_compose_pair_distances_backward(tp_tensor *grad, tp_tensor *self, double p, tp_tensor *dist) {
     tpi_bag bag = {0};
+    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
     int64_t n = self->shape[0];
     tp_tensor *places = places_of_pairs(&bag, n, tpi_device(self)), *g = places ? mirrored(&bag, grad, places, n) : NULL, *d = g ? mirrored(&bag, dist, places, n) : NULL;
     return tpi_empty_bag(&bag, d ? tpo_cdist_backward(g, self, self, p, d) : NULL);

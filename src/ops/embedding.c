@@ -250,7 +250,10 @@ tp_tensor *tpi_native_segment_sum(tp_tensor *rows, tp_tensor *bag, int64_t bags)
 
 /* Row i of the result is row bag[i] of self, or zeros. */
 tp_tensor *tpi_native_segment_spread(tp_tensor *self, tp_tensor *bag) {
+    if (self->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
     tp_tensor *x = tpi_contiguous_data(self), *b = tpi_index_data(bag, "bag");
+    for (int64_t i = 0; b && i < b->numel; i++)
+        if (((const int64_t *)b->data)[i] >= self->shape[0]) return tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, self->shape[0]), tpi_release(x), tpi_release(b), NULL;
     tp_tensor *out = x && b ? tpi_empty(TP_INTS(b->numel, self->shape[1]), (tp_dtype)self->dtype, tpi_device(self)) : NULL;
     size_t bytes = (size_t)self->shape[1] * tpi_itemsize(self);
     for (int64_t i = 0; out && i < b->numel; i++) {
@@ -268,8 +271,13 @@ tp_tensor *tpi_native_segment_spread(tp_tensor *self, tp_tensor *bag) {
 tp_tensor *tpi_native_segment_argmax(tp_tensor *rows, tp_tensor *bag, int64_t bags) {
     tp_dtype compute = tpi_compute_dtype(rows, "rows");
     if (!compute) return NULL;
+    if (rows->ndim != 2 || bag->ndim != 1 || bag->numel != rows->shape[0])
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'bag': expected one number for each of 'rows', two-dimensional, got %s for rows %s", tpi_shape_text(tpi_shape(bag)), tpi_shape_text(tpi_shape(rows)));
     int64_t n = rows->shape[0], d = rows->shape[1];
-    tp_tensor *x = tpi_real_data(rows, TP_FLOAT64), *b = tpi_index_data(bag, "bag"), *out = x && b ? tpi_empty(TP_INTS(bags, d), TP_INT64, tpi_device(rows)) : NULL;
+    tp_tensor *x = tpi_real_data(rows, TP_FLOAT64), *b = tpi_index_data(bag, "bag");
+    for (int64_t i = 0; b && i < n; i++)
+        if (((const int64_t *)b->data)[i] >= bags) return tpi_index_error("bag", ((const int64_t *)b->data)[i], 0, bags), tpi_release(x), tpi_release(b), NULL;
+    tp_tensor *out = x && b ? tpi_empty(TP_INTS(bags, d), TP_INT64, tpi_device(rows)) : NULL;
     if (out) {
         int64_t *best = (int64_t *)out->data;
         const double *v = (const double *)x->data;

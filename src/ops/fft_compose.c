@@ -2,6 +2,7 @@
  * transform. They differentiate themselves. */
 #include "ops/bag.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 #include <math.h>
 
@@ -42,9 +43,9 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
         bool half = halved && i == r->ndim - 1;
         int64_t given = s.v ? s.v[i] : -1;
         r->dim[i] = d;
-        r->size[i] = given != -1 ? given : half ? 2 * (self->shape[d] - 1) : self->shape[d];
+        r->size[i] = given != -1 ? given : half ? tpi_size_times(2, self->shape[d] - 1) : self->shape[d];
         if (r->size[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Invalid number of data points (%lld) along dim %d", s.v ? "s" : "self", (long long)r->size[i], d);
-        total *= r->size[i];
+        total = tpi_size_times(total, r->size[i]);
     }
     return read_norm(norm, forward, total, &r->scale);
 }
@@ -141,8 +142,9 @@ tp_tensor *tpi_compose_irfftn(tp_tensor *self, tp_ints s, tp_ints dim, const cha
 /* The half's inner elements stand for two each: what the gradient of half-to-real needs. */
 tp_tensor *tpi_compose_double_inner(tp_tensor *self, int64_t dim, int64_t n) {
     int d = TPI_DIM(self, dim);
-    int64_t inner = (n - 1) / 2;
     if (d < 0) return NULL;
+    if (n < 0 || self->ndim == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s", (long long)n, tpi_shape_text(tpi_shape(self)));
+    int64_t inner = (n - 1) / 2;
     if (inner < 1) return tpi_retain(self);
     tpi_bag bag = {0};
     tp_tensor *first = tpi_put(&bag, tpo_narrow(self, d, 0, 1)), *middle = tpi_put(&bag, tpo_narrow(self, d, 1, inner));
@@ -157,7 +159,9 @@ tp_tensor *tpi_compose_double_inner(tp_tensor *self, int64_t dim, int64_t n) {
 tp_tensor *tpi_compose_fill_up(tp_tensor *self, int64_t dim, int64_t n) {
     tpi_bag bag = {0};
     int d = TPI_DIM(self, dim);
-    return d < 0 ? NULL : tpi_empty_bag(&bag, tpi_retain(resized(&bag, self, d, n)));
+    if (d < 0) return NULL;
+    if (n < 0 || self->ndim == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more and a dimension, got %lld for shape %s", (long long)n, tpi_shape_text(tpi_shape(self)));
+    return tpi_empty_bag(&bag, tpi_retain(resized(&bag, self, d, n)));
 }
 
 /* inverse: undoes the shift of odd sizes too. */

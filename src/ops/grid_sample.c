@@ -4,6 +4,7 @@
 #include <math.h>
 #include "ops/grid_places.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "ops/real.h"
 
 enum { LINEAR, NEAREST, CUBIC };            /* interpolation_mode */
@@ -242,9 +243,10 @@ bool tpi_native_grid_sampler_backward(tp_tensor *grad, tp_tensor *input, tp_tens
 
 /* The grid of affine_grid for the identity: (places, dims + 1) with a last column of ones; the last spatial dim's coordinate comes first. */
 tp_tensor *tpi_native_base_grid(tp_ints size, bool align_corners, tp_dtype dtype, tp_device device) {
+    if (size.n < 3 || size.n > 5 || tpi_numel_of(size) < 0)
+        return tp_ok() ? tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected a batch, channels and one to three more sizes, got %s", tpi_shape_text(size)) : NULL;
     int n = (int)size.n - 2;
-    int64_t places = 1;
-    for (int i = 0; i < n; i++) places *= size.v[2 + i];
+    int64_t places = tpi_size_product(size.v + 2, n);
     tp_tensor *out = tpi_empty(TP_INTS(places, n + 1), TP_FLOAT64, (tp_device){TP_CPU, 0});
     for (int64_t o = 0; out && o < places; o++) {
         double *row = (double *)out->data + o * (n + 1);

@@ -1,6 +1,7 @@
 /* Counting into bins: bincount, histc, histogram. Sums run over the elements in order, so weights add up the same way every time. */
 #include "ops/histogram.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include <math.h>
 
 /* t as contiguous float64: owned. */
@@ -141,7 +142,7 @@ static bool check_histogram(tp_tensor *self, tp_tensor *weight) {
 }
 
 tp_tensor *tpi_even_edges(int64_t bins, double low, double high) {
-    int64_t count = bins + 1;
+    int64_t count = tpi_size_plus(bins, 1);
     tp_tensor *edges = tpi_empty((tp_ints){&count, 1}, TP_FLOAT64, (tp_device){TP_CPU, 0});
     if (!edges) return NULL;
     double *e = (double *)(void *)edges->data, step = (high - low) / (double)bins;

@@ -2,6 +2,7 @@
  * worked out in the type PyTorch uses (float for float32 and 16-bit inputs), so that nearest picks the same elements. */
 #include <math.h>
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "ops/real.h"
 #include "ops/resample.h"
 
@@ -57,7 +58,7 @@ static void place(const tpi_resample_kind *k, tpi_taps *t, double each, int64_t 
     }
     double at = k->align_corners ? as(k, each * (double)o) : as(k, as(k, each * ((double)o + 0.5)) - 0.5);
     if (!k->cubic && at < 0) at = 0;
-    int64_t low = (int64_t)floor(at);
+    int64_t low = tpi_whole(floor(at < -2 ? -2 : at > (double)t->in ? (double)t->in : at)); /* places further out read the same elements */
     if (!k->cubic) {
         low = clamp(low, t->in);
         double part = as(k, at - (double)low);
@@ -77,14 +78,14 @@ static void free_plan(plan *p) {
 }
 
 int64_t tpi_resample_width(const tpi_resample_kind *k, double each) {
-    return k->nearest ? 1 : k->antialias ? (int64_t)ceil(tpi_resample_reach(k, each)) * 2 + 1 : k->cubic ? 4 : 2;
+    return k->nearest ? 1 : k->antialias ? tpi_whole(2 * ceil(tpi_resample_reach(k, each)) + 1) : k->cubic ? 4 : 2;
 }
 
 static bool make_plan(plan *p, const tpi_resample_kind *k, int64_t in, int64_t out, double scale) {
     double each = tpi_resample_step(k, in, out, scale);
     int64_t width = tpi_resample_width(k, each);
     p->taps = (tpi_taps){.in = in, .out = out, .width = width};
-    p->index_bytes = (size_t)(out * width) * sizeof(int64_t), p->weight_bytes = (size_t)(out * width) * sizeof(double);
+    p->index_bytes = p->weight_bytes = tpi_size_bytes(tpi_size_times(out, width), sizeof(int64_t));
     p->taps.index = tpi_alloc(p->index_bytes), p->taps.weight = tpi_alloc(p->weight_bytes);
     if (!p->taps.index || !p->taps.weight) return free_plan(p), false;
     memset(p->taps.index, 0, p->index_bytes), memset(p->taps.weight, 0, p->weight_bytes);
@@ -172,6 +173,10 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
         if (output_size.v[i] < 1 || input_shape.v[2 + i] < 1)
             return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': Input and output sizes should be greater than 0, but got input %s and output %s", tpi_shape_text(input_shape),
                             tpi_shape_text(output_size));
+    int64_t large[5] = {input_shape.v[0], input_shape.v[1]};
+    for (int i = 0; i < n; i++) large[2 + i] = output_size.v[i];
+    tp_ints out_shape = tp_ints_view(large, n + 2);
+    if (tpi_numel_of(input_shape) < 0 || tpi_numel_of(out_shape) < 0 || !tpi_check_shape(t, back ? "grad" : "input", back ? out_shape : input_shape)) return NULL;
     tp_tensor *x = tpi_real_data(t, compute);
     for (int i = 0; x && i < n; i++) {
         int dim = back ? 2 + i : 1 + n - i; /* forward from the last dim on, back from the first */

@@ -1,6 +1,7 @@
 /* Joining and rearranging copies: cat, flip, roll, triangles, diagonals put into matrices.
  * Work is split by the bytes or rows of the result, so nothing depends on the number of threads. */
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "ops/view.h"
 
 #define CHUNK_BYTES (256 * 1024)
@@ -280,7 +281,7 @@ tp_tensor *tpi_native_diag_embed(tp_tensor *self, int64_t offset, int64_t dim1, 
     int a = tpi_wrap_dim(dim1, ndim), b = a < 0 ? -1 : tpi_wrap_dim(dim2, ndim);
     if (b < 0) return NULL;
     if (a == b) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim2': dim1 and dim2 are both dimension %d, expected two different ones", a);
-    int64_t side = self->shape[self->ndim - 1] + (offset < 0 ? -offset : offset), shape[TP_MAX_DIMS];
+    int64_t side = tpi_size_plus(self->shape[self->ndim - 1], offset < 0 ? tpi_size_negated(offset) : offset), shape[TP_MAX_DIMS];
     for (int d = 0, from = 0; d < ndim; d++) shape[d] = d == a || d == b ? side : self->shape[from++];
     tp_tensor *out = tpi_empty((tp_ints){shape, ndim}, self->dtype, tpi_device(self)), *diagonal = NULL;
     tpi_geometry g;

@@ -1,5 +1,6 @@
 /* Joins and rearrangements composed of other operators: stacks, repeats, rotations, block matrices, grids. */
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 /* ---- stacks: each tensor seen in another shape, then cat ------------------------------------------------------------------- */
@@ -53,7 +54,7 @@ tp_tensor *tpi_compose_repeat(tp_tensor *self, tp_ints repeats) {
         if (n + 2 > TP_MAX_DIMS) return tpi_fail(TP_ERR_VALUE, "argument 'repeats': too many repeated dimensions, got %s", tpi_shape_text(repeats));
         if (times != 1) from[n] = 1, to[n++] = times;
         from[n] = to[n] = size, n++;
-        final[i] = times * size;
+        final[i] = tpi_size_times(times, size);
     }
     tp_tensor *spread = tpo_reshape(self, (tp_ints){from, n});
     spread = tpi_after(spread, tpo_expand(spread, (tp_ints){to, n}, false));
@@ -76,7 +77,7 @@ tp_tensor *tpi_compose_repeat_interleave(tp_tensor *self, int64_t repeats, int64
     int64_t shape[TP_MAX_DIMS], n = x->ndim;
     if (n == TP_MAX_DIMS) return tpi_after(x, tpi_fail(TP_ERR_VALUE, "argument 'self': already has %d dimensions", TP_MAX_DIMS));
     for (int64_t i = 0; i <= n; i++) shape[i] = i <= d ? x->shape[i] : i == d + 1 ? repeats : x->shape[i - 1];
-    int64_t total = x->shape[d] * repeats;
+    int64_t total = tpi_size_times(x->shape[d], repeats);
     if (output_size != TP_NONE && output_size != total)
         return tpi_after(x, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld, got %lld", (long long)total, (long long)output_size));
     x = tpi_after(x, tpo_unsqueeze(x, d + 1));

@@ -1,5 +1,6 @@
 /* Batches of matrices for LAPACK: see linalg_batch.h. */
 #include "ops/linalg_batch.h"
+#include "tensor/sizes.h"
 #include "ops/elsewhere.h"
 #include <limits.h>
 #include <stdio.h>
@@ -38,10 +39,10 @@ bool tpi_each_matrix(const tpi_matrices *x, size_t scratch, tpi_matrix_fn fn) {
 }
 
 static tp_tensor *columns_of(const int64_t *batch, int ndim, int64_t rows, int64_t cols, tp_dtype dtype, tp_device device) {
-    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], step = rows * cols;
+    int64_t shape[TP_MAX_DIMS], strides[TP_MAX_DIMS], step = tpi_size_times(rows, cols);
     shape[ndim] = rows, shape[ndim + 1] = cols;
     strides[ndim] = 1, strides[ndim + 1] = rows > 1 ? rows : 1;
-    for (int d = ndim - 1; d >= 0; d--) shape[d] = batch[d], strides[d] = step > 1 ? step : 1, step *= batch[d];
+    for (int d = ndim - 1; d >= 0; d--) shape[d] = batch[d], strides[d] = step > 1 ? step : 1, step = tpi_size_times(step, batch[d]);
     return tpi_empty_strided(tp_ints_view(shape, ndim + 2), tp_ints_view(strides, ndim + 2), dtype, device);
 }
 

@@ -80,6 +80,7 @@ tp_tensor *tpi_native_lu_permutation(tp_tensor *pivots, int64_t m, tp_dtype dtyp
         return tpi_fail(TP_ERR_RUNTIME, "argument 'LU_pivots': expected integers with at least one dimension, got %s of shape %s",
                         tp_dtype_name((tp_dtype)pivots->dtype), tpi_shape_text(tpi_shape(pivots)));
     int64_t k = pivots->shape[pivots->ndim - 1], batches = tpi_batches_of(pivots, 1);
+    if (k > m) return tpi_fail(TP_ERR_RUNTIME, "argument 'LU_pivots': expected at most %lld for a matrix of as many rows, got shape %s", (long long)m, tpi_shape_text(tpi_shape(pivots)));
     tp_tensor *whole = tpi_as_dtype_data(pivots, TP_INT32), *ready = whole ? tpi_after(whole, tpi_contiguous_data(whole)) : NULL, *p = ready ? tpi_columns_new(pivots, 1, m, m, dtype) : NULL;
     int64_t *row = p ? tpi_malloc(sizeof *row * (size_t)(m + 1)) : NULL;
     bool ok = row && tpi_fill_data(p, tp_int(0));

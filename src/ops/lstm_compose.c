@@ -1,7 +1,9 @@
 /* The gradient of an LSTM layer. Where nothing is recorded it is one operator (lstm_layer.c). Where it is (create_graph), the layer runs again step by
  * step, and the gradient is a formula of its inputs, so that it can be differentiated. */
 #include "ops/bag.h"
+#include "ops/lstm_rows.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tensor/recording.h"
 #include "tpi_ops.h"
 
@@ -87,7 +89,7 @@ static void drop_moment(moment *m) {
 }
 
 static bool by_formula(layer *l, carried *k, tp_tensor **out) {
-    size_t bytes = sizeof *l->at * (size_t)l->steps, list = sizeof(tp_tensor *) * (size_t)l->steps;
+    size_t bytes = tpi_size_bytes(l->steps, sizeof *l->at), list = tpi_size_bytes(l->steps, sizeof(tp_tensor *));
     l->at = tpi_new0(bytes);
     tp_tensors each = {tpi_new0(list), l->steps};
     bool fine = l->at && each.v;
@@ -97,9 +99,9 @@ static bool by_formula(layer *l, carried *k, tp_tensor **out) {
         each.v[l->reverse ? l->steps - 1 - s : s] = back, fine = back;
     }
     out[0] = fine ? tpo_cat(each, 0) : NULL;
-    for (int64_t s = 0; s < l->steps; s++) {
-        if (l->at) drop_moment(l->at + s);
-        if (each.v) tpi_release(each.v[s]);
+    for (int64_t s = 0; l->at && each.v && s < l->steps; s++) {
+        drop_moment(l->at + s);
+        tpi_release(each.v[s]);
     }
     if (l->at) tpi_delete(l->at, bytes);
     if (each.v) tpi_delete(each.v, list);
@@ -110,6 +112,7 @@ static bool by_formula(layer *l, carried *k, tp_tensor **out) {
 
 bool tpi_compose_lstm_layer_backward(tp_tensor *grad_output, tp_tensor *grad_h, tp_tensor *grad_c, tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh,
                                      tp_tensor *output, tp_tensor *acts, tp_tensor *cells, int64_t steps, bool reverse, tp_tensor **out) {
+    if (!tpi_lstm_layer_fits(gates, h0, c0, w_hh, steps)) return false;
     if (tpi_grad_off) return tpo_lstm_layer_back(grad_output, grad_h, grad_c, h0, c0, w_hh, output, acts, cells, steps, reverse, out);
     tp_tensor *none = !grad_output && !grad_h ? tpo_zeros_like(h0, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE) : NULL; /* c alone has a gradient */
     if (!grad_output && !grad_h && !none) return false;

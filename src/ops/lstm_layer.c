@@ -6,6 +6,7 @@
 #include "ops/gemm.h"
 #include "ops/lstm_rows.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 
 enum { FEW_ROWS = 8, MANY_ROWS = 24, LARGE_BATCH = 96 };
 
@@ -98,9 +99,9 @@ static void run(layer *l, tpi_chunk_fn task) {
     l->packed = NULL;
 }
 
-static bool check(const tp_tensor *gates, const tp_tensor *h0, const tp_tensor *c0, const tp_tensor *w_hh, int64_t steps) {
+bool tpi_lstm_layer_fits(const tp_tensor *gates, const tp_tensor *h0, const tp_tensor *c0, const tp_tensor *w_hh, int64_t steps) {
     int64_t rows = h0->ndim == 2 ? h0->shape[0] : -1, width = h0->ndim == 2 ? h0->shape[1] : -1;
-    if (rows < 1 || width < 1 || steps < 1 || gates->ndim != 2 || gates->shape[0] != steps * rows || gates->shape[1] != 4 * width)
+    if (rows < 1 || width < 1 || steps < 1 || gates->ndim != 2 || gates->shape[0] != tpi_size_times(steps, rows) || gates->shape[1] != tpi_size_times(4, width))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'gates': expected steps times the rows of h0, four times as wide, got %s and h0 of %s", tpi_shape_text(tpi_shape(gates)),
                           tpi_shape_text(tpi_shape(h0)));
     if (!tpi_same_shape(c0, h0) || w_hh->ndim != 2 || w_hh->shape[0] != 4 * width || w_hh->shape[1] != width)
@@ -117,7 +118,7 @@ static tp_tensor *last_of(const layer *l, const char *steps, const tp_tensor *li
 
 /* gates (steps * rows, 4 width): the input's share, biases included. */
 bool tpi_native_lstm_layer(tp_tensor *gates, tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh, int64_t steps, bool reverse, tp_tensor **out) {
-    if (!check(gates, h0, c0, w_hh, steps)) return false;
+    if (!tpi_lstm_layer_fits(gates, h0, c0, w_hh, steps)) return false;
     tp_tensor *h = tpi_contiguous_data(h0), *c = tpi_contiguous_data(c0), *w = tpi_contiguous_data(w_hh);
     int64_t rows = gates->shape[0], width = h0->shape[1];
     tp_tensor *o = tpi_empty(TP_INTS(rows, width), (tp_dtype)gates->dtype, tpi_device(gates)), *cells = tpi_empty(TP_INTS(rows, width), (tp_dtype)gates->dtype, tpi_device(gates));
@@ -154,7 +155,7 @@ static tp_tensor *start_of(tp_tensor *grad, const tp_tensor *like) {
 
 bool tpi_native_lstm_layer_back(tp_tensor *grad_output, tp_tensor *grad_h, tp_tensor *grad_c, tp_tensor *h0, tp_tensor *c0, tp_tensor *w_hh, tp_tensor *output, tp_tensor *acts,
                                 tp_tensor *cells, int64_t steps, bool reverse, tp_tensor **out) {
-    if (!check(acts, h0, c0, w_hh, steps)) return false;
+    if (!tpi_lstm_layer_fits(acts, h0, c0, w_hh, steps)) return false;
     tp_tensor *h = tpi_contiguous_data(h0), *c = tpi_contiguous_data(c0), *w = tpi_contiguous_data(w_hh);
     tp_tensor *g = grad_output ? tpi_contiguous_data(grad_output) : start_of(NULL, output);
     tp_tensor *dgates = tpi_empty(tpi_shape(acts), (tp_dtype)acts->dtype, tpi_device(acts)), *dh = start_of(grad_h, h0), *dc = start_of(grad_c, h0);

@@ -2,6 +2,7 @@
 #ifndef TPI_LSTM_ROWS_H
 #define TPI_LSTM_ROWS_H
 #include "device/cpu/isa.h"
+#include "tensor/tensor.h"
 #include "device/device.h"
 
 /* step: gates (rows, 4 width) become their activations in place; before (the cells), cells and out have rows of width.
@@ -12,4 +13,6 @@
                                                    const REAL *grad, const REAL *dh, REAL *dc, REAL *dgates));
 TPI_LSTM_KERNELS(float, f32)
 TPI_LSTM_KERNELS(double, f64)
+/* Do the shapes and dtypes of a layer's arguments fit each other? False and an error if not. */
+bool tpi_lstm_layer_fits(const tp_tensor *gates, const tp_tensor *h0, const tp_tensor *c0, const tp_tensor *w_hh, int64_t steps);
 #endif

@@ -1,5 +1,6 @@
 /* Masks: where they are true, what they select, and what they overwrite. Chunks of fixed size count first, then write. */
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "ops/picks.h"
 
 #define CHUNK 32768
@@ -171,14 +172,14 @@ tp_tensor *tpi_native_masked_select(tp_tensor *self, tp_tensor *mask) {
 tp_tensor *tpi_native_masked_select_backward(tp_tensor *grad, tp_ints size, tp_tensor *mask) {
     int64_t shape[TP_MAX_DIMS];
     int ndim;
-    if (!tpi_broadcast(size, tpi_shape(mask), shape, &ndim)) return NULL;
+    if (!check_mask(mask) || tpi_numel_of(size) < 0 || !tpi_broadcast(size, tpi_shape(mask), shape, &ndim)) return NULL;
     tp_ints both = {shape, ndim};
     tp_tensor *flags = spread_to(mask, both, true), *packed = flags ? tpi_contiguous_data(grad) : NULL;
     tp_tensor *out = packed ? tpi_empty(both, grad->dtype, tpi_device(grad)) : NULL;
     bool ok = out && tpi_fill_data(out, tp_int(0));
     if (ok) {
         mask_job j = {.mask = (const uint8_t *)flags->data, .n = flags->numel};
-        ok = count_true(&j);
+        ok = count_true(&j) && tpi_check_numel(packed, "grad", total(&j));
         if (ok && total(&j)) move_masked(&j, out, packed, true);
         tpi_mfree(j.start);
     }
@@ -212,6 +213,7 @@ tp_tensor *tpi_native_masked_scatter(tp_tensor *self, tp_tensor *mask, tp_tensor
 
 /* grad where the mask is true, in order, behind it zeros up to the size of masked_scatter's source. */
 tp_tensor *tpi_native_masked_scatter_backward(tp_tensor *grad, tp_tensor *mask, tp_ints size) {
+    if (!check_mask(mask)) return NULL;
     tp_tensor *flags = spread_to(mask, tpi_shape(grad), true), *from = flags ? tpi_contiguous_data(grad) : NULL;
     tp_tensor *out = from ? tpi_empty(size, grad->dtype, tpi_device(grad)) : NULL;
     bool ok = out && tpi_fill_data(out, tp_int(0));
@@ -238,6 +240,7 @@ static bool fill_diagonals(tp_tensor *self, int64_t count, int64_t length, int64
 
 bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
     if (self->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d", self->ndim);
+    if (!self->numel) return true;
     int64_t rows = self->shape[0], least = rows, step = 0;
     for (int d = 0; d < self->ndim; d++) {
         if (self->ndim > 2 && self->shape[d] != rows)

@@ -204,12 +204,12 @@ tp_tensor *tpi_compose_tensordot(tp_tensor *self, tp_tensor *other, tp_ints dims
         if (m == 1) other = tpi_put(&bag, tpo_sum(other, tp_ints_view(&at, 1), true, (tp_dtype)other->dtype)); /* a dim of one goes with any */
         else if (n == 1) self = tpi_put(&bag, tpo_sum(self, tp_ints_view(&at, 1), true, (tp_dtype)self->dtype));
         else
-            return tpi_empty_bag(&bag, NULL), tpi_fail(TP_ERR_RUNTIME, "cannot contract dim %d of shape %s with dim %d of shape %s: their sizes differ", a,
-                            tpi_shape_text(tpi_shape(self)), b, tpi_shape_text(tpi_shape(other)));
+            return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "cannot contract dim %d of shape %s with dim %d of shape %s: their sizes differ", a,
+                            tpi_shape_text(tpi_shape(self)), b, tpi_shape_text(tpi_shape(other))));
     }
     if (!self || !other) return tpi_empty_bag(&bag, NULL);
     if (self->ndim + other->ndim - 2 * dims_self.n > TP_MAX_DIMS)
-        return tpi_empty_bag(&bag, NULL), tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS);
+        return tpi_empty_bag(&bag, tpi_fail(TP_ERR_VALUE, "the result would have more than %d dimensions", TP_MAX_DIMS));
     tp_tensor *a = tpi_put(&bag, contraction_side(self, dims_self, false, inner, shape, &ndim));
     tp_tensor *b = tpi_put(&bag, contraction_side(other, dims_other, true, inner, shape, &ndim));
     tp_tensor *product = tpi_put(&bag, tpo_mm(a, b));

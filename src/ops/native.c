@@ -16,6 +16,17 @@ bool tpi_check_not_complex(const tp_tensor *t, const char *name) {
            tpi_refuse(TP_ERR_RUNTIME, "argument '%s': complex numbers have no order, expected a real tensor, got %s", name, tp_dtype_name(t->dtype));
 }
 
+bool tpi_check_shape(const tp_tensor *t, const char *name, tp_ints expected) {
+    bool same = t->ndim == expected.n;
+    for (int64_t i = 0; same && i < expected.n; i++) same = t->shape[i] == expected.v[i];
+    return same || tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of shape %s, got %s", name, tpi_shape_text(expected), tpi_shape_text(tpi_shape(t)));
+}
+
+bool tpi_check_numel(const tp_tensor *t, const char *name, int64_t expected) {
+    return t->numel == expected ||
+           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of %lld elements, got shape %s", name, (long long)expected, tpi_shape_text(tpi_shape(t)));
+}
+
 tp_tensor *tpi_index_data(tp_tensor *index, const char *name) {
     if (index->dtype != TP_INT64 && index->dtype != TP_INT32)
         return tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a tensor of int64 or int32, got %s", name, tp_dtype_name(index->dtype));

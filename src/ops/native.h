@@ -25,6 +25,8 @@ static inline tp_tensor *tpi_after(tp_tensor *temporary, tp_tensor *result) {
 bool tpi_check_dtype(const tp_tensor *t, const char *name, tp_dtype expected);
 bool tpi_check_same_dtype(const tp_tensor *t, const char *name, const tp_tensor *as, const char *as_name);
 bool tpi_check_not_complex(const tp_tensor *t, const char *name);
+bool tpi_check_shape(const tp_tensor *t, const char *name, tp_ints expected);
+bool tpi_check_numel(const tp_tensor *t, const char *name, int64_t expected);
 /* An index tensor (int64, or int32 which is widened) as contiguous int64: owned. */
 tp_tensor *tpi_index_data(tp_tensor *index, const char *name);
 /* A bad index, told apart from a good one by the caller. */

@@ -212,7 +212,9 @@ bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tenso
  * Evaluation: dx = w rstd g. The weight's gradient is sum(g h), the bias's sum(g). */
 bool tpi_native_batch_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *mean, tp_tensor *rstd, bool training, tp_tensor **out) {
     job j = {0};
-    if (!split(&j, input)) return false;
+    if (!split(&j, input) || !check_vector(weight, "weight", j.channels) || !check_vector(bias, "bias", j.channels) || !check_vector(mean, "mean", j.channels) ||
+        !check_vector(rstd, "rstd", j.channels) || !tpi_check_shape(grad, "grad_out", tpi_shape(input)))
+        return false;
     tp_device device = tpi_device(input);
     tp_tensor *x = data_like(input, &j, input), *g = x ? data_like(grad, &j, input) : NULL, *dx = g ? tpi_empty_like(x, j.dtype) : NULL;
     tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);

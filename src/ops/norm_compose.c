@@ -12,6 +12,7 @@ static tp_tensor *add(tp_tensor *a, tp_tensor *b) { return tpo_add(tp_operand_te
 
 tp_tensor *tpi_compose_mean_last(tp_tensor *self, int64_t dims) {
     int64_t list[TP_MAX_DIMS], count = 1;
+    if (dims < 0 || dims > self->ndim) return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected 0 to %d, got %lld", self->ndim, (long long)dims);
     for (int64_t i = 0; i < dims; i++) list[i] = self->ndim - dims + i, count *= self->shape[self->ndim - dims + i];
     tp_tensor *sum = tpo_sum(self, tp_ints_view(list, dims), true, TP_NO_DTYPE);
     return sum ? tpi_after(sum, tpo_mul(tp_operand_tensor(sum), tp_operand_double(1.0 / (double)count))) : NULL;
@@ -114,6 +115,7 @@ tp_tensor *tpi_compose_local_response_norm(tp_tensor *input, int64_t size, doubl
     if (input->ndim < 3)
         return tpi_fail(TP_ERR_VALUE, "argument 'input': Expected 3D or higher dimensionality input (got %d dimensions)", input->ndim);
     if (input->numel == 0) return tpi_retain(input);
+    if (size < 1 || size > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'size': expected at least 1 and 31 bits, got %lld", (long long)size);
     tpi_bag bag = {0};
     int64_t rest = 1;
     for (int i = 2; i < input->ndim; i++) rest *= input->shape[i];

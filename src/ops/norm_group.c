@@ -1,6 +1,7 @@
 /* Group norm: each group of channels of each image by its own mean and deviation, then scaled channel by channel. */
 #include <math.h>
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "ops/norm_rows.h"
 #include "ops/real.h"
 
@@ -64,7 +65,7 @@ static bool check(job *j, const tp_tensor *input, const tp_tensor *weight, const
     if (j->groups < 1 || j->channels % j->groups != 0)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'num_groups': Expected number of channels in input to be divisible by num_groups, but got input of shape %s and num_groups=%lld",
                           tpi_shape_text(tpi_shape(input)), (long long)j->groups);
-    if (input->numel != j->images * j->channels * j->plane)
+    if (j->images < 0 || j->channels < 0 || j->plane < 0 || input->numel != tpi_size_times(tpi_size_times(j->images, j->channels), j->plane))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected %lld x %lld x %lld elements, got %s", (long long)j->images, (long long)j->channels,
                           (long long)j->plane, tpi_shape_text(tpi_shape(input)));
     const tp_tensor *affine[2] = {weight, bias};
@@ -112,7 +113,9 @@ static tp_tensor *over_images(const job *j, const double *terms, const tp_tensor
 bool tpi_native_group_norm_backward(tp_tensor *grad, tp_tensor *input, tp_tensor *mean, tp_tensor *rstd, tp_tensor *weight, tp_tensor *bias, int64_t images,
                                     int64_t channels, int64_t plane, int64_t groups, tp_tensor **out) {
     job j = {.images = images, .channels = channels, .plane = plane, .groups = groups};
-    if (!check(&j, input, weight, bias)) return false;
+    if (!check(&j, input, weight, bias) || !tpi_check_numel(grad, "grad_out", input->numel) || !tpi_check_numel(mean, "mean", images * groups) ||
+        !tpi_check_numel(rstd, "rstd", images * groups))
+        return false;
     tp_tensor *x = tpi_real_data(input, j.dtype), *g = tpi_real_data(grad, j.dtype), *w = tpi_real_data(weight, j.dtype);
     tp_tensor *m = tpi_real_data(mean, j.dtype), *k = tpi_real_data(rstd, j.dtype);
     tp_tensor *dx = x && g ? tpi_empty(tpi_shape(input), j.dtype, tpi_device(input)) : NULL;

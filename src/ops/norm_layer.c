@@ -49,7 +49,7 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
     j->rows = j->s.n = 1;
     for (int64_t i = 0; fits && i < normalized.n; i++) {
         fits = input->shape[input->ndim - normalized.n + i] == normalized.v[i];
-        j->s.n *= normalized.v[i];
+        if (fits) j->s.n *= normalized.v[i];
     }
     if (!fits)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'normalized_shape': Given normalized_shape=%s, expected input with shape [*, ...] ending in it, but got input of size%s",

@@ -4,28 +4,32 @@
 #include "ops/native.h"
 #include "ops/pad.h"
 #include "ops/real.h"
+#include "tensor/sizes.h"
 
 /* Left and right amounts of dim d. */
 static int64_t left_of(tp_ints pad, int ndim, int d) { return ndim - 1 - d < pad.n / 2 ? pad.v[2 * (ndim - 1 - d)] : 0; }
 static int64_t right_of(tp_ints pad, int ndim, int d) { return ndim - 1 - d < pad.n / 2 ? pad.v[2 * (ndim - 1 - d) + 1] : 0; }
 
-static bool padded_shape(const tp_tensor *self, tp_ints pad, int64_t *shape) {
+/* Of amounts with different signs each is added while the sum is near n: what is too large or too small stays so. */
+static int64_t padded_size(int64_t n, int64_t left, int64_t right) { return tpi_size_plus(n, tpi_size_plus(left, right)); }
+
+static bool padded_shape(tp_ints self, tp_ints pad, int64_t *shape) {
     if (pad.n % 2 != 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Length of pad must be even but instead it equals %lld", (long long)pad.n);
-    if (pad.n / 2 > self->ndim)
+    if (pad.n / 2 > self.n)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Length of pad should be no more than twice the number of dimensions of the input. Pad length is %lld while the input has %d dimensions.",
-                          (long long)pad.n, self->ndim);
-    for (int d = 0; d < self->ndim; d++) {
-        shape[d] = self->shape[d] + left_of(pad, self->ndim, d) + right_of(pad, self->ndim, d);
+                          (long long)pad.n, (int)self.n);
+    for (int d = 0, ndim = (int)self.n; d < ndim; d++) {
+        shape[d] = padded_size(self.v[d], left_of(pad, ndim, d), right_of(pad, ndim, d));
         if (shape[d] < 0)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': The input size %lld, plus negative padding %lld and %lld, resulted in a negative output size, which is invalid. Check dimension %d of your input.",
-                              (long long)self->shape[d], (long long)left_of(pad, self->ndim, d), (long long)right_of(pad, self->ndim, d), d);
+                              (long long)self.v[d], (long long)left_of(pad, ndim, d), (long long)right_of(pad, ndim, d), d);
     }
     return true;
 }
 
 tp_tensor *tpi_native_constant_pad_nd(tp_tensor *self, tp_ints pad, tp_scalar value) {
     int64_t shape[TP_MAX_DIMS];
-    if (!padded_shape(self, pad, shape)) return NULL;
+    if (!padded_shape(tpi_shape(self), pad, shape)) return NULL;
     tp_layout layout = self->ndim == 4 && !tp_is_contiguous(self) && tp_is_contiguous_as(self, TP_CHANNELS_LAST) ? TP_CHANNELS_LAST : TP_CONTIGUOUS;
     tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self), layout);
     if (!out) return NULL;
@@ -76,17 +80,21 @@ static bool check_amounts(tpi_pad_mode m, tp_ints shape, tp_ints pad) {
                               (long long)left, (long long)right, (long long)(shape.n - 1 - k), tpi_shape_text(shape));
         if (m == TPI_PAD_CIRCULAR && (left > n || right > n))
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Padding value causes wrapping around more than once.");
-        bool gone = m == TPI_PAD_CIRCULAR && n + (left < 0 ? left : 0) + (right < 0 ? right : 0) < 1; /* nothing to go around */
-        if (n == 0 || n + left + right < 1 || gone)
+        bool gone = m == TPI_PAD_CIRCULAR && tpi_size_plus(tpi_size_plus(n, left < 0 ? left : 0), right < 0 ? right : 0) < 1; /* nothing to go around */
+        if (n == 0 || padded_size(n, left, right) < 1 || gone)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': input %s with padding (%lld, %lld) gives an empty dimension", tpi_shape_text(shape), (long long)left, (long long)right);
     }
     return true;
 }
 
-bool tpi_pad_read(const tp_tensor *self, tp_ints pad, const char *mode_text, tpi_pad_mode *mode, int64_t *shape) {
-    if (!tpi_pad_mode_of(mode_text, mode) || !padded_shape(self, pad, shape) || !check_amounts(*mode, tpi_shape(self), pad)) return false;
+static bool read_sizes(tp_ints self, tp_ints pad, const char *mode_text, tpi_pad_mode *mode, int64_t *shape) {
+    if (!tpi_pad_mode_of(mode_text, mode) || tpi_numel_of(self) < 0 || !padded_shape(self, pad, shape) || !check_amounts(*mode, self, pad)) return false;
     if (pad.n / 2 > 3) return tpi_refuse(TP_ERR_MISSING, "argument 'pad': only the last three dims can be padded in mode %s, got %lld amounts", mode_text, (long long)pad.n);
     return true;
+}
+
+bool tpi_pad_read(const tp_tensor *self, tp_ints pad, const char *mode_text, tpi_pad_mode *mode, int64_t *shape) {
+    return read_sizes(tpi_shape(self), pad, mode_text, mode, shape);
 }
 
 typedef struct job {
@@ -147,9 +155,9 @@ static int64_t *tables(job *j, tp_ints shape, tp_ints pad, tpi_pad_mode m, size_
             continue;
         }
         left[at] = left_of(pad, (int)shape.n, (int)i), right[at] = right_of(pad, (int)shape.n, (int)i);
-        j->in[at] = shape.v[i], j->out[at] = shape.v[i] + left[at] + right[at];
+        j->in[at] = shape.v[i], j->out[at] = padded_size(shape.v[i], left[at], right[at]);
     }
-    *bytes = (size_t)(j->out[0] + j->out[1] + 2 * j->out[2]) * sizeof(int64_t);
+    *bytes = tpi_size_bytes(tpi_size_plus(tpi_size_plus(j->out[0], j->out[1]), tpi_size_times(2, j->out[2])), sizeof(int64_t));
     int64_t *block = tpi_alloc(*bytes), *at = block;
     for (int i = 0; block && i < 3; i++) {
         j->from[i] = at;
@@ -179,7 +187,8 @@ tp_tensor *tpi_native_pad_index(tp_tensor *self, tp_ints pad, const char *mode_t
 
 tp_tensor *tpi_native_pad_index_backward(tp_tensor *grad, tp_ints input_shape, tp_ints pad, const char *mode_text) {
     tpi_pad_mode m;
-    if (!tpi_pad_mode_of(mode_text, &m)) return NULL;
+    int64_t shape[TP_MAX_DIMS];
+    if (!read_sizes(input_shape, pad, mode_text, &m, shape) || !tpi_check_shape(grad, "grad", tp_ints_view(shape, input_shape.n))) return NULL;
     bool complex = tp_dtype_is_complex((tp_dtype)grad->dtype);
     tp_dtype compute = complex ? (tp_dtype)grad->dtype : tpi_compute_dtype(grad, "grad");
     if (!compute) return NULL;

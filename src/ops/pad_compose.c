@@ -1,12 +1,14 @@
 /* pad by mode, and the gradient of a constant pad, as calls of other operators. */
 #include <string.h>
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 /* What was added is cut off again, what was cut off comes back as zeros. */
 tp_tensor *tpi_compose_constant_pad_nd_backward(tp_tensor *grad, tp_ints pad) {
     int64_t undo[2 * TP_MAX_DIMS];
-    for (int64_t i = 0; i < pad.n; i++) undo[i] = -pad.v[i];
+    if (pad.n > 2 * TP_MAX_DIMS) return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': expected at most %d amounts, got %lld", 2 * TP_MAX_DIMS, (long long)pad.n);
+    for (int64_t i = 0; i < pad.n; i++) undo[i] = tpi_size_negated(pad.v[i]);
     return tpo_constant_pad_nd(grad, tp_ints_view(undo, pad.n), tp_int(0));
 }
 

@@ -23,7 +23,9 @@ static void add_offsets(int64_t chunk, void *context) {
     bool bad = false;
     for (; i < end; i++) {
         int64_t at = j->index[i];
-        bad |= at < low || at >= j->size;
+        bool outside = at < low || at >= j->size;
+        bad |= outside;
+        at = outside ? 0 : at;
         at = at < 0 ? at + j->size : at;
         j->offset[i] = (j->first ? 0 : j->offset[i]) + at * j->stride;
     }

@@ -3,14 +3,17 @@
 #include "ops/pool.h"
 #include "ops/native.h"
 #include "ops/real.h"
+#include "tensor/sizes.h"
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
 /* Splits a shape of n spatial dims behind one or two others into planes; sets c->x. */
 static bool planes_of(tpi_conv *c, tp_ints shape, int n, const char *name) {
+    if (n < 1 || n > 3) return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'dims': expected 1 to 3, got %d", name, n);
     if (shape.n != n + 1 && shape.n != n + 2)
         return tpi_refuse(strncmp(name, "adaptive", 8) ? TP_ERR_RUNTIME : TP_ERR_VALUE, "%s: Expected %dD or %dD tensor for argument '%s', but got %s", name, n + 1, n + 2, "input", tpi_shape_text(shape));
     *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
+    if (tpi_numel_of(shape) < 0) return false;
     for (int64_t i = 0; i < shape.n - n; i++) c->batch *= shape.v[i];
     for (int i = 0; i < n; i++) c->x[3 - n + i] = shape.v[shape.n - n + i];
     for (int i = 0; i < 3; i++)
@@ -25,8 +28,8 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
     if (!planes_of(c, shape, n, name)) return false;
     int64_t zeros[3] = {0}, ones[3] = {1, 1, 1};
     int at = 3 - n;
-    if (!tpi_expand_ints("kernel_size", w->kernel, n, NULL, c->k + at) || !tpi_expand_ints("stride", w->stride, n, c->k + at, c->stride + at) ||
-        !tpi_expand_ints("padding", w->padding, n, zeros, c->pad + at) || !tpi_expand_ints("dilation", w->dilation, n, ones, c->dilation + at))
+    if (!tpi_expand_steps("kernel_size", w->kernel, n, NULL, c->k + at) || !tpi_expand_steps("stride", w->stride, n, c->k + at, c->stride + at) ||
+        !tpi_expand_steps("padding", w->padding, n, zeros, c->pad + at) || !tpi_expand_steps("dilation", w->dilation, n, ones, c->dilation + at))
         return false;
     for (int i = at; i < 3; i++) {
         if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld", (long long)c->k[i]);
@@ -37,8 +40,8 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
         if (c->pad[i] > reach / 2)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': pad should be at most half of effective kernel size, but got pad=%lld, kernel_size=%lld and dilation=%lld",
                               (long long)c->pad[i], (long long)c->k[i], (long long)c->dilation[i]);
-        c->y[i] = floor_div(c->x[i] + 2 * c->pad[i] - reach + (w->ceil_mode ? c->stride[i] - 1 : 0), c->stride[i]) + 1;
-        if (w->ceil_mode && (c->y[i] - 1) * c->stride[i] >= c->x[i] + c->pad[i]) c->y[i]--; /* the last window must start inside */
+        c->y[i] = floor_div(tpi_size_plus(c->x[i], 2 * c->pad[i]) - reach + (w->ceil_mode ? c->stride[i] - 1 : 0), c->stride[i]) + 1;
+        if (w->ceil_mode && tpi_size_times(c->y[i] - 1, c->stride[i]) >= tpi_size_plus(c->x[i], c->pad[i])) c->y[i]--; /* the last window must start inside */
         if (c->y[i] < 1)
             return tpi_refuse(TP_ERR_RUNTIME, "Given input size: %s. Calculated output size: %lld. Output size is too small", tpi_shape_text(shape), (long long)c->y[i]);
     }
@@ -106,6 +109,7 @@ static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tens
     if (!j->dtype) return false;
     int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
     j->from_plane = back ? y : x, j->to_plane = back ? x : y;
+    if (!tpi_check_numel(from, back ? "grad" : "input", tpi_size_times(j->c.batch, j->from_plane))) return false;
     tp_tensor *source = tpi_real_data(from, j->dtype);
     tp_tensor *to = source ? tpi_empty(shape, j->dtype, tpi_device(from)) : NULL;
     tp_tensor *index = to && indexed ? tpi_empty(shape, TP_INT64, tpi_device(from)) : NULL;

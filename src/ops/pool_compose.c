@@ -2,6 +2,7 @@
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "ops/real.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 /* The size of the pooled tensor is worked out by default; a given one may be off by less than a stride, and may be a whole shape. */
@@ -9,16 +10,16 @@ static tp_tensor *unpool(int n, tp_tensor *input, tp_tensor *indices, tp_ints ke
     int64_t k[3], s[3], p[3], zeros[3] = {0}, size[3];
     if (input->ndim != n + 1 && input->ndim != n + 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Input to max_unpooling%dd should be a %dd or %dd Tensor, but got %s", n, n + 1, n + 2, tpi_shape_text(tpi_shape(input)));
-    if (!tpi_expand_ints("kernel_size", kernel, n, NULL, k) || !tpi_expand_ints("stride", stride, n, k, s) || !tpi_expand_ints("padding", padding, n, zeros, p)) return NULL;
+    if (!tpi_expand_steps("kernel_size", kernel, n, NULL, k) || !tpi_expand_steps("stride", stride, n, k, s) || !tpi_expand_steps("padding", padding, n, zeros, p)) return NULL;
     if (output_size.v && output_size.n == n + 2) output_size = tp_ints_view(output_size.v + 2, n);
     if (output_size.v && output_size.n != n)
         return tpi_fail(TP_ERR_VALUE, "argument 'output_size': should be a sequence containing %d or %d elements, but it has a length of %lld", n, n + 2, (long long)output_size.n);
     for (int i = 0; i < n; i++) {
-        size[i] = (input->shape[input->ndim - n + i] - 1) * s[i] + k[i] - 2 * p[i];
+        size[i] = tpi_size_plus(tpi_size_times(input->shape[input->ndim - n + i] - 1, s[i]), k[i] - 2 * p[i]);
         if (!output_size.v) continue;
-        if (output_size.v[i] <= size[i] - s[i] || output_size.v[i] >= size[i] + s[i])
+        if (output_size.v[i] <= tpi_size_minus(size[i], s[i]) || output_size.v[i] >= tpi_size_plus(size[i], s[i]))
             return tpi_fail(TP_ERR_VALUE, "argument 'output_size': invalid output_size %s (dim %d must be between %lld and %lld)", tpi_shape_text(output_size), i,
-                            (long long)(size[i] - s[i]), (long long)(size[i] + s[i]));
+                            (long long)tpi_size_minus(size[i], s[i]), (long long)tpi_size_plus(size[i], s[i]));
         size[i] = output_size.v[i];
     }
     return tpo_max_unpool(input, indices, tp_ints_view(size, n), n);
@@ -37,8 +38,8 @@ tp_tensor *tpi_compose_max_unpool3d(tp_tensor *input, tp_tensor *indices, tp_int
 /* (sum of x^p over the window)^(1/p), as PyTorch writes it: by the mean, with the sign kept out of the root. */
 static tp_tensor *lp_pool(int n, tp_tensor *input, double p, tp_ints kernel, tp_ints stride, bool ceil_mode) {
     int64_t k[3], count = 1;
-    if (!tpi_expand_ints("kernel_size", kernel, n, NULL, k)) return NULL;
-    for (int i = 0; i < n; i++) count *= k[i];
+    if (!tpi_expand_steps("kernel_size", kernel, n, NULL, k)) return NULL;
+    for (int i = 0; i < n; i++) count = tpi_size_times(count, k[i]);
     tpi_bag bag = {0};
     tp_tensor *powers = tpi_put(&bag, tpo_pow(tp_operand_tensor(input), tp_operand_double(p)));
     tp_tensor *mean = tpi_put(&bag, powers ? tpo_avg_pool(powers, n, kernel, stride, TP_INTS(0), ceil_mode, true, TP_NONE) : NULL);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include "ops/native.h"
 #include "ops/real.h"
+#include "tensor/sizes.h"
 
 typedef enum action { SCATTER_ADD, SCATTER_SET, GATHER } action;
 
@@ -53,23 +54,24 @@ static void task(int64_t number, void *context) {
     for (int64_t p = number * j->planes_per_task; p < last && p < j->planes; p++) plane(j, p);
 }
 
-static int64_t product_of(const int64_t *v, int64_t n) {
-    int64_t r = 1;
-    for (int64_t i = 0; i < n; i++) r *= v[i];
-    return r;
-}
-
 static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints shape, int64_t dims) {
     tp_dtype compute = tpi_compute_dtype(from, "input");
-    if (!compute) return NULL;
+    tp_ints large = act == GATHER ? tpi_shape(from) : shape;
+    if (!compute || tpi_numel_of(shape) < 0) return NULL;
+    if (dims < 1 || dims > large.n || indices->ndim != large.n)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': expected %lld dims like the other side, and dims within them, got %s and dims %lld", (long long)large.n,
+                        tpi_shape_text(tpi_shape(indices)), (long long)dims);
+    for (int64_t i = 0; i < large.n - dims; i++)
+        if (indices->shape[i] != large.v[i])
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': expected as many planes as in %s, got %s", tpi_shape_text(large), tpi_shape_text(tpi_shape(indices)));
+    if (act != GATHER && !tpi_check_shape(from, "input", tpi_shape(indices))) return NULL;
     job j = {.act = act, .dtype = compute};
     tp_tensor *values = tpi_real_data(from, compute), *index = tpi_index_data(indices, "indices");
     tp_tensor *to = values && index ? tpi_empty(shape, compute, tpi_device(from)) : NULL;
     if (to && to->numel > 0) {
-        tp_ints large = act == GATHER ? tpi_shape(from) : shape;
-        j.small = product_of(indices->shape + indices->ndim - dims, dims);
-        j.large = product_of(large.v + large.n - dims, dims);
-        j.planes = product_of(large.v, large.n - dims);
+        j.small = tpi_size_product(indices->shape + indices->ndim - dims, dims);
+        j.large = tpi_size_product(large.v + large.n - dims, dims);
+        j.planes = tpi_size_product(large.v, large.n - dims);
         j.from = values->data, j.to = to->data, j.index = (const int64_t *)index->data;
         for (int64_t i = 0; i < index->numel; i++)
             if (j.index[i] < 0 || j.index[i] >= j.large) {
@@ -77,7 +79,7 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
                 tpi_release(to), to = NULL;
                 break;
             }
-        j.planes_per_task = 1 + 16384 / (j.large > j.small ? j.large : j.small);
+        j.planes_per_task = 1 + 16384 / (1 + (j.large > j.small ? j.large : j.small));
         if (to) tpi_parallel_for(tpi_ceil_div(j.planes, j.planes_per_task), j.planes * j.large > 16384, task, &j);
     }
     tpi_release(values), tpi_release(index);
@@ -97,6 +99,8 @@ tp_tensor *tpi_native_max_pool_gather(tp_tensor *self, tp_tensor *indices, int64
 
 tp_tensor *tpi_native_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints output_size, int64_t dims) {
     int64_t shape[TP_MAX_DIMS];
+    if (dims < 1 || dims > self->ndim || output_size.n != dims)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld sizes for input %s, got %s", (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(output_size));
     if (!tpi_same_shape(self, indices))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(indices)));
@@ -128,7 +132,7 @@ static double element(const char *data, tp_dtype dtype, int64_t i) {
 
 static void fraction_task(int64_t p, void *context) {
     fraction *f = context;
-    int64_t xsize = product_of(f->in, 3), ysize = product_of(f->out, 3);
+    int64_t xsize = tpi_size_product(f->in, 3), ysize = tpi_size_product(f->out, 3);
     for (int64_t o = 0; o < ysize; o++) {
         int64_t at[3] = {o / f->out[2] / f->out[1], o / f->out[2] % f->out[1], o % f->out[2]}, start[3] = {0};
         for (int i = 0; i < f->dims; i++) { /* sample 0 belongs to the last dim of two, but to the first of three */
@@ -153,9 +157,10 @@ static void fraction_task(int64_t p, void *context) {
 }
 
 bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples, int64_t dims, tp_tensor **out) {
+    if (dims != 2 && dims != 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': expected 2 or 3, got %lld", (long long)dims);
     fraction f = {.in = {1, 1, 1}, .out = {1, 1, 1}, .pool = {1, 1, 1}, .dims = (int)dims, .dtype = tpi_compute_dtype(self, "input")};
     int at = 3 - (int)dims;
-    if (!f.dtype || !tpi_expand_ints("kernel_size", kernel, f.dims, NULL, f.pool + at) || !tpi_expand_ints("output_size", output_size, f.dims, NULL, f.out + at))
+    if (!f.dtype || !tpi_expand_steps("kernel_size", kernel, f.dims, NULL, f.pool + at) || !tpi_expand_steps("output_size", output_size, f.dims, NULL, f.out + at))
         return false;
     int64_t shape[5], lead = self->ndim - dims;
     if (lead != 1 && lead != 2)
@@ -165,12 +170,14 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
         if (i < lead) continue;
         int64_t in = self->shape[i], k = f.pool[at + i - lead];
         f.in[at + i - lead] = in;
+        if (k < 1 || shape[i] < 1)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': expected kernel and output sizes greater than zero, got %lld and %lld", (long long)k, (long long)shape[i]);
         if (shape[i] + k - 1 > in)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': pool size (%lld) too large relative to input size (%lld) and output size (%lld)", (long long)k,
                               (long long)in, (long long)shape[i]);
     }
-    int64_t planes = product_of(shape, lead);
-    if (samples->numel != planes * dims)
+    int64_t planes = tpi_size_product(shape, lead);
+    if (samples->numel != tpi_size_times(planes, dims))
         return tpi_refuse(TP_ERR_RUNTIME, "argument '_random_samples': expected %lld values for each plane, got %s", (long long)dims, tpi_shape_text(tpi_shape(samples)));
     tp_tensor *x = tpi_real_data(self, f.dtype), *r = tpi_real_data(samples, f.dtype);
     tp_tensor *y = x && r ? tpi_empty(tp_ints_view(shape, self->ndim), f.dtype, tpi_device(self)) : NULL;

@@ -51,3 +51,11 @@ bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *
     for (int i = 0; i < n; i++) out[i] = given.v[given.n == 1 ? 0 : i];
     return true;
 }
+
+bool tpi_expand_steps(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out) {
+    if (!tpi_expand_ints(argument, given, n, fallback, out)) return false;
+    for (int i = 0; i < n; i++)
+        if (out[i] > INT32_MAX || out[i] < -INT32_MAX)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': integer out of range, expected 31 bits, got %lld", argument, (long long)out[i]);
+    return true;
+}

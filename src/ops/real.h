@@ -21,4 +21,6 @@ static inline void tpi_real_set(char *data, tp_dtype dtype, int64_t i, double v)
 }
 /* An argument of type int[n]: one value serves for all n. `fallback` (may be NULL) serves when it is not given or empty. */
 bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);
+/* The same for kernels, strides, paddings and dilations, which have 31 bits: sums and products of two of them need no look at overflow. */
+bool tpi_expand_steps(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out);
 #endif

@@ -6,6 +6,7 @@
 #include "ops/bag.h"
 #include "ops/elsewhere.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 typedef enum { CELL_TANH, CELL_RELU, CELL_LSTM, CELL_GRU } cell;
@@ -195,9 +196,9 @@ typedef struct network {
 } network;
 
 static bool check_network(const network *n, int64_t *each) {
-    int64_t runs = n->layers * (n->bidirectional ? 2 : 1), plain = n->biases ? 4 : 2;
+    int64_t runs = tpi_size_times(n->layers, n->bidirectional ? 2 : 1), plain = n->biases ? 4 : 2;
     *each = runs > 0 ? n->params.n / runs : 0;
-    if (n->layers < 1 || n->params.n != *each * runs || (*each != plain && !(n->kind == CELL_LSTM && *each == plain + 1)))
+    if (n->layers < 1 || n->params.n != tpi_size_times(*each, runs) || (*each != plain && !(n->kind == CELL_LSTM && *each == plain + 1)))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'params': expected %lld weights for each of %lld layers and directions, got %lld", (long long)plain, (long long)runs, (long long)n->params.n);
     if (n->h0->ndim != 3 || n->h0->shape[0] != runs || (n->c0 && (n->c0->ndim != 3 || n->c0->shape[0] != runs)))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'hx': expected shape (%lld, batch, hidden), got %s", (long long)runs, tpi_shape_text(tpi_shape(n->h0)));
@@ -233,7 +234,7 @@ static tp_tensor *run_layer(const network *n, tp_tensor *x, sequence q, int64_t 
 
 /* rows: the input in rows. out: the last layer's rows, the last h and, of an LSTM, the last c. */
 static bool run_network(const network *n, tp_tensor *rows, sequence q, tp_tensor **out) {
-    int64_t each, runs = n->layers * (n->bidirectional ? 2 : 1);
+    int64_t each, runs = tpi_size_times(n->layers, n->bidirectional ? 2 : 1);
     if (!check_network(n, &each)) return false;
     size_t bytes = sizeof(tp_tensor *) * (size_t)runs;
     tp_tensor **h = tpi_new0(bytes), **c = tpi_new0(bytes), *x = h && c ? tpi_retain(rows) : NULL;

@@ -5,6 +5,7 @@
 #include "ops/bag.h"
 #include "ops/native.h"
 #include "ops/real.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 /* ---- interpolate ---- */
@@ -43,7 +44,7 @@ static bool scaled_sizes(const tp_tensor *input, int n, tp_floats factor, int64_
         return tpi_refuse(TP_ERR_VALUE, "argument 'scale_factor': expected one for each of %d spatial dims, got %lld", n, (long long)factor.n);
     for (int i = 0; i < n; i++) {
         each[i] = factor.v[factor.n == 1 ? 0 : i];
-        out[i] = (int64_t)floor((double)input->shape[2 + i] * each[i]);
+        out[i] = tpi_whole(floor((double)input->shape[2 + i] * each[i]));
     }
     return true;
 }
@@ -112,7 +113,7 @@ tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {
     if (c % (r * r) != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%lld is not divisible by %lld",
                         (long long)c, (long long)(r * r));
-    return rearrange(self, n - 3, (int64_t[]){c / (r * r), r, r, h, w}, (int64_t[]){0, 3, 1, 4, 2}, 5, (int64_t[]){c / (r * r), h * r, w * r}, 3);
+    return rearrange(self, n - 3, (int64_t[]){c / (r * r), r, r, h, w}, (int64_t[]){0, 3, 1, 4, 2}, 5, (int64_t[]){c / (r * r), tpi_size_times(h, r), tpi_size_times(w, r)}, 3);
 }
 
 tp_tensor *tpi_compose_pixel_unshuffle(tp_tensor *self, int64_t r) {

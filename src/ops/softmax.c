@@ -58,7 +58,7 @@ static void columns_task(int64_t task, void *context) {
 static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtype result) {
     int d = TPI_DIM(a, dim);
     job j = {.log = log, .dtype = tpi_compute_dtype(a, b ? "grad_output" : "self"), .outer = 1, .n = 1, .inner = 1};
-    if (d < 0 || !j.dtype) return NULL;
+    if (d < 0 || !j.dtype || (b && !tpi_check_shape(b, "output", tpi_shape(a)))) return NULL;
     for (int i = 0; i < a->ndim; i++) *(i < d ? &j.outer : i == d ? &j.n : &j.inner) *= a->shape[i];
     tp_tensor *ta = tpi_real_data(a, j.dtype), *tb = tpi_real_data(b, j.dtype);
     tp_tensor *out = ta && (tb || !b) ? tpi_empty(tpi_shape(a), j.dtype, tpi_device(a)) : NULL;

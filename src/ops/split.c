@@ -50,7 +50,7 @@ tp_tensors tpi_compose_split(tp_tensor *self, int64_t split_size, int64_t dim) {
         tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected a positive number, got %lld", (long long)split_size);
         return no_list;
     }
-    int64_t pieces = size == 0 ? 1 : tpi_ceil_div(size, split_size);
+    int64_t pieces = size == 0 ? 1 : split_size > size ? 1 : tpi_ceil_div(size, split_size); /* a sum of both need not fit */
     tp_tensors list = list_of(pieces);
     for (int64_t i = 0; list.v && i < pieces; i++) {
         int64_t from = i * split_size, to = from + split_size < size ? from + split_size : size;
@@ -64,7 +64,7 @@ tp_tensors tpi_compose_split_sizes(tp_tensor *self, tp_ints split_size, int64_t 
     if (d < 0) return no_list;
     int64_t total = 0;
     bool fits = true;
-    for (int64_t i = 0; i < split_size.n; i++) fits = fits && split_size.v[i] >= 0, total += split_size.v[i];
+    for (int64_t i = 0; i < split_size.n; i++) fits = fits && split_size.v[i] >= 0 && !__builtin_add_overflow(total, split_size.v[i], &total);
     if (!fits || total != self->shape[d]) {
         tpi_fail(TP_ERR_RUNTIME, "argument 'split_size': expected sizes that add up to %lld, the size of dimension %d, got %s", (long long)self->shape[d], d,
                  tpi_shape_text(split_size));
@@ -83,7 +83,7 @@ tp_tensors tpi_compose_chunk(tp_tensor *self, int64_t chunks, int64_t dim) {
         tpi_fail(TP_ERR_RUNTIME, "argument 'chunks': expected a positive number, got %lld", (long long)chunks);
         return no_list;
     }
-    int64_t each = tpi_ceil_div(self->shape[d], chunks);
+    int64_t each = chunks > self->shape[d] ? self->shape[d] > 0 : tpi_ceil_div(self->shape[d], chunks);
     if (each > 0) return tpi_compose_split(self, each, d);
     tp_tensors list = list_of(chunks); /* as many empty pieces as asked for */
     while (list.v && list.n < chunks)

@@ -1,6 +1,7 @@
 /* The short-time Fourier transform and its inverse, composed of framing, windowing and the transforms along frames. */
 #include "ops/bag.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 #include <math.h>
 
@@ -104,7 +105,7 @@ tp_tensor *tpi_compose_istft(tp_tensor *self, int64_t n_fft, int64_t hop_length,
     int64_t bins = self->shape[self->ndim - 2];
     bool half = onesided == TP_NONE ? bins != n_fft : onesided != 0; /* not given: what the frequencies look like */
     if (half && return_complex) return tpi_fail(TP_ERR_RUNTIME, "argument 'onesided': a complex signal needs all frequencies, expected false");
-    int64_t count = self->shape[self->ndim - 1], total = n_fft + f.hop * (count - 1);
+    int64_t count = self->shape[self->ndim - 1], total = tpi_size_plus(n_fft, tpi_size_times(f.hop, count - 1));
     if (bins != (half ? n_fft / 2 + 1 : n_fft) || count < 1)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected %lld frequencies and at least one frame, got shape %s", (long long)(half ? n_fft / 2 + 1 : n_fft),
                         tpi_shape_text(tpi_shape(self)));
@@ -118,7 +119,7 @@ tp_tensor *tpi_compose_istft(tp_tensor *self, int64_t n_fft, int64_t hop_length,
     if (shaped) each = tpi_put(&bag, tpo_mul(TP_OPERAND(each), TP_OPERAND(shaped)));
     tp_tensor *sum = overlap_add(&bag, each, &f, total), *envelope = envelope_of(&bag, shaped, &f, count, total, self);
     if (!sum || !envelope) return tpi_empty_bag(&bag, NULL);
-    int64_t start = center ? n_fft / 2 : 0, end = length != TP_NONE ? start + length : center ? total - n_fft / 2 : total;
+    int64_t start = center ? n_fft / 2 : 0, end = length != TP_NONE ? tpi_size_plus(start, length) : center ? total - n_fft / 2 : total;
     if (end <= start || start >= total) return tpi_empty_bag(&bag, tpi_fail(TP_ERR_RUNTIME, "argument 'length': nothing of the signal is left"));
     tp_tensor *y = signal_part(&bag, sum, start, end), *cover = signal_part(&bag, envelope, start, end);
     if (!y || !cover) return tpi_empty_bag(&bag, NULL);

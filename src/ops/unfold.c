@@ -39,14 +39,14 @@ static void image_task(int64_t task, void *context) { /* one channel of one imag
 bool tpi_patches_geometry(tpi_conv *c, int64_t height, int64_t width, tp_ints kernel, tp_ints dilation, tp_ints padding, tp_ints stride) {
     int64_t zeros[2] = {0}, ones[2] = {1, 1};
     *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, height, width}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
-    if (!tpi_expand_ints("kernel_size", kernel, 2, NULL, c->k + 1) || !tpi_expand_ints("dilation", dilation, 2, ones, c->dilation + 1) ||
-        !tpi_expand_ints("padding", padding, 2, zeros, c->pad + 1) || !tpi_expand_ints("stride", stride, 2, ones, c->stride + 1))
+    if (!tpi_expand_steps("kernel_size", kernel, 2, NULL, c->k + 1) || !tpi_expand_steps("dilation", dilation, 2, ones, c->dilation + 1) ||
+        !tpi_expand_steps("padding", padding, 2, zeros, c->pad + 1) || !tpi_expand_steps("stride", stride, 2, ones, c->stride + 1))
         return false;
     for (int i = 1; i < 3; i++) {
         if (c->k[i] < 1 || c->dilation[i] < 1 || c->stride[i] < 1 || c->pad[i] < 0)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size, dilation and stride should be greater than zero and padding not negative, got %lld, %lld, %lld and %lld",
                               (long long)c->k[i], (long long)c->dilation[i], (long long)c->stride[i], (long long)c->pad[i]);
-        int64_t left = c->x[i] + 2 * c->pad[i] - c->dilation[i] * (c->k[i] - 1) - 1;
+        int64_t left = tpi_size_minus(tpi_size_plus(c->x[i], 2 * c->pad[i]), c->dilation[i] * (c->k[i] - 1) + 1);
         c->y[i] = left < 0 ? 0 : left / c->stride[i] + 1;
         if (c->y[i] < 1)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': Given input with spatial size (%lld, %lld), calculated shape of the array of sliding blocks is too small, got 0 in dim %d",
@@ -86,7 +86,7 @@ tp_tensor *tpi_native_im2col(tp_tensor *self, tp_ints kernel, tp_ints dilation, 
     int n = self->ndim;
     if (n != 3 && n != 4) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 3D or 4D (batch mode) tensor, but got %s", tpi_shape_text(tpi_shape(self)));
     if (!tpi_patches_geometry(&j.c, self->shape[n - 2], self->shape[n - 1], kernel, dilation, padding, stride)) return NULL;
-    int64_t channels = self->shape[n - 3], shape[3] = {self->shape[0], channels * tpi_conv_taps(&j.c), tpi_conv_ysize(&j.c)};
+    int64_t channels = self->shape[n - 3], shape[3] = {self->shape[0], tpi_size_times(channels, tpi_conv_taps(&j.c)), tpi_conv_ysize(&j.c)};
     return run(&j, self, (n == 4 ? self->shape[0] : 1) * channels, n == 4 ? tp_ints_view(shape, 3) : tp_ints_view(shape + 1, 2));
 }
 

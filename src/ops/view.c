@@ -2,6 +2,7 @@
  * Nothing here touches data; a function fills *out, or returns false with an error that names the argument. */
 #include "ops/view.h"
 #include "ops/native.h"
+#include "tensor/sizes.h"
 
 static void start_from(const tp_tensor *self, tpi_geometry *out) {
     out->ndim = self->ndim;
@@ -187,7 +188,7 @@ bool tpi_geometry_slice(tp_tensor *self, int64_t dim, int64_t start, int64_t end
     start_from(self, out);
     out->offset += from * self->strides[d];
     out->shape[d] = to == from ? 0 : (to - from - 1) / step + 1;
-    out->strides[d] = step > 1 ? self->strides[d] * step : self->strides[d];
+    out->strides[d] = tpi_size_times(self->strides[d], step);
     return true;
 }
 
@@ -195,6 +196,7 @@ bool tpi_geometry_slice(tp_tensor *self, int64_t dim, int64_t start, int64_t end
 static bool diagonal_of(const tpi_geometry *g, int a, int b, int64_t offset, int64_t *length, int64_t *start) {
     if (a == b) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim2': dim1 and dim2 are both dimension %d, expected two different ones", a);
     int64_t rows = g->shape[a], cols = g->shape[b];
+    if (offset < -rows) offset = -rows; /* beyond it there is none, either */
     int64_t n = offset >= 0 ? (rows < cols - offset ? rows : cols - offset) : (rows + offset < cols ? rows + offset : cols);
     *length = n > 0 ? n : 0;
     *start = n <= 0 ? 0 : offset >= 0 ? offset * g->strides[b] : -offset * g->strides[a];
@@ -224,7 +226,7 @@ bool tpi_geometry_unfold(tp_tensor *self, int64_t dimension, int64_t size, int64
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': %lld does not fit dimension %d with size %lld", (long long)size, d, (long long)length);
     if (step <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': expected a positive number, got %lld", (long long)step);
     start_from(self, out);
-    if (self->ndim) out->shape[d] = (length - size) / step + 1, out->strides[d] = stride * step;
+    if (self->ndim) out->shape[d] = (length - size) / step + 1, out->strides[d] = tpi_size_times(stride, step);
     put_dim(out, out->ndim, size, stride);
     return true;
 }

@@ -1,6 +1,7 @@
 /* What goes back through a view: zeros with a gradient written (or added) where the view looked, and the *_scatter
  * operators, which do the same to a copy. Also the views that change the dtype, which a geometry alone cannot say. */
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "ops/view.h"
 #include "tpi_ops.h"
 
@@ -75,7 +76,7 @@ static tp_dtype sum_dtype(tp_dtype d) {
 static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *src) {
     tpi_walk w = {.nargs = 2};
     int64_t size = (int64_t)tpi_itemsize(src), n = src->numel;
-    for (int d = 0; d < src->ndim; d++) tpi_walk_dim(&w, src->shape[d], (int64_t[]){to_strides[d] * size, src->strides[d] * size});
+    for (int d = 0; d < src->ndim; d++) tpi_walk_dim(&w, src->shape[d], (int64_t[]){src->shape[d] > 1 ? to_strides[d] * size : 0, src->strides[d] * size});
     const char *from = src->data;
     if (n == 0) return;
     switch (src->dtype) {
@@ -168,7 +169,7 @@ static void reach(tp_ints shape, tp_ints strides, int64_t offset, int64_t *first
     int64_t end = offset;
     for (int64_t d = 0; d < shape.n; d++) {
         if (shape.v[d] == 0) return;
-        end += (shape.v[d] - 1) * strides.v[d];
+        end = tpi_size_plus(end, tpi_size_times(shape.v[d] - 1, strides.v[d]));
     }
     if (offset < *first) *first = offset;
     if (end > *last) *last = end;
@@ -179,16 +180,21 @@ static void find_stretch(const tpi_geometry *of, tp_ints size, tp_ints stride, i
     reach((tp_ints){of->shape, of->ndim}, (tp_ints){of->strides, of->ndim}, of->offset, &first, &last);
     reach(size, stride, offset, &first, &last);
     s->first = last < 0 ? 0 : first;
-    s->count = last < 0 ? 0 : last - first + 1;
+    s->count = last < 0 ? 0 : tpi_size_plus(tpi_size_minus(last, first), 1);
     s->offset = offset - s->first;
     s->of_offset = of->offset - s->first;
     if (s->count == 0) s->offset = s->of_offset = 0;
 }
 
-static tpi_geometry geometry_of(tp_ints size, tp_ints stride, int64_t offset) {
-    tpi_geometry g = {.ndim = (int)size.n, .offset = offset};
-    for (int64_t d = 0; d < size.n; d++) g.shape[d] = size.v[d], g.strides[d] = stride.v[d];
-    return g;
+static bool geometry_of(tp_ints size, tp_ints stride, int64_t offset, tpi_geometry *g) {
+    bool fits = size.n <= TP_MAX_DIMS && stride.n == size.n && offset >= 0;
+    for (int64_t d = 0; fits && d < size.n; d++) fits = size.v[d] >= 0 && stride.v[d] >= 0;
+    if (!fits)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': expected an offset of 0 or more, and one stride of 0 or more per size, got size %s, stride %s and offset %lld", tpi_shape_text(size),
+                          tpi_shape_text(stride), (long long)offset);
+    *g = (tpi_geometry){.ndim = (int)size.n, .offset = offset};
+    for (int64_t d = 0; d < size.n; d++) g->shape[d] = size.v[d], g->strides[d] = stride.v[d];
+    return true;
 }
 
 /* Elements that `of` sees more than once share what came in evenly, as their sum goes back to one place. */
@@ -205,9 +211,11 @@ static bool share_overlaps(tp_tensor *sum, const tp_tensor *of) {
 
 tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_ints of_size, tp_ints of_stride, int64_t of_offset, tp_ints size, tp_ints stride,
                                           int64_t storage_offset) {
-    tpi_geometry of = geometry_of(of_size, of_stride, of_offset);
+    tpi_geometry of, seen;
     stretch s;
-    find_stretch(&of, size, stride, storage_offset == TP_NONE ? of_offset : storage_offset, &s);
+    int64_t offset = storage_offset == TP_NONE ? of_offset : storage_offset;
+    if (!geometry_of(of_size, of_stride, of_offset, &of) || !geometry_of(size, stride, offset, &seen) || !tpi_check_shape(grad, "grad", size)) return NULL;
+    find_stretch(&of, size, stride, offset, &s);
     tp_tensor *terms = tpi_as_dtype_data(grad, sum_dtype(grad->dtype)), *sum = terms ? zeros_of((tp_ints){&s.count, 1}, terms) : NULL;
     tp_tensor *part = sum ? tpi_alias(sum, of.ndim, of.shape, of.strides, s.of_offset) : NULL, *out = NULL;
     if (part && add_terms(sum, s.offset, stride.v, terms) && (!tpi_overlaps_itself(part) || share_overlaps(sum, part)))
@@ -220,9 +228,11 @@ tp_tensor *tpi_native_as_strided_backward(tp_tensor *grad, tp_ints of_size, tp_i
 }
 
 tp_tensor *tpi_native_as_strided_of(tp_tensor *values, tp_ints of_stride, int64_t of_offset, tp_ints size, tp_ints stride, int64_t storage_offset) {
-    tpi_geometry of = geometry_of(tpi_shape(values), of_stride, of_offset);
+    tpi_geometry of, seen;
     stretch s;
-    find_stretch(&of, size, stride, storage_offset == TP_NONE ? of_offset : storage_offset, &s);
+    int64_t offset = storage_offset == TP_NONE ? of_offset : storage_offset;
+    if (!geometry_of(tpi_shape(values), of_stride, of_offset, &of) || !geometry_of(size, stride, offset, &seen)) return NULL;
+    find_stretch(&of, size, stride, offset, &s);
     tp_tensor *memory = zeros_of((tp_ints){&s.count, 1}, values), *part = NULL, *view = NULL, *out = NULL;
     if (!memory) return NULL;
     part = tpi_alias(memory, of.ndim, of.shape, of.strides, s.of_offset);
@@ -297,6 +307,7 @@ tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
 }
 
 tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
+    if (dtype <= TP_NO_DTYPE || dtype > TP_COMPLEX128) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got none");
     int64_t from = tpi_dtype_bytes[self->dtype], to = tpi_dtype_bytes[dtype];
     tpi_geometry g;
     same_geometry(self, &g);

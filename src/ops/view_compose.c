@@ -1,5 +1,6 @@
 /* Operators composed of views: reshape and its kin, transposes, splits. Each call differentiates through the views it makes. */
 #include "ops/native.h"
+#include "tensor/sizes.h"
 #include "tpi_ops.h"
 
 tp_tensor *tpi_compose_reshape(tp_tensor *self, tp_ints shape) {
@@ -22,7 +23,7 @@ tp_tensor *tpi_compose_flatten(tp_tensor *self, int64_t start_dim, int64_t end_d
     int64_t shape[TP_MAX_DIMS], n = 0;
     for (int d = 0; d < self->ndim; d++) {
         if (d <= from || d > to) shape[n++] = self->shape[d];
-        else shape[n - 1] *= self->shape[d];
+        else shape[n - 1] = tpi_size_times(shape[n - 1], self->shape[d]);
     }
     return tpo_reshape(self, (tp_ints){shape, n});
 }
@@ -35,7 +36,7 @@ tp_tensor *tpi_compose_unflatten(tp_tensor *self, int64_t dim, tp_ints sizes) {
     int64_t shape[TP_MAX_DIMS], product = 1, guess = -1;
     for (int64_t i = 0; i < sizes.n; i++) {
         if (sizes.v[i] == -1 && guess < 0) guess = i;
-        else product *= sizes.v[i];
+        else product = tpi_size_times(product, sizes.v[i]);
     }
     if (guess < 0 ? product != self->shape[d] : product <= 0 || self->shape[d] % product != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'sizes': %s does not multiply up to %lld, the size of dimension %d", tpi_shape_text(sizes),

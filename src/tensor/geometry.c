@@ -1,5 +1,6 @@
 /* Geometry: questions about shapes and strides that every operator asks. Pure arithmetic: nothing here touches data or memory.
  * Rules, orders and messages are PyTorch's; answers that fail leave an error that names what was asked. */
+#include "tensor/sizes.h"
 #include "tensor/tensor.h"
 #include <string.h>
 
@@ -45,7 +46,7 @@ void tpi_contiguous_strides(tp_ints shape, int64_t *strides) {
     int64_t step = 1;
     for (int64_t i = shape.n - 1; i >= 0; i--) {
         strides[i] = step;
-        if (shape.v[i] > 1) step *= shape.v[i];
+        if (shape.v[i] > 1) step = tpi_size_times(step, shape.v[i]);
     }
 }
 

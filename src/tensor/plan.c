@@ -51,7 +51,7 @@ static bool broadcast_strides(const tp_tensor *t, tp_ints shape, int64_t *stride
     for (int64_t i = lead; i < shape.n; i++) {
         int64_t size = t->shape[i - lead];
         if (size != shape.v[i] && size != 1) return false;
-        strides[i] = size == 1 ? 0 : t->strides[i - lead] * item;
+        strides[i] = size == 1 || t->numel == 0 ? 0 : t->strides[i - lead] * item;
     }
     return true;
 }

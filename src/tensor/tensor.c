@@ -4,6 +4,7 @@
  * invariants every function here keeps: data lies within the storage for all indices, strides are never negative, `base` is never a
  * view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop of its own. */
 #include "tensor/storage.h"
+#include "tensor/sizes.h"
 #include <string.h>
 
 TPI_THREAD_LOCAL tp_device tpi_device_default = {TP_CPU, 0};
@@ -171,6 +172,9 @@ static void explain(const tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints
         tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), s->bytes);
 }
 
+/* Nobody steps along a dim of one element; in bytes its stride must fit into an int64 all the same. */
+#define MOST_STRIDE (INT64_MAX / 64)
+
 /* In one pass: sizes and strides, their limits, and that the last element lies within the storage. Takes no reference of s. */
 static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
     tp_tensor *t = header_new(shape.n, dtype);
@@ -183,7 +187,10 @@ static tp_tensor *tensor_over(tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_
         t->strides[i] = stride;
         bad |= size < 0 || stride < 0;
         empty |= size == 0;
-        if (size < 2) continue;
+        if (size < 2) {
+            if (stride > MOST_STRIDE) t->strides[i] = MOST_STRIDE;
+            continue;
+        }
         bad |= __builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last);
         bad |= __builtin_mul_overflow(product, size, &product);
     }
@@ -287,13 +294,13 @@ static tp_tensor *as_view(tp_tensor *t, tp_tensor *of) {
 
 tp_tensor *tpi_alias(tp_tensor *of, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset) {
     tp_ints sizes = tp_ints_view(shape, ndim), steps = tp_ints_view(ndim ? strides : NULL, ndim);
-    tp_tensor *t = tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, offset * (int64_t)tpi_itemsize(of));
+    tp_tensor *t = tensor_over(of->storage, (tp_dtype)of->dtype, sizes, steps, tpi_size_times(offset, (int64_t)tpi_itemsize(of)));
     return t ? as_view(t, of) : NULL;
 }
 
 tp_tensor *tpi_alias_as(tp_tensor *of, const tpi_geometry *g) {
     tp_ints sizes = tp_ints_view(g->shape, g->ndim), steps = tp_ints_view(g->ndim ? g->strides : NULL, g->ndim);
-    tp_tensor *t = tensor_over(of->storage, g->dtype, sizes, steps, g->offset * (int64_t)tpi_dtype_bytes[g->dtype]);
+    tp_tensor *t = tensor_over(of->storage, g->dtype, sizes, steps, tpi_size_times(g->offset, (int64_t)tpi_dtype_bytes[g->dtype]));
     return t ? as_view(t, of) : NULL;
 }
 
