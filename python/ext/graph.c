@@ -20,6 +20,9 @@ typedef struct entry {
     tpy_guards *guards;
     tp_compiled *graph;
     settings under;
+    PyObject **known; /* in the order of their addresses: tensors, lists and dicts that guards watch. Borrowed */
+    int64_t nknown;
+    int64_t *same;    /* for each tensor, list and dict of the arguments, which of those it is, -1: none. A program may ask */
     bool *tracked; /* for each tensor of the arguments, whether it asked for gradients: a program may ask it without them */
 } entry;
 
@@ -44,6 +47,8 @@ static void entry_free(entry *e) {
     tpy_guards_free(e->guards);
     tp_compiled_release(e->graph);
     PyMem_Free(e->tracked);
+    PyMem_Free(e->known);
+    PyMem_Free(e->same);
     PyMem_Free(e);
 }
 
@@ -71,6 +76,24 @@ static bool has_attributes(const tp_tensor *t) { /* that a program has put on it
 static bool same_leaves(const entry *e, const tpy_leaves *leaves) {
     for (int64_t i = 0; e->tracked && i < leaves->n; i++)
         if (tp_requires_grad(leaves->v[i]) != e->tracked[i] || has_attributes(leaves->v[i])) return false;
+    return true;
+}
+
+static int64_t which_known(const entry *e, const void *o) {
+    for (int64_t low = 0, high = e->nknown; low < high;) {
+        int64_t middle = (low + high) / 2;
+        if ((const void *)e->known[middle] == o) return middle;
+        if ((uintptr_t)e->known[middle] < (uintptr_t)o) low = middle + 1;
+        else high = middle;
+    }
+    return -1;
+}
+
+static const void *argument_at(const tpy_leaves *leaves, int64_t i) { return i < leaves->n ? tp_binding(leaves->v[i]) : leaves->boxes[i - leaves->n]; }
+
+static bool same_identities(const entry *e, const tpy_leaves *leaves) {
+    for (int64_t i = 0; e->same && i < leaves->n + leaves->nboxes; i++)
+        if (which_known(e, argument_at(leaves, i)) != e->same[i]) return false;
     return true;
 }
 
@@ -112,8 +135,8 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObj
     tpy_leaves leaves = {0};
     settings now = settings_now();
     for (entry *e = c->entries; e; e = e->next) {
-        leaves.n = 0;
-        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) || tpy_guards_broken(e->guards)) continue;
+        leaves.n = leaves.nboxes = 0;
+        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) || !same_identities(e, &leaves) || tpy_guards_broken(e->guards)) continue;
         PyObject *result = run(e, &leaves);
         tpy_leaves_free(&leaves);
         Py_DECREF(all);
@@ -215,6 +238,42 @@ static bool note_containers(PyObject *o, PyObject *seen) {
     return ok;
 }
 
+static int by_address(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t)*(PyObject *const *)a, y = (uintptr_t)*(PyObject *const *)b;
+    return (x > y) - (x < y);
+}
+
+static bool overlap(const tp_tensor *a, const tp_tensor *b) {
+    const tp_tensor *both[] = {a, b};
+    uintptr_t from[2], to[2];
+    for (int k = 0; k < 2; k++) {
+        int64_t size = tp_dtype_size(tp_dtype_of(both[k])), last = 0;
+        if (!tp_numel(both[k])) return false;
+        for (int64_t d = 0; d < tp_ndim(both[k]); d++) last += (tp_size(both[k], d) - 1) * tp_stride(both[k], d);
+        from[k] = (uintptr_t)tp_data(both[k]), to[k] = from[k] + (uintptr_t)((last + 1) * size);
+    }
+    return from[0] < to[1] && from[1] < to[0];
+}
+
+/* Which of the arguments are objects that are watched too; one that shares memory with them otherwise would be taken for them. */
+static bool note_identities(attempt *a) {
+    entry *e = a->e;
+    tpy_guards *g = e->guards;
+    e->known = PyMem_Malloc((size_t)(g->n + 1) * sizeof *e->known);
+    e->same = PyMem_Malloc((size_t)(a->leaves.n + a->leaves.nboxes + 1) * sizeof *e->same);
+    if (!e->known || !e->same) return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < g->n; i++) {
+        const watch *w = &g->watches[i];
+        if (w->kind != WATCH_TENSOR && w->kind != WATCH_LIST && w->kind != WATCH_DICT) continue;
+        e->known[e->nknown++] = w->object;
+        for (int64_t k = 0; w->kind == WATCH_TENSOR && k < a->leaves.n; k++)
+            if (tp_binding(a->leaves.v[k]) != w->object && overlap(a->leaves.v[k], tpy_unwrap(w->object))) return tpy_guards_refuse(g, "an argument shares memory with a tensor of the program's");
+    }
+    qsort(e->known, (size_t)e->nknown, sizeof *e->known, by_address);
+    for (int64_t i = 0; i < a->leaves.n + a->leaves.nboxes; i++) e->same[i] = which_known(e, argument_at(&a->leaves, i));
+    return true;
+}
+
 /* The guards that runs look at: made anew, now that it is known which code ran and what it names. */
 static bool settle_once(tpy_captured *c, attempt *a, bool anything, bool *again) {
     tpy_guards *g = tpy_guards_new(c->strict);
@@ -233,7 +292,7 @@ static bool settle(tpy_captured *c, attempt *a, PyObject *all, PyObject *result)
     bool again = false, ok = settle_once(c, a, false, &again);
     if (ok && again) ok = settle_once(c, a, true, &again);
     if (!ok || !c->strict) return ok;
-    if (!note_containers(all, a->e->guards->seen)) return false;
+    if (!note_identities(a) || !note_containers(all, a->e->guards->seen)) return false;
     return !is_shared(result, a->e->guards->seen) || tpy_guards_refuse(a->e->guards, "the result holds a list or dict of the program's");
 }
 

@@ -22,9 +22,10 @@ bool tpy_is_own_name(PyObject *name);                                          /
 
 /* ---- shapes.c: an object as a tree of containers whose leaves are tensors, by number, and other objects ---- */
 typedef struct tpy_tree tpy_tree;
-typedef struct tpy_leaves { /* tensors, each once, in the order they are met; borrowed */
+typedef struct tpy_leaves { /* tensors, and lists and dicts, each once, in the order they are met; borrowed */
     tp_tensor **v;
-    int64_t n, room;
+    PyObject **boxes;
+    int64_t n, room, nboxes, boxes_room;
 } tpy_leaves;
 tpy_tree *tpy_tree_of(PyObject *o, tpy_leaves *leaves);            /* NULL with an exception */
 bool tpy_tree_fits(const tpy_tree *tree, PyObject *o, tpy_leaves *leaves); /* the same shape, and equal leaves that are no tensors */

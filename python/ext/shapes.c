@@ -7,7 +7,7 @@ struct tpy_tree {
     uint8_t kind;
     PyTypeObject *type;  /* owned: of a container, and of a tensor */
     PyObject *object;    /* owned: OBJECT */
-    int64_t number;      /* TENSOR */
+    int64_t number;      /* TENSOR, LIST and DICT: each object once, in the order they are met */
     Py_ssize_t n;
     PyObject **keys;     /* DICT: owned */
     tpy_tree **children;
@@ -26,7 +26,30 @@ bool tpy_leaves_add(tpy_leaves *l, tp_tensor *t, int64_t *number) {
     l->v[l->n++] = t;
     return true;
 }
-void tpy_leaves_free(tpy_leaves *l) { PyMem_Free(l->v); }
+
+/* A list or dict: whether two arguments are the same one, a program may ask. */
+static bool add_box(tpy_leaves *l, PyObject *o, int64_t *number) {
+    for (*number = 0; *number < l->nboxes; ++*number)
+        if (l->boxes[*number] == o) return true;
+    if (l->nboxes == l->boxes_room) {
+        int64_t room = l->boxes_room ? 2 * l->boxes_room : 16;
+        PyObject **moved = PyMem_Realloc(l->boxes, (size_t)room * sizeof *moved);
+        if (!moved) return PyErr_NoMemory(), false;
+        l->boxes = moved, l->boxes_room = room;
+    }
+    l->boxes[l->nboxes++] = o;
+    return true;
+}
+
+static bool same_box(const tpy_tree *t, PyObject *o, tpy_leaves *leaves) {
+    int64_t number;
+    return t->kind == TREE_TUPLE || (add_box(leaves, o, &number) && number == t->number);
+}
+
+void tpy_leaves_free(tpy_leaves *l) {
+    PyMem_Free(l->v);
+    PyMem_Free(l->boxes);
+}
 
 /* ---- Making ---- */
 static tpy_tree *new_tree(tree_kind kind, PyObject *o, Py_ssize_t n) {
@@ -51,6 +74,7 @@ static tpy_tree *tree_of_dict(PyObject *o, tpy_leaves *leaves) {
     tpy_tree *t = new_tree(TREE_DICT, o, PyDict_GET_SIZE(o));
     PyObject *key, *value;
     Py_ssize_t at = 0;
+    if (t && !add_box(leaves, o, &t->number)) return tpy_tree_free(t), NULL;
     for (Py_ssize_t i = 0; t && i < t->n && PyDict_Next(o, &at, &key, &value); i++) {
         t->keys[i] = Py_NewRef(key);
         if (!(t->children[i] = tpy_tree_of(value, leaves))) return tpy_tree_free(t), NULL;
@@ -67,6 +91,7 @@ tpy_tree *tpy_tree_of(PyObject *o, tpy_leaves *leaves) {
     } else if (PyDict_CheckExact(o)) t = tree_of_dict(o, leaves);
     else if (PyList_CheckExact(o) || PyTuple_CheckExact(o) || is_named(o)) {
         t = new_tree(PyList_CheckExact(o) ? TREE_LIST : TREE_TUPLE, o, PySequence_Fast_GET_SIZE(o));
+        if (t && t->kind == TREE_LIST && !add_box(leaves, o, &t->number)) tpy_tree_free(t), t = NULL;
         for (Py_ssize_t i = 0; t && i < t->n; i++)
             if (!(t->children[i] = tpy_tree_of(PySequence_Fast_GET_ITEM(o, i), leaves))) tpy_tree_free(t), t = NULL;
     } else {
@@ -110,6 +135,7 @@ bool tpy_tree_fits(const tpy_tree *t, PyObject *o, tpy_leaves *leaves) {
         return tpy_leaves_add(leaves, tpy_unwrap(o), &number) && number == t->number;
     }
     if (t->kind == TREE_OBJECT) return tpy_same(o, t->object);
+    if (!same_box(t, o, leaves)) return false;
     if (t->kind == TREE_DICT) {
         PyObject *key, *value;
         Py_ssize_t at = 0, i = 0;

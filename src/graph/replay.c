@@ -8,6 +8,7 @@
 #include "autograd/tape.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "device/launch.h"
 #include "graph/graph.h"
 
 typedef struct graph_run {
@@ -357,6 +358,17 @@ static bool same_meta(const tpi_graph_value *v, const tp_tensor *t) {
     return tpi_value_is_like(v, t) && !memcmp(t->shape, v->dims, v->ndim * sizeof(int64_t)) && same_strides(v, t);
 }
 
+/* Steps were put in order for inputs that share no memory with each other, nor with tensors of the program's: where some step writes, they must not. */
+static bool are_apart(const tp_compiled *g, tp_tensors inputs) {
+    for (int64_t i = 0; i < inputs.n; i++) {
+        for (int64_t k = 0; k < i; k++)
+            if (g->values[g->inputs[i]].of != g->values[g->inputs[k]].of && tpi_shares_memory(inputs.v[i], inputs.v[k])) return false;
+        for (int32_t k = 0; k < g->nvalues; k++)
+            if (g->values[k].kind == TPI_VALUE_OUTSIDE && g->values[k].tensor && tpi_shares_memory(inputs.v[i], g->values[k].tensor)) return false;
+    }
+    return true;
+}
+
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
     if (!g || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype()) return false;
     const bool sized = g->sizes && tpi_sizes_fit(g, inputs);
@@ -370,7 +382,7 @@ bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
         const tpi_graph_value *v = &g->values[e->leaf];
         if (e->there != (tp_grad(v->kind == TPI_VALUE_INPUT ? inputs.v[v->of] : v->tensor) != NULL)) return false;
     }
-    return true;
+    return !(g->writes || g->customs) || are_apart(g, inputs);
 }
 
 static bool check_inputs(const tp_compiled *g, tp_tensors inputs) {

@@ -16,7 +16,7 @@ from opcode import hasname, opmap
 
 import taper._C as _C
 
-_BUILTINS = """abs all any ascii bin callable chr delattr divmod format getattr hasattr hash hex isinstance issubclass iter len locals max min next oct ord pow repr round
+_BUILTINS = """abs all any ascii bin callable chr delattr divmod format getattr hasattr hex isinstance issubclass iter len locals max min next oct ord pow repr round
 setattr sorted sum vars __build_class__""".split()
 _VALUES = (str, bytes, int, float, complex, bool, range, slice, list, tuple, dict, set, frozenset, type, object)
 _TYPES = _VALUES + (property, staticmethod, classmethod, super, enumerate, zip, map, filter, reversed, bytearray, memoryview, types.SimpleNamespace, types.MethodType, types.MappingProxyType,
@@ -32,8 +32,8 @@ _leaves_of _grad_accumulator is_grad_enabled _set_grad_enabled is_inference_mode
 get_default_dtype get_default_device promote_types can_cast _operators _get_deterministic is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
 is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache autocast_increment_nesting autocast_decrement_nesting _range_begin _range_end _total_norm _clip_to_norm
 _optimiser_check _forget_grads _optimiser_step _graph_break _is_capturing _gpu_count _gpu_missing _gpu_backend _gpu_version _gpu_describe _gpu_libraries _host_detours _dist_available
-size stride __complex__ dim ndimension numel nelement storage_offset element_size is_floating_point is_complex is_signed get_device is_contiguous __array_namespace__ to item tolist
-cpu cuda xpu type is_set_to backward detach is_inference _is_view __getattr__ __setattr__ __delattr__ _apply name __enter__ __exit__ __instancecheck__ __subclasscheck__ to_complex to_real
+size stride __complex__ dim ndimension numel nelement element_size is_floating_point is_complex is_signed get_device is_contiguous __array_namespace__ to item tolist
+cpu cuda xpu type backward detach __getattr__ __setattr__ __delattr__ _apply name __enter__ __exit__ __instancecheck__ __subclasscheck__ to_complex to_real
 Node.register_hook Node.register_prehook _FunctionBase.register_hook _FunctionBase.register_prehook""".split()
 
 
