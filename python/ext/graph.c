@@ -18,6 +18,7 @@ typedef struct entry {
     struct entry *next;
     tpy_tree *arguments, *result;
     tpy_guards *guards;
+    PyObject *classes; /* tpy_classes_now(), where it matters */
     tp_compiled *graph;
     settings under;
     PyObject **known; /* in the order of their addresses: tensors, lists and dicts that guards watch. Borrowed */
@@ -45,6 +46,7 @@ static void entry_free(entry *e) {
     tpy_tree_free(e->arguments);
     tpy_tree_free(e->result);
     tpy_guards_free(e->guards);
+    Py_XDECREF(e->classes);
     tp_compiled_release(e->graph);
     PyMem_Free(e->tracked);
     PyMem_Free(e->known);
@@ -97,6 +99,15 @@ static bool same_identities(const entry *e, const tpy_leaves *leaves) {
     return true;
 }
 
+static bool same_classes(const entry *e) {
+    if (!e->classes) return true;
+    PyObject *now = tpy_classes_now();
+    bool same = now && tpy_same(now, e->classes);
+    Py_XDECREF(now);
+    PyErr_Clear();
+    return same;
+}
+
 /* ---- Calling ---- */
 static PyObject *run(entry *e, tpy_leaves *leaves) {
     tp_tensor *few[16], **outputs = few;
@@ -136,7 +147,7 @@ static PyObject *call(PyObject *self, PyObject *const *args, size_t flags, PyObj
     settings now = settings_now();
     for (entry *e = c->entries; e; e = e->next) {
         leaves.n = leaves.nboxes = 0;
-        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) || !same_identities(e, &leaves) || tpy_guards_broken(e->guards)) continue;
+        if (!tpy_tree_fits(e->arguments, all, &leaves) || !same_settings(&e->under, &now) || !tp_compiled_fits(e->graph, (tp_tensors){leaves.v, leaves.n}) || !same_leaves(e, &leaves) || !same_identities(e, &leaves) || !same_classes(e) || tpy_guards_broken(e->guards)) continue;
         PyObject *result = run(e, &leaves);
         tpy_leaves_free(&leaves);
         Py_DECREF(all);
@@ -292,6 +303,7 @@ static bool settle(tpy_captured *c, attempt *a, PyObject *all, PyObject *result)
     bool again = false, ok = settle_once(c, a, false, &again);
     if (ok && again) ok = settle_once(c, a, true, &again);
     if (!ok || !c->strict) return ok;
+    if (tpy_watch_asked_classes() && !(a->e->classes = tpy_classes_now())) return false;
     if (!note_identities(a) || !note_containers(all, a->e->guards->seen)) return false;
     return !is_shared(result, a->e->guards->seen) || tpy_guards_refuse(a->e->guards, "the result holds a list or dict of the program's");
 }

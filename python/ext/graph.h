@@ -45,6 +45,8 @@ void tpy_watch_stop(void);
 bool tpy_watch_names(tpy_guards *guards);
 bool tpy_watch_code(tpy_guards *guards);
 bool tpy_watch_met(tpy_guards *guards); /* was each function that ran met? It is refused otherwise */
+bool tpy_watch_asked_classes(void);     /* does what ran depend on which classes are registered with abstract ones? */
+PyObject *tpy_classes_now(void);        /* a number that stands for those */
 void tpy_watch_drop(void);
 PyObject *tpy_where(void); /* "file.py:12", the program's own line that runs now; NULL without an exception if there is none */
 int tpy_proven_init(PyObject *module); /* proven.c */

@@ -7,6 +7,7 @@
 static PyObject *ran;      /* {(code's address, globals' address): (code, globals, which of its bytes ran or None)} of the call that is watched, or was */
 static bool watching, strict;
 static bool looked_up;     /* the program read attributes by a text */
+static bool asked_classes; /* an abstract class was asked whether something is one of its own, which register() decides */
 typedef struct hearer {
     Py_tracefunc function;
     PyObject *context;
@@ -129,6 +130,7 @@ static int on_trace(PyObject *context, PyFrameObject *frame, int what, PyObject 
 /* ---- Functions of C ---- */
 static void on_c_function(PyObject *function, PyObject *globals) {
     if (!PyCFunction_Check(function) && Py_TYPE(function) != &PyMethodDescr_Type) return;
+    asked_classes |= PyCFunction_Check(function) && !strncmp(tpy_function_name(function), "_abc_", 5);
     looked_up |= tpy_is_lookup(function) && !tpy_is_own(globals);
     if (tpy_function_is_proven(function, globals)) return;
     char why[160];
@@ -162,7 +164,7 @@ bool tpy_watch_busy(void) { return ran != NULL; }
 bool tpy_watch_start(bool strictly) {
     PyThreadState *thread = PyThreadState_Get();
     if (!(ran = PyDict_New())) return false;
-    strict = strictly, looked_up = false, last.code = NULL;
+    strict = strictly, looked_up = asked_classes = false, last.code = NULL;
     profile_before = (hearer){thread->c_profilefunc, Py_XNewRef(thread->c_profileobj)};
     trace_before = (hearer){thread->c_tracefunc, Py_XNewRef(thread->c_traceobj)};
     watching = true;
@@ -186,6 +188,18 @@ void tpy_watch_stop(void) {
     Py_CLEAR(trace_before.context);
     PyErr_Restore(type, value, trace);
 }
+
+PyObject *tpy_classes_now(void) {
+    static PyObject *token;
+    if (!token) {
+        PyObject *module = PyImport_ImportModule("abc");
+        token = module ? PyObject_GetAttrString(module, "get_cache_token") : NULL;
+        Py_XDECREF(module);
+    }
+    return token ? PyObject_CallNoArgs(token) : NULL;
+}
+
+bool tpy_watch_asked_classes(void) { return asked_classes; }
 
 /* All code that ran, one function for each. */
 static bool for_all(tpy_guards *guards, bool (*act)(tpy_guards *, PyObject *code, PyObject *globals, PyObject *bytes)) {

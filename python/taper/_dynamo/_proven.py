@@ -20,7 +20,7 @@ _BUILTINS = """abs all any ascii bin callable chr delattr divmod format getattr 
 setattr sorted sum vars __build_class__""".split()
 _VALUES = (str, bytes, int, float, complex, bool, range, slice, list, tuple, dict, set, frozenset, type, object)
 _TYPES = _VALUES + (property, staticmethod, classmethod, super, enumerate, zip, map, filter, reversed, bytearray, memoryview, types.SimpleNamespace, types.MethodType, types.MappingProxyType,
-                    types.GenericAlias, functools.partial, operator.itemgetter, collections.deque, collections.defaultdict, collections.OrderedDict, type(None), type(...), type(NotImplemented), types.FunctionType)
+                    types.GenericAlias, functools.partial, operator.itemgetter, collections.deque, collections.defaultdict, collections.OrderedDict, type(None), type(...), type(NotImplemented), types.FunctionType, types.ModuleType)
 _LOOKUPS = (getattr, hasattr, setattr, delattr, vars, str.format, str.format_map, object.__reduce__, object.__reduce_ex__, object.__dir__)
 # Attributes through which code reads others that it does not name, and some that lead to what no guard follows.
 _LOOKUP_WORDS = "__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ __dir__ __match_args__".split()

@@ -139,12 +139,11 @@ def run(what, compiled):
         warnings.simplefilter("always")
         for i in range(CALLS):
             x = {"same": x, "new": x + 0.25, "grad": x.detach().clone().requires_grad_(i % 2 == 1), "shapes": torch.ones(2 + i % 2 * (shape not in ("module", "with_a_backward")))}[arguments]
-            try:
-                given.append(flat(called(x)))
-            except Exception as error:  # both sides raise the same
-                given.append(type(error).__name__ + str(error)[:60])
-            for k in changes[i]:
-                made[k][1]()
+            for step in [lambda: given.append(flat(called(x))), *(made[k][1] for k in changes[i])]:
+                try:
+                    step()
+                except Exception as error:  # both sides raise the same
+                    given.append(type(error).__name__ + str(error)[:60])
     graphs = getattr(called, "_captured", called).count if compiled else 0
     reset()
     return given, graphs, [str(each.message) for each in told if "torch.compile runs" in str(each.message)]
