@@ -11,16 +11,10 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "dist/net.h"
+#include "dist/place.h"
 #include "dist/watch.h"
 
 /* ---- Where ---- */
-/* 1: the launcher says that all ranks are on this machine; 0: that they are not; -1: nobody says. */
-static int one_machine(void) {
-    tp_dist_place place = {.size = sizeof place};
-    if (!tp_dist_query(&place) || place.local_size < 1 || place.world_size < 1) return -1;
-    return place.local_size >= place.world_size;
-}
-
 static bool is_loopback(const char *address) { return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0; }
 
 static bool names_loopback(const char *host) {
@@ -63,7 +57,7 @@ static bool by_setting(bool with_interface, char where[TPI_LISTEN_BYTES]) {
 
 void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
-    int together = one_machine();
+    int together = tpi_one_machine();
     bool loopback = false;
     if (by_setting(false, where)) return;
     if (names_loopback(host) && together != 0) {
@@ -93,7 +87,7 @@ void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]) {
 }
 
 void tpi_listen_beside(const char *host, const char *own, char where[TPI_LISTEN_BYTES]) {
-    int together = one_machine();
+    int together = tpi_one_machine();
     if (by_setting(true, where)) return;
     if (*own && !is_loopback(own))
         snprintf(where, TPI_LISTEN_BYTES, "%s", own);
@@ -152,10 +146,11 @@ bool tpi_door_open(tpi_door *d, tpi_purpose purpose, const char *where, int port
         if (port || errno != EADDRINUSE) break;
     }
     in_use = errno == EADDRINUSE;
-    return tpi_refuse(
-        TP_ERR_IO, "cannot listen on port %d of host %s (%s): %s%s", port, tpi_net_host(), where, strerror(errno),
+    const char *advice =
         in_use ? " (by another program, or by rank 0 of another job); MASTER_PORT, the same on all ranks, names another"
-               : "");
+               : "";
+    return tpi_refuse(TP_ERR_IO, "cannot listen on port %d of host %s: %s%s (at %s)", port, tpi_net_host(),
+                      strerror(errno), advice, strcmp(where, "*") == 0 ? "all its addresses" : where);
 }
 
 static void show_out(tpi_door *d, int i) {

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "autograd/glue.h"
 #include "base/error.h"
@@ -109,24 +108,6 @@ static tp_store *meet_by_mpi(const tpi_engine *engine, void *self, int rank, dou
     return tpi_store_tcp_at(told.address, timeout);
 }
 
-/* All ranks of an OpenMPI's mpirun on one host (place.c) share its session's folder, which is this user's alone. */
-static bool share_secret_on_this_host(void) {
-    const char *folder = getenv("PMIX_SERVER_TMPDIR"), *name = getenv("PMIX_NAMESPACE");
-    struct stat about;
-    char path[1024];
-    tpi_key key;
-    if (!tpi_job_key(&key)) return false;
-    if (key.known || !folder || stat(folder, &about) != 0 || !S_ISDIR(about.st_mode) || about.st_uid != geteuid() ||
-        about.st_mode & 077)
-        return true;
-    if (snprintf(path, sizeof path, "%s/taper-%s.secret", folder, name ? name : "job") >= (int)sizeof path ||
-        strchr(path + strlen(folder) + 1, '/'))
-        return true;
-    if (!tpi_key_from_file(path, &key)) return false;
-    tpi_job_key_set(&key);
-    return true;
-}
-
 /* Ranks that meet by a file of theirs keep a secret beside it. */
 static bool share_secret_by_file(const tp_store *store) {
     char path[4096];
@@ -195,7 +176,6 @@ static tp_store *meet(tpi_job *job, double timeout) {
     bool said = tpi_meeting_point(&m);
     size_t word = said ? strlen(m.word) : 0;
     if (word || (jobs && !by_launcher)) snprintf(m.word + word, sizeof m.word - word, " %d", jobs); /* the store of the job before may still be there */
-    if (said && !share_secret_on_this_host()) return NULL;
     if (said) return tpi_store_tcp_meet(&m, job->rank == 0 && !by_launcher, timeout);
     const tpi_engine *launching = tpi_launching_engine();
     void *self = launching ? launching->open(&job->host) : NULL;

@@ -83,6 +83,12 @@ bool tp_dist_query(tp_dist_place *place) {
     return true;
 }
 
+int tpi_one_machine(void) {
+    tp_dist_place place = {.size = sizeof place};
+    if (!tp_dist_query(&place) || place.local_size < 1 || place.world_size < 1) return -1;
+    return place.local_size >= place.world_size;
+}
+
 /* "node[007-010,12],gpu3" begins with node007. */
 static void first_host(const char *list, char *host, size_t room) {
     size_t stem = strcspn(list, "[,"), n = stem;

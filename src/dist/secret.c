@@ -15,6 +15,7 @@
 #include <taper/dist.h>
 #include "base/error.h"
 #include "dist/net.h"
+#include "dist/place.h"
 
 /* ---- Where it comes from ---- */
 static struct {
@@ -88,6 +89,17 @@ static bool read_private(const char *path, char *text, size_t room) {
     return true;
 }
 
+/* The ranks of one machine that a PMIx server (OpenMPI's mpirun, srun --mpi=pmix) has started share its session's folder,
+ * which is this user's alone. False: there is none such. */
+static bool session_file(char *path, size_t room) {
+    const char *folder = getenv("PMIX_SERVER_TMPDIR"), *name = getenv("PMIX_NAMESPACE");
+    struct stat about;
+    if (!folder || !name || strchr(name, '/') || tpi_one_machine() != 1) return false;
+    if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) return false;
+    if (about.st_uid != geteuid() || about.st_mode & 077) return false;
+    return snprintf(path, room, "%s/taper-%s.secret", folder, name) < (int)room;
+}
+
 bool tpi_job_key(tpi_key *key) {
     const char *text = getenv("TAPER_JOB_SECRET"), *path = getenv("TAPER_JOB_SECRET_FILE");
     char read[4096];
@@ -97,7 +109,7 @@ bool tpi_job_key(tpi_key *key) {
     if (key->known) return true;
     if (text && *text) return key_of_text(text, "TAPER_JOB_SECRET", key);
     if (path && *path) return read_private(path, read, sizeof read) && key_of_text(read, path, key);
-    return true;
+    return !session_file(read, sizeof read) || tpi_key_from_file(read, key);
 }
 
 /* A whole file appears under its name at once, by a link: whoever finds it can read it. */

@@ -20,8 +20,9 @@ typedef struct tpi_key { /* what a secret becomes */
 
 enum { TPI_SECRET_BYTES = 32, TPI_LEAST_SECRET = 16 /* characters of one that is given */ };
 
-/* The job's: what tpi_job_key_set was given, TAPER_JOB_SECRET, or what is in the file that TAPER_JOB_SECRET_FILE names;
- * not known where there is none of these. False, with an error: what is given cannot be used. */
+/* The job's: what tpi_job_key_set was given, TAPER_JOB_SECRET, what is in the file that TAPER_JOB_SECRET_FILE names, or
+ * what the ranks of a PMIx session on one machine share; not known where there is none of these. False, with an error:
+ * what is given cannot be used. */
 bool tpi_job_key(tpi_key *key);
 bool tpi_random_bytes(void *bytes, size_t n); /* the system's; false with an error */
 uint64_t tpi_random_number(void);             /* of these; it tells connections apart, and is no secret */

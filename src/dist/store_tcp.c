@@ -123,9 +123,9 @@ static tpi_recognised is_store(int fd, const tpi_recogniser *self, const char **
     reply a;
     double deadline = tpi_now() + (r.key_bytes ? 3 : 10);
     tpi_proof_result p = tpi_prove(fd, TPI_FOR_STORE, &w->key, deadline);
-    if (p != TPI_PROVEN) return *why = tpi_proof_why(p), p == TPI_NO_PEER ? TPI_NOT_YET_KNOWN : TPI_IS_STRANGER;
-    *why = "what listens there is not the store of this job";
-    if (!tpi_net_send(fd, &r, sizeof r, deadline) || !tpi_net_send(fd, w->word, r.key_bytes, deadline) ||
+    *why = p < TPI_NO_PEER ? tpi_proof_why(p) : "what listens there is not the store of this job";
+    if (p < TPI_NO_PEER) return TPI_IS_STRANGER;
+    if (p != TPI_PROVEN || !tpi_net_send(fd, &r, sizeof r, deadline) || !tpi_net_send(fd, w->word, r.key_bytes, deadline) ||
         !tpi_net_recv(fd, &a, sizeof a, deadline))
         return TPI_NOT_YET_KNOWN;
     bool there = a.bytes == 0 && (a.status == TPI_STORE_DONE || (a.status == TPI_STORE_ABSENT && !r.key_bytes));

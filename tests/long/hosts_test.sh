@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Several hosts on one machine: network namespaces that only a bridge joins, each with a name of its own, with slow links (netem, or where the kernel has none a rate limit). Ranks meet
-# across them by env:// and by a file, exchange data over the library's own engine and over libgloo; a rank that dies on one host is named on the others. Two hosts with two ranks each train
-# by DistributedDataParallel, and one that stops is named with its host.
+# across them by env:// and by a file, exchange data over the library's own engine and over libgloo; a rank that dies on one host is named on the others. Ranks listen at the address that
+# the job uses alone, and a stranger on one of the hosts gets nothing from what they listen at. Two hosts with two ranks each train by DistributedDataParallel, and one that stops is named
+# with its host.
 set -eu
 [ -d "$TAPER_BUILD_DIR/python/taper" ] || { echo "SKIPPED: this build has no Python package"; exit 77; }
 if [ "$(id -u)" != 0 ] || ! command -v ip > /dev/null || ! ip netns add taper-probe 2> /dev/null; then
@@ -35,7 +36,7 @@ for host in $hosts; do
 done
 
 cat > "$scratch/program.py" << 'END'
-import os, signal, sys, torch, torch.distributed as dist
+import os, signal, sys, time, torch, torch.distributed as dist
 if sys.argv[1] == "file":
     dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=int(os.environ["RANK"]), world_size=3)
 else:
@@ -46,6 +47,11 @@ assert bool((t == 3).all())
 everybody = [None] * 3
 dist.all_gather_object(everybody, dist.get_rank())
 assert everybody == [0, 1, 2]
+if sys.argv[1] == "stranger":
+    folder = os.path.dirname(sys.argv[2])
+    open(f"{folder}/here{dist.get_rank()}", "w").close()
+    while not os.path.exists(f"{folder}/go"):
+        time.sleep(0.05)
 if sys.argv[1] == "death" and dist.get_rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 dist.barrier()
@@ -75,6 +81,52 @@ if [ -e "$TAPER_BUILD_DIR/libtaper-gloo.so" ]; then
     run env TAPER_GLOO=1
     [ "$(cat "$scratch"/rank?.txt | grep -c '^well')" = 3 ] || fail "libgloo: $(cat "$scratch"/rank?.txt)"
 fi
+cat > "$scratch/stranger.py" << 'END'
+import os, socket, struct, sys
+from datetime import timedelta
+import torch.distributed as dist
+ports = [int(port) for port in sys.argv[1].split()]
+assert 29511 in ports, ports
+for port in ports:
+    for purpose in (1, 2, 3, 4):
+        for more in (b"", b"\0" * 32, struct.pack("=IIIIQ", 0x54505354, 2, 0, 7, 0) + b"taper/0"):
+            with socket.create_connection(("10.77.0.1", port), timeout=15) as s:
+                got = b""
+                try:
+                    s.sendall(b"TAPER-01" + struct.pack("=II", purpose, 1 if more[:1] == b"\0" else 0) + os.urandom(32) + more)
+                    s.shutdown(socket.SHUT_WR)
+                    while data := s.recv(4096):
+                        got += data
+                except OSError:
+                    pass
+                assert len(got) in (0, 80), (port, purpose, got)  # the challenge, and no more
+try:
+    dist.TCPStore("10.77.0.1", 29511, is_master=False, timeout=timedelta(seconds=10), wait_for_workers=False)
+except RuntimeError as error:
+    assert "asks for the job's secret" in str(error), error
+    print("refused")
+END
+listening() { # host: "ADDRESS:PORT" in hexadecimal, of what listens there
+    ip netns exec $1 cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == "0A" { print $2 }'
+}
+run stranger TAPER_JOB_SECRET=of-three-hosts-and-no-other &
+job=$!
+for _ in $(seq 400); do
+    [ "$(ls "$scratch" | grep -c '^here')" = 3 ] && break
+    sleep 0.1
+done
+i=1
+for host in $hosts; do
+    others=$(listening $host | grep -v "^0${i}004D0A:" || true)
+    [ -z "$others" ] || fail "$host listens at other addresses than 10.77.0.$i: $others"
+    i=$((i + 1))
+done
+ports=$(listening tpa | sed 's/.*://' | while read -r port; do printf '%d ' "0x$port"; done)
+ip netns exec tpc env PYTHONPATH="$TAPER_BUILD_DIR/python" timeout 60 "${python:-python3}" -m taper run "$scratch/stranger.py" "$ports" > "$scratch/stranger.txt" 2>&1 || true
+touch "$scratch/go"
+wait $job
+grep -q '^refused' "$scratch/stranger.txt" || fail "a stranger: $(cat "$scratch/stranger.txt" "$scratch"/rank?.txt)"
+[ "$(cat "$scratch"/rank?.txt | grep -c '^well')" = 3 ] || fail "after a stranger: $(cat "$scratch"/rank?.txt)"
 run death
 for rank in 0 2; do
     grep -q "rank 1 (host .* died" "$scratch/rank$rank.txt" || fail "rank $rank does not know of the death: $(cat "$scratch/rank$rank.txt")"
@@ -132,4 +184,4 @@ case $slow in
     no) echo "SKIPPED in part: the kernel has neither netem nor tbf, the links were not slow" ;;
     rate) echo "SKIPPED in part: the kernel has no netem: the links had 100 Mbit/s, but no delay" ;;
 esac
-echo "several hosts: env, file, death, DDP and a stall are well; three steps of DDP took $(sed -n 's/^seconds //p' "$scratch/two0.txt") s"
+echo "several hosts: env, file, a stranger, death, DDP and a stall are well; three steps of DDP took $(sed -n 's/^seconds //p' "$scratch/two0.txt") s"
