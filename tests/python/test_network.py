@@ -105,6 +105,7 @@ def test_a_stranger_runs_nothing_through_rpc(tmp_path):
     for message in (struct.pack("=IIIIQ", 0x54505354, 2, 0, 6, 0) + b"rpc0/0", struct.pack("=IIIIQ", 0x54505354, 1, 0, 6, len(code)) + b"rpc0/1" + code):
         assert _say(store_port, message) == b""
         assert len(_say(store_port, _hello(1), message)) <= 80
+        assert len(_say(store_port, _hello(1, 1), b"\0" * 32, message)) <= 80
     (tmp_path / "tried").write_text("")
     statuses, texts = ranks.wait()
     assert statuses == [0, 0], texts
