@@ -6,6 +6,7 @@
 static PyObject *functions, *own_functions, *lookups; /* functions of C that compute; names of this package's that do; those that read attributes by a text */
 static PyObject *types, *layouts, *opaque, *own_types;
 static PyObject *lookup_words, *refused_words;
+static PyObject *package;          /* what the package's own module holds; where programs say `torch`, it has that name */
 static PyTypeObject *python_class; /* any class made by a class statement */
 static struct { uint8_t kind, shift; } opcodes[256];
 
@@ -22,7 +23,7 @@ bool tpy_is_own_name(PyObject *name) {
     return !strncmp(text, "taper", 5) && (!text[5] || text[5] == '.');
 }
 
-bool tpy_is_own(PyObject *globals) { return tpy_is_own_name(PyDict_GetItemString(globals, "__name__")); }
+bool tpy_is_own(PyObject *globals) { return globals == package || tpy_is_own_name(PyDict_GetItemString(globals, "__name__")); }
 
 /* ---- Types ---- */
 /* Classes that C makes at run time look like those of class statements but for how their objects end, and their methods. */
@@ -69,7 +70,7 @@ bool tpy_is_trusted(PyObject *globals) {
     static const char *const names[] = {"contextlib", "functools", "collections", "typing", "abc", "enum", "dataclasses", "copy", "copyreg", "warnings", "operator", "types", "importlib", "importlib._bootstrap", "importlib._bootstrap_external", "_frozen_importlib",
         "_frozen_importlib_external", NULL};
     PyObject *name = PyDict_GetItemString(globals, "__name__");
-    if (tpy_is_own_name(name)) return true;
+    if (tpy_is_own(globals)) return true;
     for (int i = 0; name && names[i]; i++)
         if (PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, names[i]) == 0) return true;
     return false;
@@ -127,9 +128,10 @@ static PyObject *set_up(PyObject *module, PyObject *lists) {
         if (!set || !PyFrozenSet_Check(set)) return PyErr_Format(PyExc_TypeError, "_graph_proven needs a frozenset '%s'", sets[i].name);
         Py_XSETREF(*sets[i].at, Py_NewRef(set));
     }
-    PyObject *codes = PyDict_GetItemString(lists, "opcodes"), *example = PyDict_GetItemString(lists, "python_class");
-    if (!codes || !PyDict_Check(codes) || !example || !PyType_Check(example)) return PyErr_Format(PyExc_TypeError, "_graph_proven needs 'opcodes' and 'python_class'");
+    PyObject *codes = PyDict_GetItemString(lists, "opcodes"), *example = PyDict_GetItemString(lists, "python_class"), *own = PyDict_GetItemString(lists, "package");
+    if (!codes || !PyDict_Check(codes) || !example || !PyType_Check(example) || !own || !PyDict_Check(own)) return PyErr_Format(PyExc_TypeError, "_graph_proven needs 'opcodes', 'package' and 'python_class'");
     if (!take_opcodes(codes)) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_graph_proven: an opcode is a byte");
+    Py_XSETREF(package, Py_NewRef(own));
     Py_XSETREF(python_class, (PyTypeObject *)Py_NewRef(example));
     Py_RETURN_NONE;
 }

@@ -97,4 +97,4 @@ def tell():
                       "types": frozenset(_TYPES) | iterators | called, "layouts": frozenset((object, int, float, complex, str, bytes, tuple, list, dict, set, frozenset, type, property,
                                                                                            collections.OrderedDict, collections.defaultdict, types.ModuleType, _C.ModuleBase, _C._FunctionBase)),
                       "opaque": frozenset(fixed) | constant, "own_types": own, "lookup_words": frozenset(_LOOKUP_WORDS), "refused_words": frozenset(_REFUSED_WORDS), "opcodes": _opcodes(),
-                      "python_class": type("Example", (), {})})
+                      "python_class": type("Example", (), {}), "package": vars(sys.modules["taper"])})
