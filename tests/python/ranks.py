@@ -16,7 +16,7 @@ class Ranks:
         script.write_text(textwrap.dedent(program))
         self.n, self.files, self.started = n, [folder / f"rank{i}.txt" for i in range(n)], time.monotonic()
         common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(n), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1",
-                  **(variables or {})}
+                  "TAPER_JOB_SECRET": os.urandom(32).hex(), **(variables or {})}
         command = [sys.executable, "-m", "taper", "run", str(script), *arguments]
         self.processes = [subprocess.Popen(command if i not in absent else ["true"], stdout=open(self.files[i], "w"), stderr=subprocess.STDOUT,
                                            env={**common, "RANK": str(i), "LOCAL_RANK": str(i)}) for i in range(n)]

@@ -9,6 +9,7 @@ import pytest
 import taper
 from test_distributed import GROUPS, MESSAGES, MOVES, REDUCTIONS
 from test_distributed_faults import check_late, late
+from test_network import LISTENING
 
 LAUNCHERS = {"openmpi": ["mpirun.openmpi", "--oversubscribe"], "mpich": ["mpiexec.mpich"]}
 PLUGINS = os.environ.get("TAPER_BUILD_DIR") or os.path.join(os.path.dirname(taper.__file__), "..", "..")
@@ -48,6 +49,26 @@ def test_collectives(mpi, name, n, tmp_path):
 def test_nothing_but_mpiexec(mpi, backend, tmp_path):
     """The backend is picked, and ranks find each other, without MASTER_ADDR: with gloo too."""
     run(mpi, 2, with_backend(MOVES, backend), tmp_path)
+
+
+@pytest.mark.parametrize("mpi", LAUNCHERS)
+@pytest.mark.parametrize("backend", ["mpi", "gloo"])
+def test_a_secret_is_exchanged(mpi, backend, tmp_path):
+    """Nobody warns that there is none, what listens is at loopback, and who does not know it is refused."""
+    done = mpirun(mpi, 3, LISTENING + f"""
+import subprocess, sys, taper, torch.distributed as dist
+dist.init_process_group({backend!r})
+own = {backend == "gloo" and mpi == "openmpi"}  # MPI, which is not opened then, listens as it likes
+assert not own or set(listening()) <= {{"127.0.0.1", "::1"}}, listening()
+if dist.get_rank() == 0:
+    stranger = "import sys, taper.distributed as dist; dist.TCPStore('127.0.0.1', int(sys.argv[1]), wait_for_workers=False)"
+    bare = {{name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH") if name in os.environ}}
+    refused = subprocess.run([sys.executable, "-c", stranger, str(taper._C._dist_store().port)], env=bare,
+                             capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1 and "asks for the job's secret" in refused.stderr, refused.stderr
+dist.barrier()
+""", tmp_path)
+    assert done.returncode == 0 and "share no secret" not in done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("mpi", LAUNCHERS)

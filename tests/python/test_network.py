@@ -14,6 +14,7 @@ from ranks import Ranks, run_ranks
 from taper._launch.options import free_port
 
 SECRET = "a secret that is long enough for a test"
+NONE = {"TAPER_JOB_SECRET": ""}
 WARNING = "share no secret"
 
 LISTENING = """
@@ -145,14 +146,14 @@ def test_a_stranger_cannot_join(tmp_path):
 
 
 def test_one_warning_where_there_is_no_secret(tmp_path):
-    texts = run_ranks(3, JOB, tmp_path)
+    texts = run_ranks(3, JOB, tmp_path, variables=NONE)
     assert sum(text.count(WARNING) for text in texts) == 1 and "TAPER_JOB_SECRET" in texts[0], texts
     assert WARNING not in "".join(run_ranks(3, JOB, tmp_path, variables={"TAPER_JOB_SECRET": SECRET}))
-    assert WARNING not in "".join(run_ranks(1, JOB, tmp_path))  # there is nobody to share it with
+    assert WARNING not in "".join(run_ranks(1, JOB, tmp_path, variables=NONE))  # there is nobody to share it with
 
 
 def test_ranks_that_meet_by_a_file_keep_a_secret_beside_it(tmp_path):
-    texts = run_ranks(3, JOB, tmp_path, arguments=(f"file://{tmp_path}/meet",))
+    texts = run_ranks(3, JOB, tmp_path, variables=NONE, arguments=(f"file://{tmp_path}/meet",))
     assert WARNING not in "".join(texts)
     assert not [name for name in os.listdir(tmp_path) if name.startswith("meet")]  # the last has removed both
 
