@@ -104,10 +104,35 @@ static void bits_depend_on_row_and_column_alone(void **state) {
         }
 }
 
+/* The whole product, on the team, at this process's level: tiles beside each other share an a that was turned around, and b is packed once for tiles below each other. */
+static void operands_turned_around_give_the_same_bits(void **state) {
+    (void)state;
+    static const shape shapes[] = {{512, 128, 768}, {129, 511, 700}, {97, 1030, 257}, {300, 300, 65}, {384, 64, 1024}, {64, 128, 64}, {32, 128, 128}, {128, 40, 100}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;
+        float *left = malloc((size_t)(m * k) * sizeof *left), *right = malloc((size_t)(k * n) * sizeof *right), *turned = malloc((size_t)(m * k) * sizeof *turned);
+        float *across = malloc((size_t)(k * n) * sizeof *across), *first = malloc((size_t)(m * n) * sizeof *first), *other = malloc((size_t)(m * n) * sizeof *other);
+        fill(left, m * k), fill(right, k * n);
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t p = 0; p < k; p++) turned[p * m + i] = left[i * k + p];
+        for (int64_t p = 0; p < k; p++)
+            for (int64_t j = 0; j < n; j++) across[j * k + p] = right[p * n + j];
+        for (int layout = 0; layout < 4; layout++) {
+            tpi_product product = {.dtype = TP_FLOAT32, .batches = 1, .m = m, .n = n, .k = k, .c = (char *)(layout ? other : first), .c_row = n, .alpha = tp_int(1), .beta = tp_int(0)};
+            product.a = layout & 1 ? (tpi_operand_matrix){(const char *)turned, 0, 1, m} : (tpi_operand_matrix){(const char *)left, 0, k, 1};
+            product.b = layout & 2 ? (tpi_operand_matrix){(const char *)across, 0, 1, k} : (tpi_operand_matrix){(const char *)right, 0, n, 1};
+            tpi_gemm_multiply(&product);
+            if (layout) assert_memory_equal(first, other, (size_t)(m * n) * sizeof *first);
+        }
+        free(left), free(right), free(turned), free(across), free(first), free(other);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_shape_and_layout),
         cmocka_unit_test(bits_depend_on_row_and_column_alone),
+        cmocka_unit_test(operands_turned_around_give_the_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@ typedef struct entry {
     tpi_node *node;
     uint32_t deps;     /* gradients still to come, from edges of nodes not yet run */
     uint32_t slot;     /* the first of its outputs' slots */
+    uint32_t no_minus_zero; /* a bit for each of the first outputs: its slot holds a sum without -0 */
     uint32_t kids;     /* the first of its edges in `kids` */
     uint32_t capture;  /* 1 + the first of the captures at it; 0: none */
     bool stop;         /* gradients are captured here and flow no further */
@@ -390,10 +391,20 @@ static tp_tensor *sum_to_add_to(const run *r, const entry *e) {
     return sum && is_ours(r, sum) ? sum : NULL;
 }
 
+/* Adds to a part of the sum. Where hooks look or a graph is captured, the part comes as a tensor of zeros around it and is added as a whole, which makes every -0 a 0;
+ * so that this one gives the same bits, the sum loses those that it has before the first part comes. */
+static bool add_part(run *r, const entry *e, tp_tensor *grad, tp_tensor *sum) {
+    entry *kid = &r->entries[r->kids[e->kids]];
+    const uint32_t output = e->node->edges[0].output, bit = output < 32 ? 1u << output : 0;
+    if (!(kid->no_minus_zero & bit) && !tpi_clear_minus_zeros(sum)) return false;
+    kid->no_minus_zero |= bit;
+    return e->node->cls->into(e->node, grad, sum);
+}
+
 static bool apply(run *r, const entry *e, tp_tensor **grads) {
     tpi_node *node = e->node;
     tp_tensor *sum = sum_to_add_to(r, e);
-    if (sum && sum->dtype == grads[0]->dtype) return node->cls->into(node, grads[0], sum);
+    if (sum && sum->dtype == grads[0]->dtype) return add_part(r, e, grads[0], sum);
     return node->extra ? apply_with_hooks(node, grads, r->grad_inputs) : tpi_node_apply(node, grads, r->grad_inputs);
 }
 

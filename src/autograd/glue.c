@@ -235,10 +235,13 @@ bool tpi_add_to_part(tp_tensor *sum, const tpi_geometry *part, tp_tensor *grad) 
     return ok;
 }
 
-bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b) {
+static bool add_into(tp_tensor *a, tp_operand b) {
     bool off = tpi_grad_off;
     tpi_grad_off = true;
-    tp_tensor *sum = tpo_add_out(a, tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
+    tp_tensor *sum = tpo_add_out(a, tp_operand_tensor(a), b, tp_int(1));
     tpi_grad_off = off;
     return sum != NULL;
 }
+
+bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b) { return add_into(a, tp_operand_tensor(b)); }
+bool tpi_clear_minus_zeros(tp_tensor *sum) { return add_into(sum, TP_OPERAND(0)); }

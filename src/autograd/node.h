@@ -110,6 +110,7 @@ tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype);
 tp_tensor *tpi_real_part(tp_tensor *t);                   /* of a complex tensor */
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b);     /* a + b, same shape and dtype */
 bool tpi_add_to_part(tp_tensor *sum, const struct tpi_geometry *part, tp_tensor *grad); /* the same for a view of sum */
+bool tpi_clear_minus_zeros(tp_tensor *sum); /* sum += 0 */
 bool tpi_add_grads_into(tp_tensor *a, tp_tensor *b);      /* a += b on the data alone: no tape, a's version is the caller's affair */
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset); /* offset from the start of the storage */
 #endif

@@ -2,7 +2,6 @@
  *
  *   capture.c   records steps and values while the program runs
  *   gradients.c a backward among them, and the backward of what the program gave
- *   norms.c     puts batch norms of evaluation into the convolutions before them
  *   fuse.c      joins chains of maps into block programs
  *   graph.c     a graph's memory; the plan of which value ends with which step
  *   reuse.c     finds results that may be written over what they are made of

@@ -3,6 +3,7 @@
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/view.h"
+#include "tensor/recording.h"
 #include "tpi_ops.h"
 
 tp_tensor *tpi_native_view_as_real(tp_tensor *self);
@@ -41,16 +42,28 @@ bool tpi_native_diagonal_scatter(tp_tensor *self, tp_tensor *src, int64_t offset
     return write_part(seen(self, tpi_geometry_diagonal(self, offset, dim1, dim2, &g), &g), src);
 }
 
+/* 0 + grad in a part of zeros: the engine adds such a gradient to a part of what came before, and no -0 may tell that apart from adding this (engine.c). */
+static tp_tensor *add_to_zeros(tp_tensor *zeros, tp_tensor *view, tp_tensor *grad) {
+    bool ok = view && (tpi_same_shape(view, grad) || tpi_refuse(TP_ERR_RUNTIME, "argument 'part': expected shape %s like the part of the result it goes to, got %s",
+                                                                tpi_shape_text(tpi_shape(view)), tpi_shape_text(tpi_shape(grad))));
+    const bool off = tpi_grad_off;
+    tpi_grad_off = true; /* grad may have a history, which is the operator's affair */
+    ok = ok && tpo_add_out(view, TP_OPERAND(view), TP_OPERAND(grad), tp_int(1));
+    tpi_grad_off = off;
+    tpi_release(view);
+    return ok ? zeros : tpi_after(zeros, NULL);
+}
+
 tp_tensor *tpi_native_select_backward(tp_tensor *grad, tp_ints size, int64_t dim, int64_t index) {
+    tpi_geometry g;
     tp_tensor *out = zeros_of(size, grad);
-    if (out && !tpi_native_select_scatter(out, grad, dim, index)) return tpi_after(out, NULL);
-    return out;
+    return out ? add_to_zeros(out, seen(out, tpi_geometry_select(out, dim, index, &g), &g), grad) : NULL;
 }
 
 tp_tensor *tpi_native_slice_backward(tp_tensor *grad, tp_ints size, int64_t dim, int64_t start, int64_t end, int64_t step) {
+    tpi_geometry g;
     tp_tensor *out = zeros_of(size, grad);
-    if (out && !tpi_native_slice_scatter(out, grad, dim, start, end, step)) return tpi_after(out, NULL);
-    return out;
+    return out ? add_to_zeros(out, seen(out, tpi_geometry_slice(out, dim, start, end, step, &g), &g), grad) : NULL;
 }
 
 tp_tensor *tpi_native_diagonal_backward(tp_tensor *grad, tp_ints size, int64_t offset, int64_t dim1, int64_t dim2) {

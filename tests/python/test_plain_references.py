@@ -93,7 +93,6 @@ def test_products_of_turned_matrices(m, n, k):
     torch.manual_seed(0)
     a, b = torch.randn(k, m), torch.randn(k, n)
     assert torch.allclose((a.t() @ b).double(), a.double().t() @ b.double(), atol=1e-3)
-    assert torch.equal(a.t() @ b, a.t().contiguous() @ b)
     assert torch.allclose((a.t() @ b.t().contiguous().t()).double(), a.double().t() @ b.double(), atol=1e-3)
 
 
