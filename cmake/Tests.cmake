@@ -17,6 +17,7 @@ add_dependencies(tests taper)
 # NCCL's interface without a GPU, for those that are told of it by TAPER_NCCL_LIBRARY.
 add_library(fake_nccl MODULE EXCLUDE_FROM_ALL tests/fake_nccl.c)
 target_include_directories(fake_nccl PRIVATE include ${TAPER_GENERATED}/include)
+target_compile_definitions(fake_nccl PRIVATE TP_POSITIONAL)
 target_link_libraries(fake_nccl PRIVATE ${CMAKE_DL_LIBS} rt)
 set_target_properties(fake_nccl PROPERTIES C_VISIBILITY_PRESET default PREFIX "lib" OUTPUT_NAME fake-nccl LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 add_dependencies(fake_nccl taper_generated)
@@ -27,6 +28,15 @@ add_library(fake_cuda MODULE EXCLUDE_FROM_ALL tests/fake_cuda.c)
 target_link_libraries(fake_cuda PRIVATE Threads::Threads)
 set_target_properties(fake_cuda PROPERTIES C_VISIBILITY_PRESET default PREFIX "lib" SUFFIX ".so.1" OUTPUT_NAME cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake-cuda)
 add_dependencies(tests fake_cuda)
+
+# A call of every function in the public headers, for every_function_test.
+find_program(PYTHON3 python3 REQUIRED)
+file(GLOB public_headers CONFIGURE_DEPENDS include/taper/*.h)
+set(written_headers ${generated_headers})
+list(FILTER written_headers INCLUDE REGEX "/include/taper/")
+add_custom_command(OUTPUT ${TAPER_GENERATED}/every_function_calls.h
+    COMMAND ${PYTHON3} ${CMAKE_SOURCE_DIR}/tests/every_function.py ${TAPER_GENERATED}/every_function_calls.h ${public_headers} ${written_headers}
+    DEPENDS tests/every_function.py ${public_headers} ${TAPER_GENERATED}/opgen.stamp VERBATIM)
 
 # Threads that wait sleep instead of spinning, or a machine that is busy with something else makes the tests many times slower.
 function(taper_register name timeout)
@@ -53,6 +63,9 @@ foreach(file ${test_files})
     if(file MATCHES "\\.c$")
         string(REPLACE "/" "_" target "${name}_test")
         add_executable(${target} EXCLUDE_FROM_ALL ${file} tests/processors_as_xpu.c)
+        if(name STREQUAL "every_function")
+            target_sources(${target} PRIVATE ${TAPER_GENERATED}/every_function_calls.h)
+        endif()
         target_link_libraries(${target} PRIVATE taper_test_support)
         set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
         add_dependencies(tests ${target})

@@ -613,11 +613,11 @@ static void a_bit_of_everything(void) {
     const tp_function cube = {.size = sizeof cube, .name = "Cube", .forward = cube_forward, .backward = cube_backward};
     TP_SCOPE {
         tp_tensor *x = LEAF(1, 2), *y = tp_mul(x, 3), *view = y ? item(y, 1) : NULL, *g = NULL, *z = NULL;
-        if (!view || !tp_mul_(view, item(x, 0)) || !tp_exp_(view)) break;
+        if (!view || !tp_mul_(view, item(x, 0)) || !tp_exp_(view)) continue;
         tp_grad_options options = {.size = sizeof options, .create_graph = true};
-        if (!tp_gradients(TP_LIST(square_sum(y)), TP_LIST(x), NULL, &g, &options) || !tp_backward(tp_sum(g))) break;
-        if (!tp_add_hook(x, doubles, NULL, NULL)) break;
-        if (!tp_apply(&cube, NULL, TP_LIST(x), &z, 1) || !tp_backward(tp_sum(z))) break;
+        if (!tp_gradients(TP_LIST(square_sum(y)), TP_LIST(x), NULL, &g, &options) || !tp_backward(tp_sum(g))) continue;
+        if (!tp_add_hook(x, doubles, NULL, NULL)) continue;
+        if (!tp_apply(&cube, NULL, TP_LIST(x), &z, 1) || !tp_backward(tp_sum(z))) continue;
         tp_backward(tp_sum(tp_checkpoint(square_times, x, TP_LIST(x))));
     }
 }

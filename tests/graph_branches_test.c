@@ -220,7 +220,7 @@ static void capture_and_train(void) {
     TP_SCOPE {
         tp_tensor *w = tp_set_requires_grad(tp_ones(TP_INTS(8, 8)), true), *v = tp_set_requires_grad(tp_ones(TP_INTS(8, 8)), true), *x = tp_ones(TP_INTS(4, 8)), *got = NULL;
         tp_capture *c = x ? tp_capture_begin(TP_LIST(x)) : NULL;
-        if (!c) break;
+        if (!c) continue;
         tp_tensor *y = tp_sum(tp_mul(tp_tanh(tp_linear(x, w)), tp_linear(tp_flip(x, TP_INTS(1)), v)));
         tp_compiled *g = y ? tp_capture_end(c, TP_LIST(y)) : NULL;
         if (!y) tp_capture_cancel(c);

@@ -14,12 +14,13 @@ typedef struct tp_autocast_mode {
 } tp_autocast_mode;
 TP_API tp_autocast_mode tp_autocast_enter(tp_device_type device, tp_dtype dtype, bool enabled); /* of this thread; returns what was before */
 TP_API void tp_autocast_leave(tp_autocast_mode *before);
-/* TP_AUTOCAST(TP_BFLOAT16) { ... } on the CPU; regions nest and may be left by break or return. */
-#define TP_AUTOCAST(dtype) TP_AUTOCAST_(TP_CPU, dtype, true)
-#define TP_NO_AUTOCAST TP_AUTOCAST_(TP_CPU, tp_autocast_dtype(TP_CPU), false)
-#define TP_AUTOCAST_(device, dtype, on) \
-    for (tp_autocast_mode tp_cast_here_ __attribute__((cleanup(tp_autocast_leave))) = tp_autocast_enter(device, dtype, on), *tp_cast_once_ = &tp_cast_here_; \
-         tp_cast_once_; tp_cast_once_ = NULL)
+/* TP_AUTOCAST(TP_BFLOAT16) { ... } on the CPU; regions nest, and base.h says how blocks are left. The forms with HERE last until the end of the
+ * braces that they stand in. */
+#define TP_AUTOCAST(dtype) TP_BLOCK_("TP_AUTOCAST", tp_autocast_mode, tp_autocast_leave, tp_autocast_enter(TP_CPU, dtype, true))
+#define TP_NO_AUTOCAST \
+    TP_BLOCK_("TP_NO_AUTOCAST", tp_autocast_mode, tp_autocast_leave, tp_autocast_enter(TP_CPU, tp_autocast_dtype(TP_CPU), false))
+#define TP_AUTOCAST_HERE(dtype) TP_BLOCK_HERE_(tp_autocast_mode, tp_autocast_leave, tp_autocast_enter(TP_CPU, dtype, true))
+#define TP_NO_AUTOCAST_HERE TP_BLOCK_HERE_(tp_autocast_mode, tp_autocast_leave, tp_autocast_enter(TP_CPU, tp_autocast_dtype(TP_CPU), false))
 
 /* The thread's settings, one by one. A lower precision is float16 or bfloat16; bfloat16 unless set (on CUDA float16). */
 TP_API bool tp_autocast_enabled(tp_device_type device);

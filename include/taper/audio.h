@@ -14,12 +14,13 @@ typedef struct tp_wav_info {
 } tp_wav_info;
 
 typedef struct tp_wav_options {
-    int64_t size TP_MEMBER((int64_t)sizeof(tp_wav_options));
+    TP_STRUCT_SIZE(tp_wav_options);
     int64_t frame_offset TP_MEMBER(0);
     int64_t num_frames TP_MEMBER(-1); /* -1: all that are left */
     bool normalize TP_MEMBER(true); /* float32 from -1 to 1; otherwise as stored: uint8, int16, int32 (24 bits are its upper ones), float32, float64 */
     int64_t bits TP_MEMBER(0); /* writing: 8, 16, 24, 32, or 64 with floating; 0: from the tensor's dtype */
     bool floating TP_MEMBER(false); /* writing: samples as floating numbers of 32 or 64 bits */
+    TP_OPTIONS_GUARD_
 } tp_wav_options;
 
 TP_API bool tp_wav_describe(const tp_tensor *bytes, tp_wav_info *info); /* of a file's bytes (uint8, one dimension) */

@@ -22,24 +22,23 @@ TP_API tp_tensor *tp_detach(tp_tensor *t);              /* the same data without
 TP_API bool tp_detach_(tp_tensor *t);
 
 typedef struct tp_backward_options {
-    int64_t size;        /* sizeof(tp_backward_options) */
-    tp_tensor *gradient; /* NULL: ones, for a one-element tensor */
-    bool retain_graph;   /* keep what backward needs, for another backward */
-    bool create_graph;   /* record the backward itself, for gradients of gradients (retains the graph too) */
-    tp_tensors inputs;   /* accumulate into these alone; none: into all leaves */
+    TP_STRUCT_SIZE(tp_backward_options); /* sizeof(tp_backward_options) */
+    tp_tensor *gradient TP_MEMBER(NULL); /* NULL: ones, for a one-element tensor */
+    bool retain_graph TP_MEMBER(false);  /* keep what backward needs, for another backward */
+    bool create_graph TP_MEMBER(false);  /* record the backward itself, for gradients of gradients (retains the graph too) */
+    tp_tensors inputs TP_MEMBER({NULL, 0}); /* accumulate into these alone; none: into all leaves */
+    TP_OPTIONS_GUARD_
 } tp_backward_options;
 TP_API bool tp_backward_with(tp_tensor *root, const tp_backward_options *options);
 /* The backward of several results at once. gradients: NULL or one per root (entries may be NULL: ones, for one-element tensors); options may
  * be NULL, their `gradient` does not count. */
 TP_API bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_backward_options *options);
 #ifdef __cplusplus
-static inline bool tp_backward(tp_tensor *root, tp_backward_options o = tp_backward_options()) {
-    o.size = (int64_t)sizeof o;
-    return tp_backward_with(root, &o);
-}
+static inline bool tp_backward(tp_tensor *root, const tp_backward_options &options = tp_backward_options()) { return tp_backward_with(root, &options); }
 #else
 #define tp_backward(...) TP_BACKWARD_(__VA_ARGS__, )
-#define TP_BACKWARD_(root, ...) tp_backward_with(root, &(tp_backward_options){.size = (int64_t)sizeof(tp_backward_options), __VA_ARGS__})
+#define TP_BACKWARD_DEFAULTS_ .size = (int64_t)sizeof(tp_backward_options), .inputs = {.n = 0}
+#define TP_BACKWARD_(root, ...) TP_WITH_(tp_backward_options, tp_backward_with(root, &tp_o_), TP_BACKWARD_DEFAULTS_, __VA_ARGS__)
 #endif
 
 /* Gradients of the outputs with respect to the inputs, without touching anybody's .grad. grad_outputs: NULL or one per output
@@ -52,7 +51,8 @@ typedef struct tp_grad_options {
 } tp_grad_options;
 TP_API bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads, const tp_grad_options *options);
 
-/* Scopes without a tape: TP_NO_GRAD { ... }, TP_INFERENCE { ... }; they may be left by break or return. */
+/* Blocks without a tape: TP_NO_GRAD { ... }, TP_INFERENCE { ... }; base.h says how blocks are left. TP_NO_GRAD_HERE; and its like last until the
+ * end of the braces that they stand in. */
 typedef struct tp_grad_mode {
     bool grad_off, inference;
 } tp_grad_mode;
@@ -61,12 +61,12 @@ TP_API void tp_grad_mode_leave(tp_grad_mode *before);
 TP_API bool tp_grad_enabled(void);
 TP_API void tp_set_grad_enabled(bool on); /* of this thread, without a scope; inference scopes record nothing in any case */
 TP_API bool tp_inference_enabled(void);
-#define TP_GRAD_MODE_(on, inference) \
-    for (tp_grad_mode tp_mode_here_ __attribute__((cleanup(tp_grad_mode_leave))) = tp_grad_mode_enter(on, inference), *tp_mode_once_ = &tp_mode_here_; \
-         tp_mode_once_; tp_mode_once_ = NULL)
-#define TP_NO_GRAD TP_GRAD_MODE_(false, false)
-#define TP_ENABLE_GRAD TP_GRAD_MODE_(true, false)
-#define TP_INFERENCE TP_GRAD_MODE_(false, true)
+#define TP_NO_GRAD TP_BLOCK_("TP_NO_GRAD", tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, false))
+#define TP_ENABLE_GRAD TP_BLOCK_("TP_ENABLE_GRAD", tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(true, false))
+#define TP_INFERENCE TP_BLOCK_("TP_INFERENCE", tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, true))
+#define TP_NO_GRAD_HERE TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, false))
+#define TP_ENABLE_GRAD_HERE TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(true, false))
+#define TP_INFERENCE_HERE TP_BLOCK_HERE_(tp_grad_mode, tp_grad_mode_leave, tp_grad_mode_enter(false, true))
 
 /* Hooks run when the tensor's gradient is ready, in the order they were added. A hook may return a new gradient, or NULL to leave it as
  * it is; an error it leaves stops the backward.

@@ -22,6 +22,53 @@
 #define TP_PRINTF(fmt, first)
 #endif
 
+/* ---- Lists and options are named --------------------------------------------------------------------------------
+ * In C a struct takes `.dim = 0` for its first member, and a value without a name for whichever member is next. So that neither
+ * compiles, a list begins with TP_LIST_GUARD_ and options end with TP_OPTIONS_GUARD_: members without a size, whose names are the
+ * compiler's message. A program that initialises such structs by position, as in (tp_ints){v, n}, defines TP_POSITIONAL. */
+#if defined(__cplusplus) || defined(TP_POSITIONAL)
+#define TP_LIST_GUARD_(message)
+#define TP_OPTIONS_GUARD_
+#else
+#define TP_LIST_GUARD_(message) \
+    __extension__ struct message { \
+        char nothing; \
+    } message[0];
+#define TP_OPTIONS_GUARD_ char write_the_name_of_the_option[];
+#endif
+
+/* The size of an options struct, its first member. C++ sets it by itself and takes no number for it. */
+#ifdef __cplusplus
+class tp_struct_size {
+    int64_t bytes;
+public:
+    explicit constexpr tp_struct_size(size_t n) : bytes((int64_t)n) {}
+    tp_struct_size &operator=(size_t n) { return bytes = (int64_t)n, *this; }
+    constexpr operator int64_t() const { return bytes; }
+};
+#define TP_STRUCT_SIZE(type) tp_struct_size size{sizeof(type)}
+#define TP_MEMBER(...) = __VA_ARGS__
+#else
+#define TP_STRUCT_SIZE(type) int64_t size
+#define TP_MEMBER(...)
+#ifdef __clang__
+#define TP_QUIET_SIDE_EFFECTS_
+#else
+#define TP_QUIET_SIDE_EFFECTS_ _Pragma("GCC diagnostic ignored \"-Woverride-init-side-effects\"")
+#endif
+/* A call with options: the defaults, by name, each member of the struct up to the last; then those that the caller gave. */
+#define TP_WITH_(type, call, defaults, ...) \
+    __extension__({ \
+        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"") \
+        TP_QUIET_SIDE_EFFECTS_ \
+        const type tp_o_ = {defaults, __VA_ARGS__}; \
+        _Pragma("GCC diagnostic pop") call; \
+    })
+#endif
+
+#define TP_JOIN_(a, b) TP_JOIN__(a, b)
+#define TP_JOIN__(a, b) a##b
+
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
@@ -36,7 +83,11 @@ TP_API int tp_version_number(void);
 
 /* ---- Errors -------------------------------------------------------------------------------------------------
  * A function that fails returns NULL (or false) and leaves a message. The first error of a thread stays until it
- * is cleared, and an operator that is given NULL returns NULL, so a whole expression is checked once, at its end. */
+ * is cleared, and an operator that is given NULL returns NULL, so a whole expression is checked once, at its end.
+ *
+ * While an error stands, what would change something that outlives the call does nothing and fails: steps of optimisers and schedules,
+ * backward, in-place and out forms, clipping, loading, saving, logging, collectives, the next batch of a loader. So a failed forward never
+ * leads to a step with old gradients or to a checkpoint of half a step. Operators without effects run; so does what releases, frees, closes. */
 typedef enum tp_code {
     TP_OK = 0,
     TP_ERR_VALUE,   /* an argument's value is wrong (Python: ValueError or RuntimeError) */
@@ -53,6 +104,36 @@ TP_API const char *tp_error(void); /* the thread's pending error message, or NUL
 TP_API tp_code tp_error_code(void);
 TP_API bool tp_ok(void); /* true if no error is pending */
 TP_API void tp_error_clear(void);
+
+/* ---- Blocks: TP_SCOPE { ... }, TP_NO_GRAD { ... }, TP_AUTOCAST(dtype) { ... } ---------------------------------------
+ * What such a block sets up ends with it, however it is left: at its end, by return or by goto. In C++ break and continue reach the loop
+ * around it, too. C has no block that lets them: there continue ends the block, and break ends the block with an error that says so, since the
+ * loop around it goes on. In a loop that breaks, stand the declaration form in the loop's own braces: it lasts until they end.
+ *
+ *     for (int step = 0; step < steps; step++) {
+ *         TP_SCOPE_HERE;
+ *         if (done(step)) break;
+ *     }
+ */
+TP_API void *tp_left_by_break(const char *block, const char *file, int line); /* leaves the error; NULL */
+#ifdef __cplusplus
+TP_END
+template <class T, void (*leave)(T *)> struct tp_guard_ {
+    T state;
+    ~tp_guard_() { leave(&state); }
+    operator bool() const { return false; }
+};
+TP_BEGIN
+#define TP_BLOCK_(name, type, leave, ...) \
+    if (tp_guard_<type, leave> tp_here_{__VA_ARGS__}) { \
+    } else
+#else
+#define TP_BLOCK_(name, type, leave, ...) \
+    for (type tp_here_ __attribute__((cleanup(leave))) = __VA_ARGS__, *tp_once_ = &tp_here_; tp_once_; \
+         tp_once_ = tp_once_ ? (type *)tp_left_by_break(name, __FILE__, __LINE__) : NULL) \
+        for (; tp_once_; tp_once_ = NULL)
+#endif
+#define TP_BLOCK_HERE_(type, leave, ...) __attribute__((unused, cleanup(leave))) type TP_JOIN_(tp_here_, __COUNTER__) = __VA_ARGS__
 
 /* ---- Dtypes and devices -------------------------------------------------------------------------------------- */
 typedef enum tp_dtype {
@@ -99,6 +180,7 @@ typedef enum tp_layout { TP_PRESERVE = 0, TP_CONTIGUOUS, TP_CHANNELS_LAST, TP_CH
 /* ---- Typed scalars: a number that knows whether it is bool, integer, floating or complex ---------------------- */
 typedef enum tp_scalar_kind { TP_SCALAR_NONE = 0, TP_SCALAR_BOOL, TP_SCALAR_INT, TP_SCALAR_FLOAT, TP_SCALAR_COMPLEX } tp_scalar_kind;
 typedef struct tp_scalar {
+    TP_LIST_GUARD_(write_TP_SCALAR_and_the_number)
     int64_t kind; /* tp_scalar_kind */
     union {
         int64_t i;   /* BOOL and INT */
@@ -131,53 +213,59 @@ static inline tp_scalar tp_no_scalar(void) {
     s.kind = TP_SCALAR_NONE, s.as.i = 0;
     return s;
 }
+TP_API tp_scalar tp_uint(uint64_t v); /* an integer; above INT64_MAX it is an error, and no scalar */
+static inline tp_scalar tp_scalar_self(tp_scalar a) { return a; }
 TP_API double tp_scalar_to_double(tp_scalar s);
 TP_API int64_t tp_scalar_to_int(tp_scalar s);
 TP_API bool tp_scalar_to_bool(tp_scalar s);
 
 /* ---- Lists of integers (shapes, dims) and the values that say "not given" ------------------------------------ */
 typedef struct tp_ints {
+    TP_LIST_GUARD_(write_TP_INTS_and_the_numbers)
     const int64_t *v; /* NULL: not given */
     int64_t n;
 } tp_ints;
 #define TP_NONE INT64_MIN /* an int argument that is not given */
 #define TP_NO_FLOAT (__builtin_nan("")) /* a float argument that is not given */
-#ifdef __cplusplus
-TP_END
-#include <initializer_list>
-static inline tp_ints tp_ints_of(std::initializer_list<int64_t> l) { return tp_ints{l.begin(), (int64_t)l.size()}; }
-#define TP_INTS(...) tp_ints_of({__VA_ARGS__})
-TP_BEGIN
-#else
-#define TP_INTS(...) ((tp_ints){(const int64_t[]){__VA_ARGS__}, (int64_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))})
-#endif
-#define TP_NO_INTS_INIT {NULL, 0}
 typedef struct tp_floats { /* lists of floating numbers, and of numbers of any kind; v is NULL when not given */
+    TP_LIST_GUARD_(write_TP_FLOATS_and_the_numbers)
     const double *v;
     int64_t n;
 } tp_floats;
 typedef struct tp_scalars {
+    TP_LIST_GUARD_(write_a_list_of_scalars)
     const tp_scalar *v;
     int64_t n;
 } tp_scalars;
+/* TP_INTS(2, 3) and TP_FLOATS(0.5, 0.5): lists for a call. In C the numbers live until the block ends, in C++ until the statement ends. */
 #ifdef __cplusplus
 TP_END
+#include <initializer_list>
+static inline tp_ints tp_ints_of(std::initializer_list<int64_t> l) { return tp_ints{l.begin(), (int64_t)l.size()}; }
 static inline tp_floats tp_floats_of(std::initializer_list<double> l) { return tp_floats{l.begin(), (int64_t)l.size()}; }
+#define TP_INTS(...) tp_ints_of({__VA_ARGS__})
 #define TP_FLOATS(...) tp_floats_of({__VA_ARGS__})
+#define TP_NO_INTS_INIT {NULL, 0}
 TP_BEGIN
 #else
-#define TP_FLOATS(...) ((tp_floats){(const double[]){__VA_ARGS__}, (int64_t)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double))})
+#define TP_LIST_(list, item, ...) ((list){.v = (item[]){__VA_ARGS__}, .n = (int64_t)(sizeof((item[]){__VA_ARGS__}) / sizeof(item))})
+#define TP_INTS(...) TP_LIST_(tp_ints, const int64_t, __VA_ARGS__)
+#define TP_FLOATS(...) TP_LIST_(tp_floats, const double, __VA_ARGS__)
+#define TP_NO_INTS_INIT {.v = NULL, .n = 0}
 #endif
 static inline tp_floats tp_no_floats(void) {
-    tp_floats r = {NULL, 0};
+    tp_floats r;
+    r.v = NULL, r.n = 0;
     return r;
 }
 static inline tp_scalars tp_no_scalars(void) {
-    tp_scalars r = {NULL, 0};
+    tp_scalars r;
+    r.v = NULL, r.n = 0;
     return r;
 }
 static inline tp_ints tp_no_ints(void) {
-    tp_ints r = TP_NO_INTS_INIT;
+    tp_ints r;
+    r.v = NULL, r.n = 0;
     return r;
 }
 static inline tp_ints tp_ints_view(const int64_t *v, int64_t n) {
@@ -219,4 +307,38 @@ TP_API bool tp_memory_query(tp_memory_stats *stats);
 TP_API void tp_memory_trim(void); /* gives kept blocks back to the system */
 
 TP_END
+
+/* ---- One number from whatever arithmetic type is given; anything else does not compile ----------------------------------
+ * tp_full(shape, 2), tp_full(shape, 0.5f), tp_full(shape, 1ull << 40), tp_full(shape, 2.0 * I). */
+#ifdef __cplusplus
+#include <type_traits>
+template <class T>
+static inline typename std::enable_if<std::is_floating_point<T>::value || (std::is_arithmetic<T>::value && sizeof(T) <= 8), tp_scalar>::type TP_SCALAR(T v) {
+    if (std::is_same<T, bool>::value) return tp_truth(v != T(0));
+    if (std::is_floating_point<T>::value) return tp_float((double)v);
+    return std::is_signed<T>::value ? tp_int((int64_t)v) : tp_uint((uint64_t)v);
+}
+/* std::complex and its like */
+template <class T> static inline auto TP_SCALAR(const T &v) -> decltype(tp_cplx((double)v.real(), (double)v.imag())) {
+    return tp_cplx((double)v.real(), (double)v.imag());
+}
+static inline tp_scalar TP_SCALAR(tp_scalar s) { return s; }
+#else
+static inline tp_scalar tp_float_of_long_(long double v) { return tp_float((double)v); }
+static inline tp_scalar tp_cplx_of_(double _Complex v) { return tp_cplx(__real__ v, __imag__ v); }
+static inline tp_scalar tp_cplx_of_long_(long double _Complex v) { return tp_cplx((double)__real__ v, (double)__imag__ v); }
+#ifdef __FLT16_MAX__ /* where the compiler has it */
+#define TP_FLOAT16_CASE_(f) , _Float16 : f
+#else
+#define TP_FLOAT16_CASE_(f)
+#endif
+/* The cases of a _Generic for every arithmetic type, each with a function for its kind. */
+#define TP_NUMBER_CASES_(truth, whole, natural, real, long_real, complex, long_complex) \
+    bool : truth, char : whole, signed char : whole, short : whole, int : whole, long : whole, long long : whole, unsigned char : whole, \
+    unsigned short : whole, unsigned : whole, unsigned long : natural, unsigned long long : natural, float : real, double : real, \
+    long double : long_real, float _Complex : complex, double _Complex : complex, long double _Complex : long_complex TP_FLOAT16_CASE_(real)
+#define TP_SCALAR(x) \
+    __extension__ _Generic((x), tp_scalar : tp_scalar_self, \
+        TP_NUMBER_CASES_(tp_truth, tp_int, tp_uint, tp_float, tp_float_of_long_, tp_cplx_of_, tp_cplx_of_long_))(x)
+#endif
 #endif

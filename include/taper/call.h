@@ -90,22 +90,56 @@ static inline tp_value tp_value_generator(tp_generator *g) { tp_value v = {TP_K_
 static inline tp_value tp_value_self(tp_value v) { return v; }
 static inline tp_value tp_named(const char *name, tp_value v) { v.name = name; return v; }
 
+static inline tp_value tp_value_none(void) { tp_value v = {TP_K_NONE, NULL, {NULL}}; return v; } /* not given */
+
 TP_END
 
-#ifndef __cplusplus
-/* One boxed value from whatever C type is given. A dtype is an int to C: write tp_value_dtype(TP_FLOAT32). */
+/* TP_VALUE(x): one boxed value from whatever type is given. A dtype is a number to C: write tp_value_dtype(TP_FLOAT32).
+ * tp_call("softmax", x, 1): up to eight arguments, evaluated from left to right. */
+#ifdef __cplusplus
+#include <utility>
+struct tp_boxed_ : tp_value {
+    tp_boxed_(tp_value v) : tp_value(v) {}
+    tp_boxed_(tp_tensor *t) : tp_value(tp_value_tensor(t)) {}
+    tp_boxed_(const tp_tensor *t) : tp_value(tp_value_tensor(const_cast<tp_tensor *>(t))) {}
+    tp_boxed_(tp_tensors l) : tp_value(tp_value_tensors(l)) {}
+    tp_boxed_(tp_ints l) : tp_value(tp_value_ints(l)) {}
+    tp_boxed_(tp_floats l) : tp_value(tp_value_floats(l)) {}
+    tp_boxed_(tp_scalars l) : tp_value(tp_value_scalars(l)) {}
+    tp_boxed_(const char *s) : tp_value(tp_value_string(s)) {}
+    tp_boxed_(tp_device d) : tp_value(tp_value_device(d)) {}
+    tp_boxed_(tp_dtype d) : tp_value(tp_value_dtype(d)) {}
+    tp_boxed_(tp_generator *g) : tp_value(tp_value_generator(g)) {}
+    template <class T, class = decltype(TP_SCALAR(std::declval<T>()))> tp_boxed_(T v) : tp_value(tp_value_scalar(TP_SCALAR(v))) {}
+};
+static inline tp_value TP_VALUE(tp_boxed_ v) { return v; }
+static_assert(sizeof(tp_boxed_) == sizeof(tp_value), "a list of boxed values is an array of values");
+/* The elements of a braced list are evaluated in order, which arguments of a function are not. */
+static inline tp_tensor *tp_call_boxed_(const char *name, std::initializer_list<tp_boxed_> args) {
+    return tp_call_one(name, (int64_t)args.size(), args.begin());
+}
+#define tp_call(name, ...) tp_call_boxed_(name, {__VA_ARGS__})
+#else
+static inline tp_value tp_value_const_(const tp_tensor *t) { return tp_value_tensor((tp_tensor *)(uintptr_t)t); }
+static inline tp_value tp_value_uint_(uint64_t v) { return tp_value_scalar(tp_uint(v)); }
+static inline tp_value tp_value_long_(long double v) { return tp_value_scalar(tp_float_of_long_(v)); }
+static inline tp_value tp_value_cplx_(double _Complex v) { return tp_value_scalar(tp_cplx_of_(v)); }
+static inline tp_value tp_value_long_cplx_(long double _Complex v) { return tp_value_scalar(tp_cplx_of_long_(v)); }
 #define TP_VALUE(x) \
-    _Generic((x), tp_tensor *: tp_value_tensor, tp_tensors: tp_value_tensors, tp_scalar: tp_value_scalar, tp_ints: tp_value_ints, tp_floats: tp_value_floats, \
-        tp_scalars: tp_value_scalars, \
-        char *: tp_value_string, const char *: tp_value_string, tp_device: tp_value_device, tp_generator *: tp_value_generator, \
-        tp_value: tp_value_self, bool: tp_value_bool, float: tp_value_double, double: tp_value_double, default: tp_value_int)(x)
-/* tp_call("softmax", x, 1): up to eight arguments. */
-#define tp_call(name, ...) tp_call_one(name, TP_COUNT_(__VA_ARGS__), (const tp_value[]){TP_BOX_(__VA_ARGS__)})
+    __extension__ _Generic((x), tp_tensor * : tp_value_tensor, const tp_tensor * : tp_value_const_, tp_tensors : tp_value_tensors, tp_scalar : tp_value_scalar, \
+        tp_ints : tp_value_ints, tp_floats : tp_value_floats, tp_scalars : tp_value_scalars, char * : tp_value_string, \
+        const char * : tp_value_string, tp_device : tp_value_device, tp_generator * : tp_value_generator, tp_value : tp_value_self, \
+        TP_NUMBER_CASES_(tp_value_bool, tp_value_int, tp_value_uint_, tp_value_double, tp_value_long_, tp_value_cplx_, tp_value_long_cplx_))(x)
+/* function(first, n, values) with the values made in order. */
+#define TP_CALL_BOXED_(function, first, ...) \
+    __extension__({ \
+        const tp_value tp_values_[] = {TP_BOX_(__VA_ARGS__)}; \
+        function(first, TP_COUNT_(__VA_ARGS__), tp_values_); \
+    })
+#define tp_call(name, ...) TP_CALL_BOXED_(tp_call_one, name, __VA_ARGS__)
 #define TP_COUNT_(...) TP_COUNT__(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define TP_COUNT__(a, b, c, d, e, f, g, h, n, ...) n
 #define TP_BOX_(...) TP_JOIN_(TP_BOX, TP_COUNT_(__VA_ARGS__))(__VA_ARGS__)
-#define TP_JOIN_(a, b) TP_JOIN__(a, b)
-#define TP_JOIN__(a, b) a##b
 #define TP_BOX1(a) TP_VALUE(a)
 #define TP_BOX2(a, ...) TP_VALUE(a), TP_BOX1(__VA_ARGS__)
 #define TP_BOX3(a, ...) TP_VALUE(a), TP_BOX2(__VA_ARGS__)

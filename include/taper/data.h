@@ -62,21 +62,22 @@ TP_API void tp_reader_free(tp_reader *reader);                     /* NULL is fi
 /* ---- Loaders ---------------------------------------------------------------------------------------------------------------------- */
 typedef struct tp_loader tp_loader;
 typedef struct tp_loader_options {
-    int64_t size;            /* sizeof(tp_loader_options) */
-    int64_t batch;           /* items in a batch; 0: 1 */
-    bool shuffle;            /* in the order that PyTorch's loader gives with the same seed, anew in each epoch */
-    bool drop_last;          /* a last batch that is not full */
-    int threads;             /* that read ahead; 0: none */
-    int64_t ahead;           /* batches per thread; 0: 2 */
-    tp_generator *generator; /* the order comes from; NULL: the default one. Must outlive the loader */
+    TP_STRUCT_SIZE(tp_loader_options); /* sizeof(tp_loader_options) */
+    int64_t batch TP_MEMBER(0);        /* items in a batch; 0: 1 */
+    bool shuffle TP_MEMBER(false);     /* in the order that PyTorch's loader gives with the same seed, anew in each epoch */
+    bool drop_last TP_MEMBER(false);   /* a last batch that is not full */
+    int threads TP_MEMBER(0);          /* that read ahead; 0: none */
+    int64_t ahead TP_MEMBER(0);        /* batches per thread; 0: 2 */
+    tp_generator *generator TP_MEMBER(NULL); /* the order comes from; NULL: the default one. Must outlive the loader */
+    TP_OPTIONS_GUARD_
 } tp_loader_options;
 TP_API tp_loader *tp_loader_new_with(tp_dataset *dataset, const tp_loader_options *options); /* options may be NULL */
 #ifndef __cplusplus
-#define tp_loader_new(dataset, ...) \
-    tp_loader_new_with(dataset, &(tp_loader_options){.size = (int64_t)sizeof(tp_loader_options), __VA_ARGS__})
+#define TP_LOADER_DEFAULTS_ .size = (int64_t)sizeof(tp_loader_options), .generator = NULL
+#define TP_LOADER_NEW_(dataset, ...) TP_WITH_(tp_loader_options, tp_loader_new_with(dataset, &tp_o_), TP_LOADER_DEFAULTS_, __VA_ARGS__)
+#define tp_loader_new(...) TP_LOADER_NEW_(__VA_ARGS__, )
 #else
-static inline tp_loader *tp_loader_new(tp_dataset *dataset, tp_loader_options options = tp_loader_options()) {
-    options.size = (int64_t)sizeof options;
+static inline tp_loader *tp_loader_new(tp_dataset *dataset, const tp_loader_options &options = tp_loader_options()) {
     return tp_loader_new_with(dataset, &options);
 }
 #endif

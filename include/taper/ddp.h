@@ -16,20 +16,19 @@ TP_BEGIN
 
 typedef struct tp_ddp tp_ddp;
 typedef struct tp_ddp_options {
-    int64_t size;          /* sizeof(tp_ddp_options) */
-    tp_group *group;       /* NULL: all ranks */
-    int64_t bucket_bytes;  /* 0: 25 MB; the first bucket sent is at most 1 MB */
-    bool find_unused;      /* a parameter may get no gradient on some ranks, or on all */
+    TP_STRUCT_SIZE(tp_ddp_options);    /* sizeof(tp_ddp_options) */
+    tp_group *group TP_MEMBER(NULL);   /* NULL: all ranks */
+    int64_t bucket_bytes TP_MEMBER(0); /* 0: 25 MB; the first bucket sent is at most 1 MB */
+    bool find_unused TP_MEMBER(false); /* a parameter may get no gradient on some ranks, or on all */
+    TP_OPTIONS_GUARD_
 } tp_ddp_options;
 TP_API tp_ddp *tp_ddp_new_with(tp_module *net, const tp_ddp_options *options); /* options may be NULL; the network must outlive it */
 #ifndef __cplusplus
 #define tp_ddp_new(...) TP_DDP_NEW_(__VA_ARGS__, )
-#define TP_DDP_NEW_(net, ...) tp_ddp_new_with(net, &(tp_ddp_options){.size = (int64_t)sizeof(tp_ddp_options), __VA_ARGS__})
+#define TP_DDP_DEFAULTS_ .size = (int64_t)sizeof(tp_ddp_options), .find_unused = false
+#define TP_DDP_NEW_(net, ...) TP_WITH_(tp_ddp_options, tp_ddp_new_with(net, &tp_o_), TP_DDP_DEFAULTS_, __VA_ARGS__)
 #else
-static inline tp_ddp *tp_ddp_new(tp_module *net, tp_ddp_options options = tp_ddp_options()) {
-    options.size = (int64_t)sizeof options;
-    return tp_ddp_new_with(net, &options);
-}
+static inline tp_ddp *tp_ddp_new(tp_module *net, const tp_ddp_options &options = tp_ddp_options()) { return tp_ddp_new_with(net, &options); }
 #endif
 TP_API bool tp_ddp_finish(tp_ddp *ddp);          /* waits for the averages; false: an error, and the gradients are this rank's own */
 TP_API void tp_ddp_pause(tp_ddp *ddp, bool on);  /* while on, gradients add up here and nothing is sent (no_sync) */

@@ -58,22 +58,21 @@ typedef enum tp_reduce_op {
 } tp_reduce_op;
 
 typedef struct tp_dist_init_options {
-    int64_t size;        /* sizeof(tp_dist_init_options) */
-    const char *backend; /* "gloo", "mpi", "tcp", "nccl", or for each device, "cpu:gloo,cuda:nccl"; NULL: by what is there */
-    bool placed;         /* rank and world_size are given; otherwise the launcher's count */
-    int rank, world_size;
-    tp_store *store;     /* NULL: from MASTER_ADDR and MASTER_PORT, or through MPI */
-    double timeout;      /* seconds, of each collective; 0: 1800 */
-    double stall;        /* seconds until a collective that waits is reported; 0: TAPER_STALL, or 30 */
+    TP_STRUCT_SIZE(tp_dist_init_options);  /* sizeof(tp_dist_init_options) */
+    const char *backend TP_MEMBER(NULL);   /* "gloo", "mpi", "tcp", "nccl", or for each device, "cpu:gloo,cuda:nccl"; NULL: by what is there */
+    bool placed TP_MEMBER(false);          /* rank and world_size are given; otherwise the launcher's count */
+    int rank TP_MEMBER(0), world_size TP_MEMBER(0);
+    tp_store *store TP_MEMBER(NULL);       /* NULL: from MASTER_ADDR and MASTER_PORT, or through MPI */
+    double timeout TP_MEMBER(0);           /* seconds, of each collective; 0: 1800 */
+    double stall TP_MEMBER(0);             /* seconds until a collective that waits is reported; 0: TAPER_STALL, or 30 */
+    TP_OPTIONS_GUARD_
 } tp_dist_init_options;
 TP_API bool tp_dist_init_with(const tp_dist_init_options *options); /* options may be NULL */
 #ifndef __cplusplus
-#define tp_dist_init(...) tp_dist_init_with(&(tp_dist_init_options){.size = (int64_t)sizeof(tp_dist_init_options), __VA_ARGS__})
+#define TP_DIST_DEFAULTS_ .size = (int64_t)sizeof(tp_dist_init_options), .stall = 0
+#define tp_dist_init(...) TP_WITH_(tp_dist_init_options, tp_dist_init_with(&tp_o_), TP_DIST_DEFAULTS_, __VA_ARGS__)
 #else
-static inline bool tp_dist_init(tp_dist_init_options options = tp_dist_init_options()) {
-    options.size = (int64_t)sizeof options;
-    return tp_dist_init_with(&options);
-}
+static inline bool tp_dist_init(const tp_dist_init_options &options = tp_dist_init_options()) { return tp_dist_init_with(&options); }
 #endif
 TP_API void tp_dist_end(void);            /* says goodbye to the others; groups are gone */
 TP_API void tp_dist_leave(void);          /* the same at a process's end: waits for nothing that is still under way */

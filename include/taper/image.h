@@ -16,9 +16,10 @@ TP_API bool tp_write_file(const char *path, const tp_tensor *bytes); /* uint8, o
 typedef enum tp_image_mode { TP_IMAGE_UNCHANGED = 0, TP_IMAGE_GRAY, TP_IMAGE_GRAY_ALPHA, TP_IMAGE_RGB, TP_IMAGE_RGB_ALPHA } tp_image_mode;
 
 typedef struct tp_decode_options {
-    int64_t size TP_MEMBER((int64_t)sizeof(tp_decode_options));
+    TP_STRUCT_SIZE(tp_decode_options);
     int64_t mode TP_MEMBER(TP_IMAGE_UNCHANGED); /* tp_image_mode */
     bool apply_exif_orientation TP_MEMBER(false); /* turn and mirror the image as its camera says */
+    TP_OPTIONS_GUARD_
 } tp_decode_options;
 
 /* A file's bytes (uint8, one dimension) to a tensor (C, H, W): uint8, or int32 from 0 to 65535 for PNGs of 16 bits. Images of more than 2^30
@@ -32,9 +33,10 @@ TP_API tp_tensor *tp_read_image_with(const char *path, const tp_decode_options *
  * image: uint8 (C, H, W); PNG takes 1 to 4 channels (gray, gray and alpha, RGB, RGB and alpha), JPEG 1 or 3. The result is the file's
  * bytes. */
 typedef struct tp_encode_options {
-    int64_t size TP_MEMBER((int64_t)sizeof(tp_encode_options));
+    TP_STRUCT_SIZE(tp_encode_options);
     int64_t level TP_MEMBER(6);    /* PNG: how hard to compress, 0 to 9 */
     int64_t quality TP_MEMBER(75); /* JPEG: 1 to 100 */
+    TP_OPTIONS_GUARD_
 } tp_encode_options;
 TP_API tp_tensor *tp_encode_png_with(const tp_tensor *image, const tp_encode_options *options);
 TP_API tp_tensor *tp_encode_jpeg_with(const tp_tensor *image, const tp_encode_options *options);

@@ -27,9 +27,8 @@ TP_API void tp_module_release(tp_module *m); /* NULL is fine */
 TP_API tp_tensor *tp_forward_one(tp_module *m, int64_t nargs, const tp_value *args);
 /* The same with several results: an LSTM gives its output, h_n and c_n. A result that is None has kind TP_K_NONE. */
 TP_API bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results);
-static inline tp_value tp_value_none(void) { tp_value v = {TP_K_NONE, NULL, {NULL}}; return v; }
 #ifndef __cplusplus
-#define tp_forward(m, ...) tp_forward_one(m, TP_COUNT_(__VA_ARGS__), (const tp_value[]){TP_BOX_(__VA_ARGS__)})
+#define tp_forward(m, ...) TP_CALL_BOXED_(tp_forward_one, m, __VA_ARGS__)
 #endif
 
 /* ---- One's own modules ----------------------------------------------------------------------------------------------------
@@ -51,10 +50,15 @@ TP_API bool tp_module_add_buffer(tp_module *m, const char *name, tp_tensor *buff
 TP_API void tp_module_set_context(tp_module *m, void *context, void (*release)(void *context));
 TP_API void *tp_module_context(const tp_module *m);
 
-/* Modules called one after the other, under the names "0", "1", ... */
+/* Modules called one after the other, under the names "0", "1", ... They are made from left to right, so that a seed gives PyTorch's weights;
+ * arguments of other functions C and C++ evaluate in any order. */
 TP_API tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules); /* takes them over */
 #ifndef __cplusplus
-#define tp_nn_sequential(...) tp_nn_sequential_of((int64_t)(sizeof((tp_module *[]){__VA_ARGS__}) / sizeof(tp_module *)), (tp_module *[]){__VA_ARGS__})
+#define tp_nn_sequential(...) \
+    __extension__({ \
+        tp_module *const tp_modules_[] = {__VA_ARGS__}; \
+        tp_nn_sequential_of((int64_t)(sizeof tp_modules_ / sizeof *tp_modules_), tp_modules_); \
+    })
 #endif
 
 /* `count` copies of a layer in a row under "layers.0", ..., and a norm (may be NULL) at the end: PyTorch's TransformerEncoder and TransformerDecoder.
@@ -116,16 +120,14 @@ TP_API bool tp_init_kaiming_normal(tp_tensor *t, double negative_slope);
 TP_END
 
 #ifdef __cplusplus
-static inline tp_value tp_forward_box_(tp_tensor *t) { return tp_value_tensor(t); }
-static inline tp_value tp_forward_box_(tp_value v) { return v; }
-template <class... T> static inline tp_tensor *tp_forward(tp_module *m, T... inputs) {
-    const tp_value args[] = {tp_forward_box_(inputs)...};
-    return tp_forward_one(m, (int64_t)sizeof...(inputs), args);
+static inline tp_tensor *tp_forward_boxed_(tp_module *m, std::initializer_list<tp_boxed_> inputs) {
+    return tp_forward_one(m, (int64_t)inputs.size(), inputs.begin());
 }
-template <class... T> static inline tp_module *tp_nn_sequential(T... modules) {
-    tp_module *const all[] = {modules...};
-    return tp_nn_sequential_of((int64_t)sizeof...(modules), all);
+#define tp_forward(m, ...) tp_forward_boxed_(m, {__VA_ARGS__})
+static inline tp_module *tp_nn_sequential_list_(std::initializer_list<tp_module *> modules) {
+    return tp_nn_sequential_of((int64_t)modules.size(), modules.begin());
 }
+#define tp_nn_sequential(...) tp_nn_sequential_list_({__VA_ARGS__})
 #endif
 
 #include <taper/layers.h> /* generated from tables/layers */

@@ -16,7 +16,7 @@ typedef struct tp_schedule tp_schedule;
 
 /* Options of all schedules; each takes those that its comment below names, and others are an error. NaN (NULL): the default. */
 typedef struct tp_schedule_options {
-    int64_t size TP_MEMBER((int64_t)sizeof(tp_schedule_options));
+    TP_STRUCT_SIZE(tp_schedule_options);
     double last_epoch TP_MEMBER(TP_NO_FLOAT); /* -1: a new training; otherwise goes on after that epoch with the rates that the groups have */
     double step_size TP_MEMBER(TP_NO_FLOAT), gamma TP_MEMBER(TP_NO_FLOAT), factor TP_MEMBER(TP_NO_FLOAT), total_iters TP_MEMBER(TP_NO_FLOAT);
     double start_factor TP_MEMBER(TP_NO_FLOAT), end_factor TP_MEMBER(TP_NO_FLOAT), power TP_MEMBER(TP_NO_FLOAT);
@@ -30,6 +30,7 @@ typedef struct tp_schedule_options {
     tp_ints milestones TP_MEMBER(TP_NO_INTS_INIT);
     double (*lr_lambda)(int64_t epoch, void *context) TP_MEMBER(NULL);
     void *context TP_MEMBER(NULL);
+    TP_OPTIONS_GUARD_
 } tp_schedule_options;
 TP_API tp_schedule *tp_schedule_new(const char *kind, tp_optimiser *optimiser, const tp_schedule_options *options);
 
@@ -58,7 +59,7 @@ TP_BEGIN
     .T_0 = TP_NO_FLOAT, .T_mult = TP_NO_FLOAT, .base_lr = TP_NO_FLOAT, .max_lr = TP_NO_FLOAT, .step_size_up = TP_NO_FLOAT, .step_size_down = TP_NO_FLOAT, \
     .cycle_momentum = TP_NO_FLOAT, .base_momentum = TP_NO_FLOAT, .max_momentum = TP_NO_FLOAT, .total_steps = TP_NO_FLOAT, .pct_start = TP_NO_FLOAT, \
     .div_factor = TP_NO_FLOAT, .final_div_factor = TP_NO_FLOAT, .three_phase = TP_NO_FLOAT, .patience = TP_NO_FLOAT, .threshold = TP_NO_FLOAT, \
-    .cooldown = TP_NO_FLOAT, .min_lr = TP_NO_FLOAT, .eps = TP_NO_FLOAT
+    .cooldown = TP_NO_FLOAT, .min_lr = TP_NO_FLOAT, .eps = TP_NO_FLOAT, .context = NULL
 #define TP_SCHEDULE_(kind, optimiser, ...) TP_WITH_(tp_schedule_options, tp_schedule_new(kind, optimiser, &tp_o_), TP_SCHEDULE_DEFAULTS_, __VA_ARGS__)
 #define tp_lambda_lr(...) TP_SCHEDULE_("LambdaLR", __VA_ARGS__, )                 /* lr_lambda, context */
 #define tp_multiplicative_lr(...) TP_SCHEDULE_("MultiplicativeLR", __VA_ARGS__, ) /* lr_lambda, context */

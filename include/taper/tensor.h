@@ -10,6 +10,7 @@ TP_BEGIN
 typedef struct tp_tensor tp_tensor;
 typedef struct tp_storage tp_storage;
 typedef struct tp_tensors { /* a list of tensors: the array and each tensor belong to whoever owns the list */
+    TP_LIST_GUARD_(write_TP_LIST_and_the_tensors)
     tp_tensor **v;
     int64_t n;
 } tp_tensors;
@@ -22,24 +23,33 @@ typedef struct tp_tensors { /* a list of tensors: the array and each tensor belo
  *         tp_tensor *y = tp_mul(tp_add(a, b), 2);     // nothing to release
  *         result = tp_keep(y);                        // lives on: the caller's, or the enclosing scope's
  *     }
- * A scope may be left by break or return. In-place and out forms (tp_add_, tp_add_out) give back the tensor that they were given, without
- * another reference: there is nothing to release or to keep. */
+ * base.h says how such blocks are left; TP_SCOPE_HERE; is a scope until the end of the braces that it stands in. In-place and out forms (tp_add_,
+ * tp_add_out) give back the tensor that they were given, without another reference: there is nothing to release or to keep.
+ * tp_release inside a scope takes what it frees out of the scope. A tensor that was released already, or used after its scope, is an
+ * error as long as its memory was not given to another one; with TAPER_DEBUG=1 in the environment memory of tensors is given to no other. */
 typedef struct tp_scope {
     int64_t mark;
     int64_t depth;
 } tp_scope;
 TP_API tp_scope tp_scope_open(void);
 TP_API void tp_scope_close(tp_scope *scope);
-#define TP_SCOPE \
-    for (tp_scope tp_scope_here_ __attribute__((cleanup(tp_scope_close))) = tp_scope_open(), *tp_scope_once_ = &tp_scope_here_; tp_scope_once_; \
-         tp_scope_once_ = NULL)
+#define TP_SCOPE TP_BLOCK_("TP_SCOPE", tp_scope, tp_scope_close, tp_scope_open())
+#define TP_SCOPE_HERE TP_BLOCK_HERE_(tp_scope, tp_scope_close, tp_scope_open())
 TP_API tp_tensor *tp_keep(tp_tensor *t);           /* takes t out of the innermost scope; returns t (NULL stays NULL) */
 TP_API tp_tensor *tp_retain(tp_tensor *t);         /* one more reference, the caller's, whatever scopes are open */
 TP_API tp_tensor *tp_own(tp_tensor *t);            /* what a call has just handed out becomes the caller's, scope or not; returns t */
 TP_API void tp_release(tp_tensor *t);              /* gives back a reference that the caller owns; NULL is fine */
 TP_API void tp_release_all(tp_tensors list);       /* releases each tensor and the array, outside of scopes */
 TP_API tp_tensors tp_list(int64_t n, tp_tensor *const *tensors); /* a borrowed list for calls like tp_cat: takes no references */
-#define TP_LIST(...) ((tp_tensors){(tp_tensor *[]){__VA_ARGS__}, (int64_t)(sizeof((tp_tensor *[]){__VA_ARGS__}) / sizeof(tp_tensor *))})
+/* TP_LIST(a, b): a list for a call, made from left to right. */
+#ifdef __cplusplus
+TP_END
+static inline tp_tensors tp_list_of_(std::initializer_list<tp_tensor *> l) { return tp_list((int64_t)l.size(), l.begin()); }
+#define TP_LIST(...) tp_list_of_({__VA_ARGS__})
+TP_BEGIN
+#else
+#define TP_LIST(...) TP_LIST_(tp_tensors, tp_tensor *, __VA_ARGS__)
+#endif
 
 /* ---- What a tensor is --------------------------------------------------------------------------------------------- */
 TP_API int tp_ndim(const tp_tensor *t);
@@ -151,36 +161,28 @@ static inline tp_operand tp_operand_scalar(tp_scalar s) {
     a.tensor = NULL, a.scalar = s;
     return a;
 }
+static inline tp_operand tp_operand_self(tp_operand a) { return a; }
 static inline tp_operand tp_operand_int(int64_t v) { return tp_operand_scalar(tp_int(v)); }
 static inline tp_operand tp_operand_double(double v) { return tp_operand_scalar(tp_float(v)); }
 static inline tp_operand tp_operand_bool(bool v) { return tp_operand_scalar(tp_truth(v)); }
-static inline tp_operand tp_operand_self(tp_operand a) { return a; }
-static inline tp_scalar tp_scalar_self(tp_scalar a) { return a; }
 
 TP_END
 
+/* TP_OPERAND(x): a tensor, a scalar or a number of any arithmetic type; anything else does not compile. */
 #ifdef __cplusplus
 static inline tp_operand TP_OPERAND(tp_tensor *t) { return tp_operand_tensor(t); }
-static inline tp_operand TP_OPERAND(tp_scalar s) { return tp_operand_scalar(s); }
+static inline tp_operand TP_OPERAND(const tp_tensor *t) { return tp_operand_tensor(const_cast<tp_tensor *>(t)); }
 static inline tp_operand TP_OPERAND(tp_operand a) { return a; }
-static inline tp_operand TP_OPERAND(bool v) { return tp_operand_bool(v); }
-static inline tp_operand TP_OPERAND(int v) { return tp_operand_int(v); }
-static inline tp_operand TP_OPERAND(long v) { return tp_operand_int(v); }
-static inline tp_operand TP_OPERAND(long long v) { return tp_operand_int(v); }
-static inline tp_operand TP_OPERAND(float v) { return tp_operand_double(v); }
-static inline tp_operand TP_OPERAND(double v) { return tp_operand_double(v); }
-static inline tp_scalar TP_SCALAR(tp_scalar s) { return s; }
-static inline tp_scalar TP_SCALAR(bool v) { return tp_truth(v); }
-static inline tp_scalar TP_SCALAR(int v) { return tp_int(v); }
-static inline tp_scalar TP_SCALAR(long v) { return tp_int(v); }
-static inline tp_scalar TP_SCALAR(long long v) { return tp_int(v); }
-static inline tp_scalar TP_SCALAR(float v) { return tp_float(v); }
-static inline tp_scalar TP_SCALAR(double v) { return tp_float(v); }
+template <class T> static inline auto TP_OPERAND(T v) -> decltype(tp_operand_scalar(TP_SCALAR(v))) { return tp_operand_scalar(TP_SCALAR(v)); }
 #else
+static inline tp_operand tp_operand_const_(const tp_tensor *t) { return tp_operand_tensor((tp_tensor *)(uintptr_t)t); }
+static inline tp_operand tp_operand_uint_(uint64_t v) { return tp_operand_scalar(tp_uint(v)); }
+static inline tp_operand tp_operand_long_(long double v) { return tp_operand_scalar(tp_float_of_long_(v)); }
+static inline tp_operand tp_operand_cplx_(double _Complex v) { return tp_operand_scalar(tp_cplx_of_(v)); }
+static inline tp_operand tp_operand_long_cplx_(long double _Complex v) { return tp_operand_scalar(tp_cplx_of_long_(v)); }
 #define TP_OPERAND(x) \
-    _Generic((x), tp_tensor *: tp_operand_tensor, tp_scalar: tp_operand_scalar, tp_operand: tp_operand_self, bool: tp_operand_bool, \
-        float: tp_operand_double, double: tp_operand_double, default: tp_operand_int)(x)
-#define TP_SCALAR(x) \
-    _Generic((x), tp_scalar: tp_scalar_self, bool: tp_truth, float: tp_float, double: tp_float, default: tp_int)(x)
+    __extension__ _Generic((x), tp_tensor * : tp_operand_tensor, const tp_tensor * : tp_operand_const_, tp_scalar : tp_operand_scalar, \
+        tp_operand : tp_operand_self, \
+        TP_NUMBER_CASES_(tp_operand_bool, tp_operand_int, tp_operand_uint_, tp_operand_double, tp_operand_long_, tp_operand_cplx_, tp_operand_long_cplx_))(x)
 #endif
 #endif

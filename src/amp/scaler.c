@@ -88,6 +88,7 @@ static bool unscale_elsewhere(tp_tensors grads, int64_t i, double scale, bool *f
 }
 
 bool tp_unscale_gradients(tp_tensors grads, double inverse_scale, bool *found_inf) {
+    TPI_STOP_ON_ERROR(false);
     if (!found_inf) return tpi_refuse(TP_ERR_VALUE, "argument 'found_inf' is NULL");
     *found_inf = false;
     int64_t most = 0, n = 0, total = 0;

@@ -520,7 +520,7 @@ static bool walk(run *r, const tpi_edge *roots) {
 }
 
 static bool root_edge(tp_tensor *root, int64_t i, tpi_edge *edge) {
-    if (!root) return tpi_refuse(TP_ERR_TYPE, "argument 'root': expected a tensor, got NULL");
+    if (!tpi_is_tensor(root, "root")) return false;
     if (!tpi_history(root, edge)) return false;
     return edge->node || tpi_refuse(TP_ERR_RUNTIME, "element %lld of tensors does not require grad and does not have a grad_fn", (long long)i);
 }
@@ -562,6 +562,7 @@ static bool retain_inputs(tp_tensors inputs) {
 }
 
 bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_backward_options *o) {
+    TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("backward");
     tp_tensors inputs = HAS(o, tp_backward_options, inputs) ? o->inputs : (tp_tensors){NULL, 0};
     bool ok = retain_inputs(inputs) &&
@@ -574,6 +575,7 @@ bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_ba
 }
 
 bool tp_backward_with(tp_tensor *root, const tp_backward_options *o) {
+    TPI_STOP_ON_ERROR(false);
     tp_tensor *gradient = HAS(o, tp_backward_options, gradient) ? o->gradient : NULL;
     return tp_backward_many((tp_tensors){&root, 1}, &gradient, o);
 }

@@ -1,9 +1,10 @@
 /* What a tensor looks at, exchanged (.data, set_, resize_) or written by others. The tensor stays the one it was to everybody who holds it, its gradient and
  * its hooks stay, and it counts its versions on. A leaf that the tape has saved is seen with its new data, as in PyTorch. */
 #include <string.h>
+#include "tensor/given.h"
 #include "autograd/tape.h"
 
-static bool given(const tp_tensor *t, const char *name) { return t || tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", name); }
+static bool given(const tp_tensor *t, const char *name) { return tpi_is_tensor(t, name); }
 
 tp_tensor *tp_data_alias(tp_tensor *t) {
     if (!given(t, "t")) return NULL;
@@ -32,6 +33,7 @@ static bool looks_alike(const tp_tensor *a, const tp_tensor *b) {
 static bool refresh(tp_tensor *t) { return !t->base || !tpi_view_is_stale(t) || tpi_view_refresh(t); }
 
 bool tp_set_data(tp_tensor *t, const tp_tensor *other) {
+    TPI_STOP_ON_ERROR(false);
     if (!given(t, "t") || !given(other, "other") || t == other) return t && other;
     if (t->requires_grad && !tpi_differentiable(other))
         return tpi_refuse(TP_ERR_RUNTIME, "data set to a tensor that requires gradients must be floating point or complex dtype, got %s",
@@ -51,6 +53,7 @@ bool tp_set_data(tp_tensor *t, const tp_tensor *other) {
 
 /* The shape and strides as the user gave them. */
 static bool geometry_of(int64_t offset, tp_ints shape, tp_ints strides, tpi_geometry *g) {
+    if (!tpi_sound_list(shape.v, shape.n, "shape") || !tpi_sound_list(strides.v, strides.n, "strides")) return false;
     if (shape.n > TP_MAX_DIMS)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
     if (strides.v && strides.n != shape.n)
@@ -66,6 +69,7 @@ static bool geometry_of(int64_t offset, tp_ints shape, tp_ints strides, tpi_geom
 }
 
 bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints shape, tp_ints strides) {
+    TPI_STOP_ON_ERROR(false);
     tpi_geometry g;
     if (!given(t, "t")) return false;
     if (!storage) return tpi_refuse(TP_ERR_TYPE, "argument 'storage': expected a storage, got NULL");
@@ -80,7 +84,9 @@ bool tp_set_storage(tp_tensor *t, tp_storage *storage, int64_t offset, tp_ints s
 }
 
 bool tp_resize(tp_tensor *t, tp_ints shape) {
+    TPI_STOP_ON_ERROR(false);
     if (!given(t, "t")) return false;
+    if (!tpi_sound_list(shape.v, shape.n, "shape")) return false;
     if (tp_requires_grad(t)) return tpi_refuse(TP_ERR_RUNTIME, "cannot resize variables that require grad");
     if (!tpi_resize(t, shape)) return false;
     tpi_touch(t);

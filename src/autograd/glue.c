@@ -30,7 +30,7 @@ bool tpi_list_given(tp_tensors list) {
 const tp_tensor *tpi_operand_peek(const tp_operand *a) {
     static tpi_storage nowhere = {.device = {TP_CPU, 0}};
     static int64_t no_dims[1];
-#define LIKE(d) [d] = {.dtype = d, .numel = 1, .storage = &nowhere, .shape = no_dims, .strides = no_dims}
+#define LIKE(d) [d] = {.alive = TPI_ALIVE, .dtype = d, .numel = 1, .storage = &nowhere, .shape = no_dims, .strides = no_dims}
     static const tp_tensor stand_in[TP_DTYPE_COUNT] = {LIKE(TP_BOOL), LIKE(TP_INT64), LIKE(TP_FLOAT16), LIKE(TP_BFLOAT16), LIKE(TP_FLOAT32), LIKE(TP_FLOAT64),
         LIKE(TP_COMPLEX64), LIKE(TP_COMPLEX128)};
 #undef LIKE

@@ -37,7 +37,7 @@ bool tpi_check_recorded_write(tp_tensor *t) {
 }
 
 bool tpi_check_inplace(tp_tensor *t) {
-    if (!t) return tpi_refuse(TP_ERR_TYPE, "argument 'self': expected a tensor, got NULL");
+    if (!tpi_is_tensor(t, "self")) return false;
     if ((t->flags & TPI_INFERENCE) && !tpi_inference)
         return tpi_refuse(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed; make a clone and write to that");
     if (tpi_overlaps_itself(t))

@@ -167,7 +167,7 @@ bool tpi_accumulator(tp_tensor *leaf, tpi_edge *edge) {
 
 /* ---- What the user sees -------------------------------------------------------------------------------------------------------- */
 
-static bool refuse_null(const tp_tensor *t) { return t || tpi_refuse(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL"); }
+static bool refuse_null(const tp_tensor *t) { return tpi_is_tensor(t, "t"); }
 
 bool tpi_is_tracked_leaf(const tp_tensor *t) {
     tpi_autograd *ag = tpi_autograd_of(t);
@@ -270,6 +270,7 @@ bool tp_retains_grad(const tp_tensor *t) {
 tp_tensor *tp_detach(tp_tensor *t) { return refuse_null(t) ? tpi_to_scope(tpi_detached(t)) : NULL; }
 
 bool tp_detach_(tp_tensor *t) {
+    TPI_STOP_ON_ERROR(false);
     if (!refuse_null(t)) return false;
     if (t->base) return tpi_refuse(TP_ERR_RUNTIME, "Can't detach views in-place. Use detach() instead.");
     tpi_autograd *ag = tpi_autograd_of(t);

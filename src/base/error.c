@@ -88,6 +88,20 @@ void tpi_error_add(const char *text) {
     tpi_mfree(before);
 }
 
+bool tpi_given(const void *pointer, const char *function, const char *argument, const char *what) {
+    if (pointer) return true;
+    const char *before = tpi_op_enter(function);
+    tpi_fail(TP_ERR_TYPE, "argument '%s': expected %s, got NULL", argument, what);
+    tpi_op_leave(before);
+    return false;
+}
+
+void *tp_left_by_break(const char *block, const char *file, int line) {
+    return tpi_fail(TP_ERR_RUNTIME,
+        "%s { } in %s:%d was left by break, which ends this block and not the loop around it: stand %s_HERE; in the loop's braces, "
+        "or leave the block with continue or goto", block, file, line, block);
+}
+
 /* ---- Reading ---- */
 const char *tp_error(void) {
     if (pending.code == TP_OK) return NULL;

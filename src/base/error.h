@@ -30,6 +30,18 @@ static inline const char *tpi_op_enter(const char *name) {
 }
 static inline void tpi_op_leave(const char *before) { tpi_op_now = before; }
 
+/* The first line of a function whose effect outlives the call (a step, a save, a collective): while an error of this thread stands it does
+ * nothing and returns `failed`. The caller has not seen yet that something failed, so what it hands over may be old or half done. */
+#define TPI_STOP_ON_ERROR(...) \
+    do { \
+        if (!tp_ok()) return __VA_ARGS__; \
+    } while (0)
+
+/* For functions that are given a pointer they need: false and an error "tp_step: argument 'o': expected an optimiser, got NULL". `what` begins
+ * with an article. */
+bool tpi_given(const void *pointer, const char *function, const char *argument, const char *what);
+#define TPI_GIVEN(argument, what) tpi_given(argument, __func__, #argument, what)
+
 /* Two arguments for "%s%s" in a message: " in mul" where the operator at work is not the one that the message begins with. */
 #define TPI_IN(op) tpi_is_inner(op) ? " in " : "", tpi_is_inner(op) ? (op) : ""
 static inline bool tpi_is_inner(const char *op) { return !tpi_op_now || strcmp(tpi_op_now, op); }

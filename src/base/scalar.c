@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/dtype.h"
+#include "base/error.h"
 
 /* ---- Conversions: C leaves a float out of the integer's range undefined; here it is the lowest integer, as on x86 --------- */
 static int64_t to_int64(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
@@ -10,6 +11,12 @@ static int32_t to_int32(double v) { return v > -0x1p31 - 1 && v < 0x1p31 ? (int3
 static double real_part(tp_scalar s) { return s.kind == TP_SCALAR_FLOAT || s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] : (double)s.as.i; }
 static double imaginary_part(tp_scalar s) { return s.kind == TP_SCALAR_COMPLEX ? s.as.d[1] : 0; }
 static bool is_whole(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL; }
+
+tp_scalar tp_uint(uint64_t v) {
+    if (v <= INT64_MAX) return tp_int((int64_t)v);
+    tpi_fail(TP_ERR_VALUE, "Overflow when unpacking long long: %llu is above the largest 64-bit integer with a sign", (unsigned long long)v);
+    return tp_no_scalar();
+}
 
 double tp_scalar_to_double(tp_scalar s) { return s.kind == TP_SCALAR_NONE ? (double)NAN : real_part(s); }
 

@@ -110,6 +110,7 @@ static bool ask(tp_loader *l) { /* for the batches that fit into the room */
 }
 
 bool tp_loader_next(tp_loader *l) {
+    TPI_STOP_ON_ERROR(false);
     if (!l) return tpi_refuse(TP_ERR_TYPE, "argument 'loader': expected a loader, got NULL");
     if (!tp_ok()) return false;
     drop_batch(l);
@@ -158,6 +159,7 @@ static bool set_generator(tp_loader *l, const char *bytes) {
 }
 
 bool tp_loader_set_state(tp_loader *l, const tp_tensor *state) {
+    TPI_STOP_ON_ERROR(false);
     int64_t given;
     if (!l || !state) return tpi_refuse(TP_ERR_TYPE, "argument '%s': got NULL", l ? "state" : "loader");
     if (state->dtype != TP_UINT8 || state->numel != (int64_t)sizeof given + 2 * STATE_BYTES || !tp_is_contiguous(state))

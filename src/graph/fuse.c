@@ -38,7 +38,7 @@ static bool has_views(const tp_compiled *g, int32_t v) {
 
 /* A tensor that answers what a value looks like, and has no data. */
 static tp_tensor stand_in(const tpi_graph_value *v) {
-    return (tp_tensor){.dtype = v->dtype, .ndim = v->ndim, .flags = v->wrapped ? TPI_WRAPPED : 0, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim};
+    return (tp_tensor){.alive = TPI_ALIVE, .dtype = v->dtype, .ndim = v->ndim, .flags = v->wrapped ? TPI_WRAPPED : 0, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim};
 }
 
 static bool is_contiguous(const tpi_graph_value *v) {

@@ -174,7 +174,7 @@ static bool run_program(graph_run *r, const tpi_graph_step *s) {
     int n = 0, nout = s->program->nout, own = s->nout - (s->fold ? s->fold->nout : 0);
     const tpi_graph_value *v = &r->g->values[s->fold ? s->fed_value : s->out[0]];
     tp_storage nowhere = {.device = {TP_CPU, 0}};
-    tp_tensor aside = {.dtype = v->dtype, .ndim = v->ndim, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim, .storage = &nowhere, .data = (char *)TPI_PROGRAM_BASE};
+    tp_tensor aside = {.alive = TPI_ALIVE, .dtype = v->dtype, .ndim = v->ndim, .numel = tpi_numel_of(tpi_value_shape(v)), .shape = v->dims, .strides = v->dims + v->ndim, .storage = &nowhere, .data = (char *)TPI_PROGRAM_BASE};
     for (int i = 0; i < own; i++)
         if (!(operands[n++] = take_over(r, s, i)) && !(operands[n - 1] = target(r, s->out[i]))) return false;
     if (own < nout) operands[n++] = &aside;
@@ -410,6 +410,7 @@ static bool give_outputs(graph_run *r, tp_compiled *g, tp_tensor **outputs) {
 }
 
 bool tp_compiled_run(tp_compiled *g, tp_tensors inputs, tp_tensor **outputs) {
+    TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("graph");
     graph_run r;
     tp_compiled *sized = g && g->sizes ? tpi_graph_for(g, inputs) : NULL;

@@ -44,7 +44,7 @@ static bool may_go_on(const reuser *r, const tpi_graph_step *s, int in, int out)
     const tpi_graph_value *values = r->g->values;
     int32_t v = s->in[in];
     if (v < 0 || s->out[out] < 0 || !looks_the_same(&values[v], &values[s->out[out]]) || !ends_with(s, v) || r->readers[v] != operands_of(s, v)) return false;
-    tp_tensor like = {.dtype = values[v].dtype, .ndim = values[v].ndim, .numel = tpi_numel_of(tpi_value_shape(&values[v])), .shape = values[v].dims, .strides = values[v].dims + values[v].ndim};
+    tp_tensor like = {.alive = TPI_ALIVE, .dtype = values[v].dtype, .ndim = values[v].ndim, .numel = tpi_numel_of(tpi_value_shape(&values[v])), .shape = values[v].dims, .strides = values[v].dims + values[v].ndim};
     return tpi_is_dense(&like) && (s->kind == TPI_STEP_MAP || is_read_before(s->program, s->program->nout + in, out));
 }
 

@@ -61,7 +61,7 @@ static const char *name_of(const tpi_graph_step *s) {
 static void tell_input(int64_t event, const tp_compiled *g, int32_t v) {
     if (v < 0) return tpi_watch_input(event, NULL, NULL);
     const tpi_graph_value *from = &g->values[v];
-    tp_tensor looks = {.dtype = from->dtype, .ndim = from->ndim, .shape = from->dims};
+    tp_tensor looks = {.alive = TPI_ALIVE, .dtype = from->dtype, .ndim = from->ndim, .shape = from->dims};
     tpi_watch_input(event, &looks, NULL);
 }
 

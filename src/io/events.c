@@ -1,5 +1,6 @@
 /* Event files: record files whose records are events (tensorflow.Event), named and started as TensorBoard expects. */
 #include "base/error.h"
+#include "tensor/given.h"
 #include "base/memory.h"
 #include "io/records.h"
 #include "io/summary.h"
@@ -110,6 +111,7 @@ bool tp_events_close(tp_events *w) {
 /* ---- Events ---------------------------------------------------------------------------------------------------------------------- */
 
 bool tp_events_purge(tp_events *w, int64_t step) {
+    TPI_STOP_ON_ERROR(false);
     if (!w) return false;
     tpi_wire e = {0};
     begin(&e, 0, step);
@@ -123,7 +125,8 @@ bool tp_events_purge(tp_events *w, int64_t step) {
 }
 
 bool tp_events_log_bytes(tp_events *w, tp_event_part part, const void *data, size_t bytes, int64_t step, double wall_time) {
-    if (!w) return false;
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(w, "an event file") || !TPI_LIST_GIVEN(data, (int64_t)bytes)) return false;
     tpi_wire e = {0};
     if (part == TP_EVENT_WHOLE) tpi_wire_raw(&e, data, bytes);
     else {

@@ -84,6 +84,7 @@ tp_tensor *tp_read_file(const char *path) {
 }
 
 bool tp_write_file(const char *path, const tp_tensor *bytes) {
+    TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("write_file");
     bool fits = bytes && bytes->dtype == TP_UINT8 && bytes->ndim == 1;
     if (!fits) tpi_fail(TP_ERR_RUNTIME, "argument 'data': expected a one-dimensional tensor of uint8");

@@ -138,6 +138,7 @@ static tp_device device_of_all(const tp_compiled *g) {
 }
 
 bool tp_compiled_save(const tp_compiled *g, const char *path, const char *note) {
+    TPI_STOP_ON_ERROR(false);
     if (!g) return tpi_refuse(TP_ERR_TYPE, "argument 'graph': expected a graph, got NULL");
     tp_file *f = tp_new_file();
     if (!f) return false;

@@ -62,7 +62,7 @@ tp_tensor *tpi_pixels_to_tensor(const tpi_pixels *p, int orientation) {
 
 bool tpi_pixels_from_tensor(tpi_pixels *p, const tp_tensor *image, unsigned channels) {
     *p = (tpi_pixels){0};
-    if (!image) return tpi_refuse(TP_ERR_TYPE, "argument 'image': expected a tensor, got NULL");
+    if (!tpi_is_tensor(image, "image")) return false;
     if (image->dtype != TP_UINT8)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'image': Input tensor dtype should be uint8, got %s", tp_dtype_name((tp_dtype)image->dtype));
     if (image->ndim != 3)
@@ -186,6 +186,7 @@ tp_tensor *tp_encode_jpeg_with(const tp_tensor *image, const tp_encode_options *
 }
 
 bool tp_write_image_with(const char *path, const tp_tensor *image, const tp_encode_options *options) {
+    TPI_STOP_ON_ERROR(false);
     const char *dot = path ? strrchr(path, '.') : NULL;
     bool png = dot && strcasecmp(dot, ".png") == 0, jpeg = dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
     if (!png && !jpeg) return tpi_refuse(TP_ERR_VALUE, "write_image: argument 'path': expected a name that ends in .png, .jpg or .jpeg, got '%s'", path ? path : "");

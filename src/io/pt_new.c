@@ -100,7 +100,7 @@ static tpi_store *store_of(tp_file *f, tp_tensor *t) {
 }
 
 static tp_saved *tensor_value(tp_file *f, tp_tensor *t) {
-    if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
+    if (!tpi_is_tensor(t, "t")) return NULL;
     tpi_store *store = store_of(f, t);
     tp_saved *v = store ? tpi_saved_new(&f->arena, TP_SAVED_TENSOR) : NULL, *s = v ? tpi_saved_new(&f->arena, TP_SAVED_STORAGE) : NULL;
     tpi_view *view = s ? tpi_arena_new(&f->arena, sizeof *view) : NULL;
@@ -171,6 +171,7 @@ static bool write_value(tp_file *f, const tp_saved *v, const char *path, const t
 }
 
 bool tp_save_file(tp_file *f, const char *path) {
+    TPI_STOP_ON_ERROR(false);
     if (!f || !path || !path[0])
         return tpi_refuse(TP_ERR_VALUE,
                           f ? "argument 'path': expected a file's name, got none" : "argument 'file': expected a file, got NULL");

@@ -1,6 +1,7 @@
 /* Writing PyTorch's zip format: a folder with the pickle, one member per storage on a multiple of 64 bytes, and the small members that
  * PyTorch writes, in its order. */
 #include "base/error.h"
+#include "tensor/given.h"
 #include "base/memory.h"
 #include "io/out.h"
 #include "io/zip.h"
@@ -55,7 +56,9 @@ static void serialization_id(char out[41], const void *pickle, size_t bytes, int
 
 bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, const void *pickle, int64_t bytes, int64_t n,
                  tp_storage *const *storages) {
+    TPI_STOP_ON_ERROR(false);
     if (!sink && (!path || !path[0])) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
+    if (!TPI_GIVEN(archive, "a name") || !TPI_LIST_GIVEN(pickle, bytes) || !TPI_LIST_GIVEN(storages, n)) return false;
     char id[41];
     serialization_id(id, pickle, (size_t)bytes, n, storages);
     tpi_zip_writer *w = tpi_zip_create(path, sink, ALIGN);
@@ -70,8 +73,10 @@ bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, con
 }
 
 bool tp_write_pieces(const char *path, int64_t n, const void *const *pieces, const int64_t *bytes) {
+    TPI_STOP_ON_ERROR(false);
     tpi_out out;
     if (!path || !path[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
+    if (!TPI_LIST_GIVEN(pieces, n) || !TPI_LIST_GIVEN(bytes, n)) return false;
     if (!tpi_out_open(&out, path)) return false;
     for (int64_t i = 0; i < n; i++) {
         if (tpi_out_write(&out, pieces[i], (size_t)bytes[i])) continue;

@@ -2,6 +2,7 @@
  * fails half way is taken back, so the file always ends with a whole record unless the machine dies within a write. What could not be
  * written is kept and tried again. After a fork the child drops what waits (the parent will write it) and can go on appending. */
 #include "io/records.h"
+#include "tensor/given.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/crc32c.h"
@@ -189,7 +190,8 @@ static bool append(tp_records *r, const void *data, size_t bytes) {
 }
 
 bool tp_records_write(tp_records *r, const void *data, size_t bytes) {
-    if (!r) return false;
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(r, "a record file") || !TPI_LIST_GIVEN(data, (int64_t)bytes)) return false;
     pthread_mutex_lock(&lock);
     bool ok = !r->error || write_out(r) || r->waiting.n < MAX_KEPT || report(r);
     ok = ok && append(r, data, bytes);

@@ -1,5 +1,6 @@
 /* Named tensors to and from files of any format. */
 #include "base/error.h"
+#include "tensor/given.h"
 #include "base/memory.h"
 #include "io/formats.h"
 #include "io/saved.h"
@@ -29,9 +30,11 @@ static bool check_names(int64_t n, const char *const *names) {
 
 static bool check_arguments(int64_t n, const char *const *names, tp_tensor *const *tensors) {
     if (n < 0) return tpi_refuse(TP_ERR_VALUE, "argument 'n': expected 0 or more, got %lld", (long long)n);
+    if (!tpi_sound_list(names, n, "names") || !tpi_sound_list(tensors, n, "tensors")) return false;
     if (!check_names(n, names)) return false;
     for (int64_t i = 0; i < n; i++)
         if (!tensors[i]) return tpi_refuse(TP_ERR_TYPE, "argument 'tensors': expected a tensor for '%s', got NULL", names[i]);
+        else if (!tpi_is_tensor(tensors[i], "tensors")) return false;
     return true;
 }
 
@@ -41,6 +44,7 @@ static bool ends_with(const char *path, const char *ending) {
 }
 
 bool tp_save(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors) {
+    TPI_STOP_ON_ERROR(false);
     if (!path || !path[0]) return tpi_refuse(TP_ERR_VALUE, "argument 'path': expected a file's name, got none");
     if (!check_arguments(n, names, tensors)) return false;
     if (ends_with(path, ".npz")) return tpi_npz_save(path, n, names, tensors);
@@ -75,6 +79,7 @@ static tp_tensor *read_for(const tp_saved *dict, const char *name, const tp_tens
 }
 
 bool tp_saved_load(const tp_saved *dict, int64_t n, const char *const *names, tp_tensor *const *tensors) {
+    TPI_STOP_ON_ERROR(false);
     if (tp_saved_kind_of(dict) != TP_SAVED_DICT)
         return dict ? tpi_refuse(TP_ERR_TYPE, "argument 'dict': expected a dict of tensors, got %s", tpi_kind_name(dict)) : false;
     if (!check_arguments(n, names, tensors)) return false;
@@ -95,6 +100,7 @@ bool tp_saved_load(const tp_saved *dict, int64_t n, const char *const *names, tp
 }
 
 bool tp_load(const char *path, int64_t n, const char *const *names, tp_tensor *const *tensors) {
+    TPI_STOP_ON_ERROR(false);
     tp_file *file = tp_open_file(path, NULL);
     bool ok = file && tp_saved_load(tp_file_value(file), n, names, tensors);
     tp_close_file(file);

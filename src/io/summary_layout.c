@@ -1,6 +1,7 @@
 /* Summaries that tell TensorBoard's pages what to show: hyperparameters with the metrics they are judged by, and the charts of the custom
  * scalars page. The numbers are the fields of tensorboard.hparams and tensorboard's Layout. */
 #include "io/summary.h"
+#include "tensor/given.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include <string.h>
@@ -24,6 +25,7 @@ static bool check_settings(int64_t n, const tp_setting *values, const char *of) 
 }
 
 static bool check_hparams(int64_t n, const tp_hparam *hparams, int64_t nmetrics, const char *const *metrics) {
+    if (!TPI_LIST_GIVEN(hparams, n) || !TPI_LIST_GIVEN(metrics, nmetrics)) return false;
     for (int64_t i = 0; i < n; i++) {
         const tp_hparam *h = &hparams[i];
         if (!h->name) return tpi_refuse(TP_ERR_VALUE, "argument 'hparams': expected a name, got none for number %lld", (long long)i);
@@ -90,6 +92,7 @@ tp_summary *tp_summary_hparams(tp_hparams_part part, int64_t n, const tp_hparam 
 }
 
 bool tp_log_hparams(tp_events *w, int64_t n, const tp_hparam *hparams, int64_t nmetrics, const char *const *metrics) {
+    TPI_STOP_ON_ERROR(false);
     for (int part = TP_HPARAMS_EXPERIMENT; part <= TP_HPARAMS_END; part++)
         if (!tp_events_log(w, tp_summary_hparams((tp_hparams_part)part, n, hparams, nmetrics, metrics), TP_NONE)) return false;
     return true;
@@ -98,13 +101,14 @@ bool tp_log_hparams(tp_events *w, int64_t n, const tp_hparam *hparams, int64_t n
 /* ---- Custom scalars ----------------------------------------------------------------------------------------------------------------- */
 
 static bool check_charts(int64_t n, const tp_chart *charts) {
+    if (!TPI_LIST_GIVEN(charts, n)) return false;
     for (int64_t i = 0; i < n; i++) {
         const tp_chart *c = &charts[i];
         if (!c->category || !c->title) return tpi_refuse(TP_ERR_VALUE, "argument 'charts': expected a category and a title, got none for number %lld", (long long)i);
         if (c->margin && c->ntags != 3)
             return tpi_refuse(TP_ERR_VALUE, "argument 'charts': expected three tags (value, lower, upper) for the margin chart '%s', got %lld", c->title, (long long)c->ntags);
         for (int64_t k = 0; k < c->ntags; k++)
-            if (!c->tags[k]) return tpi_refuse(TP_ERR_VALUE, "argument 'charts': expected tags, got none in '%s'", c->title);
+            if (!c->tags || !c->tags[k]) return tpi_refuse(TP_ERR_VALUE, "argument 'charts': expected tags, got none in '%s'", c->title);
     }
     return true;
 }
@@ -172,7 +176,8 @@ static void write_shapes(tpi_wire *w, int64_t n, const tp_ints *shapes) { /* _ou
 }
 
 bool tp_graph_add(tp_summary *graph, const tp_graph_node *node) {
-    if (!graph) return false;
+    if (!TPI_GIVEN(graph, "a graph") || !TPI_GIVEN(node, "a node")) return false;
+    if (!TPI_LIST_GIVEN(node->inputs, node->ninputs) || !TPI_LIST_GIVEN(node->shapes, node->nshapes)) return false;
     if (!node->name || !*node->name) return tpi_refuse(TP_ERR_VALUE, "argument 'node': expected a name, got none");
     tpi_wire *w = &graph->wire;
     size_t message = tpi_wire_open(w, 1);

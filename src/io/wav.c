@@ -200,7 +200,7 @@ static bool settle(tp_wav_options *o, tp_dtype dtype) {
 }
 
 static tp_tensor *encode(const tp_tensor *given, int64_t rate, tp_wav_options o) {
-    if (!given) return tpi_fail(TP_ERR_TYPE, "argument 'sound': expected a tensor, got NULL");
+    if (!tpi_is_tensor(given, "sound")) return NULL;
     if (given->ndim < 1 || given->ndim > 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'sound': expected (channels, frames), got shape %s", tpi_shape_text(tpi_shape(given)));
     if (!settle(&o, (tp_dtype)given->dtype)) return NULL;
@@ -239,6 +239,7 @@ tp_tensor *tp_encode_wav_with(const tp_tensor *sound, int64_t sample_rate, const
 }
 
 bool tp_write_wav_with(const char *path, const tp_tensor *sound, int64_t sample_rate, const tp_wav_options *options) {
+    TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("write_wav");
     tp_tensor *bytes = encode(sound, sample_rate, options_of(options));
     bool ok = bytes && tpi_write_file(path, bytes->data, (size_t)bytes->numel);

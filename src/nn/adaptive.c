@@ -65,10 +65,10 @@ bool tpi_forward_adaptive(tp_module *m, int64_t nargs, const tp_value *args, int
         tp_tensor *output = tp_zeros(TP_INTS(n), .dtype = (tp_dtype)input->dtype), *gather = tp_zeros(TP_INTS(n), .dtype = (tp_dtype)target->dtype);
         for (int64_t i = 0; output && gather && i < ends.n; i++)
             used += one_cluster(i ? tail->children[i - 1].module : NULL, input, target, i ? ends.v[i - 1] : 0, ends.v[i], ends.v[0] + i - 1, output, gather);
-        if (!tp_ok()) break;
+        if (!tp_ok()) continue;
         if (used != n) {
             tpi_fail(TP_ERR_RUNTIME, "Target values should be in [0, %lld]", (long long)ends.v[ends.n - 1] - 1);
-            break;
+            continue;
         }
         tp_tensor *head = tp_log_softmax(tp_forward(tp_module_child(m, "head"), input), 1);
         output = tp_add(output, tp_squeeze_dim(tp_gather(head, 1, tp_unsqueeze(gather, 1)), 1));

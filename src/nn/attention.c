@@ -147,7 +147,7 @@ bool tpi_forward_attention(tp_module *m, int64_t nargs, const tp_value *args, in
     TP_SCOPE {
         call c = {0};
         tp_tensor *weights = NULL;
-        if (!take_inputs(m, nargs, args, &c) || !project(m, &c) || !prepare(m, &c)) break;
+        if (!take_inputs(m, nargs, args, &c) || !project(m, &c) || !prepare(m, &c)) continue;
         tp_tensor *out = attend(&c, m->training ? tpi_get_float(m, "dropout") : 0, &weights);
         out = tp_view(tp_linear(out, tp_module_tensor(m, "out_proj.weight"), .bias = tpi_get_tensor(m->children[0].module, "bias")), TP_INTS(c.target, c.batch, c.embed));
         if (!c.batched) out = tp_squeeze_dim(out, 1);

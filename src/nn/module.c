@@ -207,13 +207,24 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
 }
 
 void tp_module_set_context(tp_module *m, void *context, void (*release)(void *)) {
+    if (!TPI_GIVEN(m, "a module")) return;
     if (m->release_context) m->release_context(m->context);
     m->context = context, m->release_context = release;
 }
-void *tp_module_context(const tp_module *m) { return m->context; }
-const char *tp_module_name(const tp_module *m) { return m->name; }
-int64_t tp_module_child_count(const tp_module *m) { return m->nchildren; }
+void *tp_module_context(const tp_module *m) {
+    if (!TPI_GIVEN(m, "a module")) return NULL;
+    return m->context;
+}
+const char *tp_module_name(const tp_module *m) {
+    if (!TPI_GIVEN(m, "a module")) return NULL;
+    return m->name;
+}
+int64_t tp_module_child_count(const tp_module *m) {
+    if (!TPI_GIVEN(m, "a module")) return -1;
+    return m->nchildren;
+}
 tp_module *tp_module_child_at(const tp_module *m, int64_t i, const char **name) {
+    if (!TPI_GIVEN(m, "a module")) return NULL;
     if (i < 0 || i >= m->nchildren) return tpi_fail(TP_ERR_INDEX, "index %lld is out of range: %s has %lld children", (long long)i, m->name, (long long)m->nchildren);
     if (name) *name = m->children[i].name;
     return m->children[i].module;
@@ -243,7 +254,9 @@ tp_tensor *tp_module_tensor(tp_module *m, const char *path) {
     tpi_slot *slot = tpi_module_slot(m, last);
     return slot && slot->tensor ? slot->tensor : tpi_fail(TP_ERR_VALUE, "%s has no parameter or buffer \"%s\"", m->name, last);
 }
-tp_value tp_module_attribute(tp_module *m, const char *name) { return tpi_module_get(m, name); }
+tp_value tp_module_attribute(tp_module *m, const char *name) {
+    return TPI_GIVEN(m, "a module") && TPI_GIVEN(name, "a text") ? tpi_module_get(m, name) : tp_value_none();
+}
 
 /* ---- copies ---- */
 static tp_tensor *clone_leaf(tp_tensor *t) {
@@ -274,12 +287,18 @@ tp_module *tp_module_clone(const tp_module *m) {
 
 /* ---- the whole tree ---- */
 void tp_module_train(tp_module *m, bool on) {
+    if (!TPI_GIVEN(m, "a module")) return;
     m->training = on;
     for (int64_t i = 0; i < m->nchildren; i++) tp_module_train(m->children[i].module, on);
 }
-bool tp_module_is_training(const tp_module *m) { return m->training; }
+bool tp_module_is_training(const tp_module *m) {
+    if (!TPI_GIVEN(m, "a module")) return false;
+    return m->training;
+}
 
 bool tp_module_zero_grad(tp_module *m) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].kind == TPI_PARAMETER && m->slots[i].tensor && !tp_zero_grad(m->slots[i].tensor)) return false;
     for (int64_t i = 0; i < m->nchildren; i++)
@@ -288,6 +307,7 @@ bool tp_module_zero_grad(tp_module *m) {
 }
 
 bool tp_module_requires_grad(tp_module *m, bool on) {
+    if (!TPI_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].kind == TPI_PARAMETER && m->slots[i].tensor && !tp_set_requires_grad(m->slots[i].tensor, on)) return false;
     for (int64_t i = 0; i < m->nchildren; i++)
@@ -308,6 +328,8 @@ static bool convert(tp_tensor *t, tp_dtype dtype) {
     return fine;
 }
 bool tp_module_to(tp_module *m, tp_dtype dtype) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(m, "a module")) return false;
     if (!tp_dtype_is_floating(dtype)) return tpi_refuse(TP_ERR_TYPE, "a module converts to floating dtypes, not to %s", tp_dtype_name(dtype));
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].tensor && !convert(m->slots[i].tensor, dtype)) return false;
@@ -317,6 +339,8 @@ bool tp_module_to(tp_module *m, tp_dtype dtype) {
 }
 
 bool tp_module_reset(tp_module *m) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nchildren; i++)
         if (!tp_module_reset(m->children[i].module)) return false;
     return !m->layer || !m->layer->reset || m->layer->reset(m);

@@ -1,6 +1,7 @@
 /* A module's tensors by name, in PyTorch's order: a module's parameters, then its buffers, then its children. Loading copies into them, or
  * changes nothing and says everything that does not fit. */
 #include "nn/layer.h"
+#include "tensor/given.h"
 #include "autograd/glue.h"
 #include "base/memory.h"
 #include "tpi_ops.h"
@@ -114,6 +115,8 @@ static void list_mismatches(tpi_text *t, const tp_state *own, int64_t n, const c
 }
 
 bool tp_module_load(tp_module *m, int64_t n, const char *const *names, tp_tensor *const *tensors, bool strict) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_LIST_GIVEN(names, n) || !TPI_LIST_GIVEN(tensors, n)) return false;
     tp_state own = tp_module_state(m);
     if (own.n < 0) return false;
     tpi_text wrong = {0};

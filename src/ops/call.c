@@ -1,5 +1,6 @@
 /* Operators by name: look-up, boxed calls with arguments by position and by name. */
 #include "ops/call.h"
+#include "tensor/given.h"
 #include <string.h>
 
 static const char *const kind_texts[] = {"None", "a tensor", "a list of tensors", "a number", "a list of integers", "a text", "a dtype", "a device", "a generator", "a layout", "a list of floating numbers", "a list of numbers"};
@@ -15,14 +16,14 @@ bool tpi_unbox_tensor(const tp_value *v, const char *name, bool required, tp_ten
     if (v->kind == TP_K_NONE) return absent(name, required);
     if (v->kind != TP_K_TENSOR) return wrong(v, name, "a tensor");
     *out = v->as.tensor;
-    return true;
+    return tpi_sound_tensor(*out, name);
 }
 
 bool tpi_unbox_tensors(const tp_value *v, const char *name, bool required, tp_tensors *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
     if (v->kind != TP_K_TENSORS) return wrong(v, name, "a list of tensors");
     *out = v->as.tensors;
-    return true;
+    return tpi_sound_tensors(*out, name);
 }
 
 bool tpi_unbox_operand(const tp_value *v, const char *name, bool required, tp_operand *out) {
@@ -30,15 +31,16 @@ bool tpi_unbox_operand(const tp_value *v, const char *name, bool required, tp_op
     if (v->kind == TP_K_TENSOR) *out = tp_operand_tensor(v->as.tensor);
     else if (v->kind == TP_K_SCALAR) *out = tp_operand_scalar(v->as.scalar);
     else return wrong(v, name, "a tensor or a number");
-    return true;
+    return tpi_sound_tensor(out->tensor, name);
 }
 
 bool tpi_unbox_scalar(const tp_value *v, const char *name, bool required, tp_scalar *out) {
     if (v->kind == TP_K_NONE) return absent(name, required);
+    if (v->kind == TP_K_TENSOR && !tpi_sound_tensor(v->as.tensor, name)) return false;
     if (v->kind == TP_K_TENSOR && v->as.tensor && v->as.tensor->numel == 1 && !v->as.tensor->requires_grad) *out = tp_item_scalar(v->as.tensor);
     else if (v->kind == TP_K_SCALAR) *out = v->as.scalar;
     else return wrong(v, name, "a number");
-    return true;
+    return tpi_sound_scalar(*out, !required, name);
 }
 
 bool tpi_unbox_int(const tp_value *v, const char *name, bool required, int64_t *out) {
@@ -53,7 +55,7 @@ bool tpi_unbox_ints(const tp_value *v, const char *name, bool required, tp_ints 
     if (v->kind == TP_K_INTS) *out = v->as.ints;
     else if (v->kind == TP_K_SCALAR && v->as.scalar.kind <= TP_SCALAR_INT) *out = tp_ints_view(&v->as.scalar.as.i, 1);
     else return wrong(v, name, "a list of integers");
-    return true;
+    return tpi_sound_list(out->v, out->n, name);
 }
 
 bool tpi_unbox_float(const tp_value *v, const char *name, bool required, double *out) {
@@ -83,7 +85,7 @@ bool tpi_unbox_floats(const tp_value *v, const char *name, bool required, tp_flo
     if (v->kind == TP_K_FLOATS) *out = v->as.floats;
     else if (v->kind == TP_K_SCALAR && v->as.scalar.kind == TP_SCALAR_FLOAT) *out = (tp_floats){v->as.scalar.as.d, 1};
     else return wrong(v, name, "a list of floating numbers");
-    return true;
+    return tpi_sound_list(out->v, out->n, name);
 }
 
 bool tpi_unbox_scalars(const tp_value *v, const char *name, bool required, tp_scalars *out) {
@@ -91,21 +93,21 @@ bool tpi_unbox_scalars(const tp_value *v, const char *name, bool required, tp_sc
     if (v->kind == TP_K_SCALARS) *out = v->as.scalars;
     else if (v->kind == TP_K_SCALAR) *out = (tp_scalars){&v->as.scalar, 1};
     else return wrong(v, name, "a list of numbers");
-    return true;
+    return tpi_sound_list(out->v, out->n, name);
 }
 
-#define UNBOX(what, type, tag, field, wanted)                                                        \
+#define UNBOX(what, type, tag, field, wanted, sound)                                                 \
     bool tpi_unbox_##what(const tp_value *v, const char *name, bool required, type *out) {           \
         if (v->kind == TP_K_NONE) return absent(name, required);                                     \
         if (v->kind != tag) return wrong(v, name, wanted);                                           \
         *out = v->as.field;                                                                          \
-        return true;                                                                                 \
+        return sound;                                                                                \
     }
-UNBOX(string, const char *, TP_K_STRING, string, "a text")
-UNBOX(dtype, tp_dtype, TP_K_DTYPE, dtype, "a dtype")
-UNBOX(device, tp_device, TP_K_DEVICE, device, "a device")
-UNBOX(layout, tp_layout, TP_K_LAYOUT, layout, "a layout")
-UNBOX(generator, tp_generator *, TP_K_GENERATOR, generator, "a generator")
+UNBOX(string, const char *, TP_K_STRING, string, "a text", tpi_sound_text(*out, name))
+UNBOX(dtype, tp_dtype, TP_K_DTYPE, dtype, "a dtype", tpi_sound_dtype(*out, !required, name))
+UNBOX(device, tp_device, TP_K_DEVICE, device, "a device", tpi_sound_choice(out->type, TP_DEVICE_TYPES, name, "a device"))
+UNBOX(layout, tp_layout, TP_K_LAYOUT, layout, "a layout", tpi_sound_choice(*out, TP_CHANNELS_LAST_3D + 1, name, "a layout"))
+UNBOX(generator, tp_generator *, TP_K_GENERATOR, generator, "a generator", true)
 
 static const tp_operator *find(const char *name, size_t length) {
     int64_t low = 0, high = tpi_operator_total;
@@ -158,6 +160,8 @@ bool tp_call_values(const char *name, int64_t nargs, const tp_value *args, int64
     const tp_operator *op = find(name, length);
     bool inplace = !op && length && name[length - 1] == '_' && (op = find(name, length - 1)) && op->invoke_inplace;
     if (!op || (name[length - 1] == '_' && !inplace && strcmp(op->name, name))) return tpi_refuse(TP_ERR_MISSING, "no operator is called '%s'", name);
+    if (!tpi_sound_list(args, nargs, "args") || !tpi_sound_list(results, nresults, "results")) return false;
+    if (inplace) TPI_STOP_ON_ERROR(false);
     tp_value placed[MAX_ARGS], out[8];
     const char *before = tpi_op_enter(op->name);
     bool fine = place_arguments(op, nargs, args, placed) && (inplace ? op->invoke_inplace : op->invoke)(placed, out);

@@ -240,7 +240,7 @@ static char driver_letter(const char *driver) {
 static tp_tensor *roomy_copy(const tp_tensor *b, int64_t rows, tp_ints batch) {
     int64_t shape[TP_MAX_DIMS];
     memcpy(shape, batch.v, sizeof *shape * (size_t)batch.n);
-    tp_tensor like = {.ndim = (uint8_t)batch.n, .shape = shape, .storage = b->storage};
+    tp_tensor like = {.alive = TPI_ALIVE, .ndim = (uint8_t)batch.n, .shape = shape, .storage = b->storage};
     tp_tensor *room = tpi_columns_new(&like, 0, rows, cols_of(b), (tp_dtype)b->dtype);
     tp_tensor *part = room ? tpi_narrowed(room, room->ndim - 2, 0, rows_of(b)) : NULL;
     bool ok = part && tpi_fill_data(room, tp_int(0)) && tpi_copy_data(part, b);

@@ -60,6 +60,7 @@ static bool sane(const saved_state *s) {
 }
 
 bool tp_generator_set_state(tp_generator *generator, const tp_tensor *state) {
+    TPI_STOP_ON_ERROR(false);
     if (!state) return tpi_refuse(TP_ERR_VALUE, "argument 'state': expected a uint8 tensor of %zu bytes, got NULL", sizeof(saved_state));
     if (state->dtype != TP_UINT8)
         return tpi_refuse(TP_ERR_TYPE, "argument 'state': expected a uint8 tensor, got %s", tp_dtype_name((tp_dtype)state->dtype));

@@ -1,6 +1,7 @@
 /* Clipping gradients: the norm of many tensors in one pass over fixed chunks of all of them, merged in the chunks' order, and scaling in
  * another. Tensors that are not dense float32 or float64 on the CPU, and other orders of norm, go through the operators, one by one. */
 #include <math.h>
+#include "tensor/given.h"
 #include <taper/autograd.h>
 #include <taper/clip.h>
 #include "autograd/node.h"
@@ -195,6 +196,7 @@ tp_tensor *tp_total_norm(tp_tensors tensors, double norm_type) {
     return tpi_to_scope(result);
 }
 bool tp_clip_to_norm(tp_tensors tensors, double max_norm, tp_tensor *total) {
+    TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("clip_to_norm");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
     tpi_recorder *recorder = tpi_recording_off();
@@ -208,7 +210,7 @@ bool tp_clip_to_norm(tp_tensors tensors, double max_norm, tp_tensor *total) {
 
 /* The gradients that there are, borrowed, in an array for the caller to free. False: an error is pending. */
 static bool gradients_of(int64_t n, tp_tensor *const *parameters, tp_tensors *gradients) {
-    if (!given((tp_tensors){(tp_tensor **)parameters, n})) return false;
+    if (!TPI_LIST_GIVEN(parameters, n) || !given((tp_tensors){(tp_tensor **)parameters, n})) return false;
     *gradients = (tp_tensors){tpi_malloc((size_t)(n + 1) * sizeof(tp_tensor *)), 0};
     if (!gradients->v) return false;
     for (int64_t i = 0; i < n; i++)
@@ -217,6 +219,7 @@ static bool gradients_of(int64_t n, tp_tensor *const *parameters, tp_tensors *gr
 }
 
 double tp_clip_grad_norm(int64_t n, tp_tensor *const *parameters, double max_norm) {
+    TPI_STOP_ON_ERROR(-1);
     const char *before = tpi_op_enter("clip_grad_norm");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
     tp_tensors gradients;
@@ -233,6 +236,7 @@ double tp_clip_grad_norm(int64_t n, tp_tensor *const *parameters, double max_nor
 }
 
 bool tp_clip_grad_value(int64_t n, tp_tensor *const *parameters, double clip_value) {
+    TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("clip_grad_value");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
     tp_tensors gradients;

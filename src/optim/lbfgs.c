@@ -2,6 +2,7 @@
  * steps and changes of the gradient without ever forming it. A step works on a copy of the memory and knows where it began: if it fails,
  * parameters and memory are as they were. */
 #include "optim/lbfgs.h"
+#include "tensor/given.h"
 #include "tpi_optimisers.h"
 #include <math.h>
 #include <string.h>
@@ -39,6 +40,7 @@ void tp_lbfgs_memory_free(tp_lbfgs_memory *m) {
     tpi_delete(m, sizeof *m);
 }
 void tp_lbfgs_get(const tp_lbfgs_memory *m, tp_lbfgs_state *state) {
+    if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state")) return;
     *state = m->s;
     state->old_dirs = m->dirs, state->old_stps = m->steps, state->ro = m->ro;
 }
@@ -70,6 +72,8 @@ static bool copy_state(tp_lbfgs_memory *m, const tp_lbfgs_state *from) {
     return true;
 }
 bool tp_lbfgs_set(tp_lbfgs_memory *m, const tp_lbfgs_state *state) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(m, "a memory") || !TPI_GIVEN(state, "a tp_lbfgs_state")) return false;
     tp_lbfgs_memory made;
     if (!copy_state(&made, state)) return false;
     clear(m);
@@ -176,13 +180,13 @@ static bool find_direction(tp_lbfgs_memory *m, const double *o, tp_tensor *grad)
     TP_SCOPE {
         if (s->n_iter == 1) {
             keep(&s->d, tp_neg(grad));
-            break;
+            continue;
         }
         tp_tensor *change = tp_sub(grad, s->prev_flat_grad), *step = tp_mul(s->d, s->t);
-        if (!step || !change) break;
+        if (!step || !change) continue;
         const double curvature = tpi_vector_dot(change, step);
         if (curvature > 1e-10) {
-            if (!remember(m, change, step, 1 / curvature, (int64_t)o[LBFGS_HISTORY_SIZE])) break;
+            if (!remember(m, change, step, 1 / curvature, (int64_t)o[LBFGS_HISTORY_SIZE])) continue;
             s->h_diag = curvature / tpi_vector_dot(change, change);
         }
         double *share = tpi_malloc((size_t)(s->n + 1) * sizeof *share);
@@ -287,6 +291,9 @@ static void drop_copies(tp_tensors params, tp_tensor **copies) {
 }
 
 bool tp_lbfgs_step(tp_lbfgs_memory *memory, const double *values, tp_tensors params, tp_loss_fn closure, void *context, double *loss) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(memory, "a memory") || !TPI_GIVEN(values, "the options' values") || !TPI_GIVEN(closure, "a function")) return false;
+    if (!TPI_GIVEN(loss, "a place for the loss") || !TPI_LIST_GIVEN(params.v, params.n)) return false;
     const char *outer = tpi_op_enter("LBFGS");
     tpi_problem p = {params, copies_of(params), closure, context, values[LBFGS_MAXIMIZE] != 0 ? -1 : 1, 0};
     tpi_problem back = {.params = params, .start = copies_of(params)};

@@ -64,6 +64,7 @@ static bool add_group(tp_optimiser *o, tp_tensors params) {
 }
 
 int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params) {
+    TPI_STOP_ON_ERROR(-1);
     if (!o) return -1;
     const char *outer = tpi_op_enter(o->kind->name);
     bool ok = add_group(o, params);
@@ -164,7 +165,8 @@ static bool step_again(void *o, tp_tensors in, tp_tensor **out) {
 }
 
 bool tp_step(tp_optimiser *o) {
-    if (!o || !tp_ok()) return false; /* the error of what came before stands */
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(o, "an optimiser")) return false;
     if (o->lbfgs) return tpi_refuse(TP_ERR_VALUE, "%s computes the loss itself: call tp_step_with and give it a closure", o->kind->name);
     tpi_recorder *recorder = tpi_recording_off();
     bool ok = step(o);
@@ -189,7 +191,8 @@ static bool call_closure(void *context, double *loss) {
 }
 
 bool tp_step_with(tp_optimiser *o, tp_closure_fn closure, void *context, double *loss) {
-    if (!o || !tp_ok()) return false;
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(o, "an optimiser") || !TPI_GIVEN(closure, "a function")) return false;
     c_closure c = {closure, context};
     double first;
     if (!loss) loss = &first;
@@ -199,7 +202,8 @@ bool tp_step_with(tp_optimiser *o, tp_closure_fn closure, void *context, double 
 }
 
 bool tp_optimiser_zero_grad(tp_optimiser *o) {
-    bool ok = o != NULL;
+    TPI_STOP_ON_ERROR(false);
+    bool ok = TPI_GIVEN(o, "an optimiser");
     for (int64_t g = 0; ok && g < o->ngroups; g++)
         for (int64_t i = 0; ok && i < o->groups[g].n; i++) ok = tp_zero_grad(o->groups[g].params[i]);
     return ok;
@@ -226,6 +230,7 @@ double tp_optimiser_option(const tp_optimiser *o, int64_t group, const char *nam
 }
 
 bool tp_optimiser_set_option(tp_optimiser *o, int64_t group, const char *name, double value) {
+    TPI_STOP_ON_ERROR(false);
     int64_t v = o ? find_value(o, group, -1, name) : -1;
     if (v < 0) return false;
     for (int64_t g = 0; g < o->ngroups; g++)
@@ -252,6 +257,7 @@ tp_tensor *tp_optimiser_state(const tp_optimiser *o, int64_t param, const char *
 }
 
 bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp_tensor *value) {
+    TPI_STOP_ON_ERROR(false);
     tpi_group *group;
     tp_tensor **at = o && value ? find_state(o, param, name, &group) : NULL;
     if (!at) return false;

@@ -1,6 +1,7 @@
 /* Schedules. Each kind is two formulas: the next rate of a group from the one it has (so that schedules combine), and the rate at an epoch; a kind
  * without the second uses the first. Numbers are double throughout, as PyTorch's are Python floats. */
 #include "autograd/glue.h"
+#include "tensor/given.h"
 #include "optim/optimiser.h"
 #include <math.h>
 #include <stddef.h>
@@ -337,7 +338,8 @@ static bool step_sequence(tp_schedule *s) {
 }
 
 bool tp_schedule_step(tp_schedule *s) {
-    if (!s || !tp_ok()) return false;
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(s, "a schedule")) return false;
     if (s->kind == &sequential) return step_sequence(s);
     if (s->kind != &chained) return step_plain(s);
     for (int64_t i = 0; i < s->n; i++)
@@ -346,7 +348,8 @@ bool tp_schedule_step(tp_schedule *s) {
     return true;
 }
 bool tp_schedule_step_to(tp_schedule *s, double epoch) {
-    if (!s || !tp_ok() || !move_to(s, epoch)) return false;
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(s, "a schedule") || !move_to(s, epoch)) return false;
     s->number[STEPS]++;
     return true;
 }
@@ -358,7 +361,8 @@ static bool is_better(const tp_schedule *s, double a, double best) {
     return a > (relative ? best * (1 + by) : best + by);
 }
 bool tp_schedule_report(tp_schedule *s, double figure) {
-    if (!s || !tp_ok()) return false;
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(s, "a schedule")) return false;
     if (!is(s, "ReduceLROnPlateau")) return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
     double *n = s->number;
     n[LAST_EPOCH]++;
@@ -382,6 +386,7 @@ double tp_schedule_last_lr(const tp_schedule *s, int64_t group) {
     return NAN;
 }
 double *tp_schedule_state(tp_schedule *s, int64_t *n) {
+    if (!TPI_GIVEN(s, "a schedule") || !TPI_GIVEN(n, "a place for the count")) return NULL;
     *n = NUMBERS;
     return s->number;
 }
@@ -439,6 +444,7 @@ static tp_schedule *make(const char *name, tp_optimiser *o, const tp_schedule_op
     return NULL;
 }
 tp_schedule *tp_schedule_new(const char *kind, tp_optimiser *o, const tp_schedule_options *options) {
+    if (!TPI_GIVEN(kind, "a text")) return NULL;
     const char *outer = tpi_op_enter(kind);
     tp_schedule *s = make(kind, o, options);
     tpi_op_leave(outer);
@@ -446,6 +452,7 @@ tp_schedule *tp_schedule_new(const char *kind, tp_optimiser *o, const tp_schedul
 }
 
 static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedule *const *parts, tp_ints milestones) {
+    if (!TPI_LIST_GIVEN(parts, n) || !TPI_LIST_GIVEN(milestones.v, milestones.n)) return NULL;
     if (n < 1) return tpi_fail(TP_ERR_VALUE, "%s expects at least one scheduler, but got no scheduler.", k->name);
     for (int64_t i = 0; i < n; i++) {
         if (!parts[i]) return tpi_fail(TP_ERR_VALUE, "%s: schedule %lld is NULL", k->name, (long long)i);

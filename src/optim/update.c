@@ -5,6 +5,7 @@
  * An element's new value depends on its own numbers alone, so neither threads nor chunks show in the result. Everything that can fail comes
  * before the first write. */
 #include "optim/update.h"
+#include "tensor/given.h"
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
@@ -338,6 +339,8 @@ static bool step_groups(const tp_optimiser_kind *kind, int64_t ngroups, const tp
 }
 
 bool tp_optimiser_update(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(kind, "a kind of optimiser") || !TPI_LIST_GIVEN(groups, ngroups)) return false;
     const char *outer = tpi_op_enter(kind->name);
     bool ok = step_groups(kind, ngroups, groups, false);
     tpi_op_leave(outer);
@@ -345,6 +348,8 @@ bool tp_optimiser_update(const tp_optimiser_kind *kind, int64_t ngroups, const t
 }
 
 bool tp_optimiser_start(const tp_optimiser_kind *kind, int64_t ngroups, const tp_update_group *groups) {
+    TPI_STOP_ON_ERROR(false);
+    if (!TPI_GIVEN(kind, "a kind of optimiser") || !TPI_LIST_GIVEN(groups, ngroups)) return false;
     const char *outer = tpi_op_enter(kind->name);
     bool ok = step_groups(kind, ngroups, groups, true);
     tpi_op_leave(outer);
@@ -360,8 +365,12 @@ int64_t tp_optimiser_kind_count(void) {
 }
 const tp_optimiser_kind *tp_optimiser_kind_at(int64_t i) { return i >= 0 && i < tp_optimiser_kind_count() ? tpi_optimiser_kinds[i] : NULL; }
 const tp_optimiser_kind *tp_optimiser_kind_named(const char *name) {
+    if (!name) return NULL;
     for (int64_t i = 0; tpi_optimiser_kinds[i]; i++)
         if (!strcmp(tpi_optimiser_kinds[i]->name, name)) return tpi_optimiser_kinds[i];
     return NULL;
 }
-int64_t tp_optimiser_check(const tp_optimiser_kind *kind, const double *values) { return kind->ops->check(values); }
+int64_t tp_optimiser_check(const tp_optimiser_kind *kind, const double *values) {
+    if (!TPI_GIVEN(kind, "a kind of optimiser") || !TPI_GIVEN(values, "the options' values")) return -1;
+    return kind->ops->check(values);
+}

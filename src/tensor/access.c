@@ -4,10 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool given(const tp_tensor *t) {
-    if (t) return true;
-    return tpi_refuse(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
-}
+static bool given(const tp_tensor *t) { return tpi_is_tensor(t, "t"); }
 
 int tp_ndim(const tp_tensor *t) { return given(t) ? t->ndim : -1; }
 int64_t tp_numel(const tp_tensor *t) { return given(t) ? t->numel : -1; }

@@ -34,7 +34,7 @@ static void exported_delete(DLManagedTensor *managed) {
 }
 
 struct DLManagedTensor *tp_to_dlpack(tp_tensor *t) {
-    if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
+    if (!tpi_is_tensor(t, "t")) return NULL;
     if (t->requires_grad) return tpi_fail(TP_ERR_RUNTIME, "argument 't': cannot export a tensor that requires gradient, detach it first");
     tp_device device = tpi_device(t);
     int at = 0;

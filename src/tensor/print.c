@@ -316,7 +316,7 @@ static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t
 /* The text of t, from tpi_malloc; NULL and an error on failure. Numbers are written with points in every locale. */
 static char *text_of(const tp_tensor *t, const char *name, const char *contents, size_t *length) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
+    if (!tpi_is_tensor(t, "t")) return NULL;
     tp_tensor *here = NULL;
     if (tpi_device(t).type == TP_META) {
         contents = "...";
@@ -370,6 +370,7 @@ int64_t tp_format_as(const tp_tensor *t, const char *name, const char *contents,
 int64_t tp_format(const tp_tensor *t, char *out, size_t room) { return tp_format_as(t, NULL, NULL, out, room); }
 
 bool tp_fprint(FILE *file, const tp_tensor *t) {
+    if (!TPI_GIVEN(file, "a file")) return false;
     size_t n;
     char *s = text_of(t, NULL, NULL, &n);
     if (!s) return false;

@@ -23,6 +23,17 @@ static pthread_key_t at_exit_key;
 static pthread_once_t at_exit_once = PTHREAD_ONCE_INIT;
 static bool at_exit_made;
 
+/* Counts the entries that hold t. Whoever has the only reference needs no locked instruction. */
+static tp_tensor *count_entry(tp_tensor *t, int by) {
+    if (atomic_load_explicit(&t->refs, memory_order_relaxed) == 1)
+        atomic_store_explicit(&t->scoped, atomic_load_explicit(&t->scoped, memory_order_relaxed) + by, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&t->scoped, by, memory_order_relaxed);
+    return t;
+}
+static tp_tensor *put_in(tp_tensor *t) { return count_entry(t, 1); }
+static tp_tensor *taken_out(tp_tensor *t) { return count_entry(t, -1); }
+
 static void close_to(struct scopes *s, int64_t depth) {
     while (s->depth > depth) {
         while (s->count > s->marks[s->depth - 1]) { /* one at a time: a release may call out, and scopes may open and close in there */
@@ -30,7 +41,7 @@ static void close_to(struct scopes *s, int64_t depth) {
             if (ref & 1)
                 tpi_mfree((void *)(ref - 1));
             else
-                tp_release((tp_tensor *)ref);
+                tp_release(taken_out((tp_tensor *)ref));
         }
         s->depth--;
     }
@@ -81,6 +92,7 @@ tp_scope tp_scope_open(void) {
 }
 
 void tp_scope_close(tp_scope *scope) {
+    if (!TPI_GIVEN(scope, "a scope")) return;
     if (scope->depth == 0) { /* one that could not be opened */
         if (lost > 0) lost--;
         return;
@@ -117,7 +129,7 @@ static bool in_lost_scope(void) {
 tp_tensor *tpi_to_scope(tp_tensor *t) {
     struct scopes *s = scopes;
     if (!t || (!in_scope(s) && !lost)) return t;
-    if (!in_lost_scope() && push(s, (uintptr_t)t)) return t;
+    if (!in_lost_scope() && push(s, (uintptr_t)t)) return put_in(t);
     tp_release(t);
     return NULL;
 }
@@ -129,21 +141,30 @@ tp_tensors tpi_list_to_scope(tp_tensors list) {
     bool ok = !in_lost_scope() && push(s, (uintptr_t)list.v + 1);
     for (int64_t i = 0; ok && i < list.n; i++)
         if (list.v[i]) ok = push(s, (uintptr_t)list.v[i]);
+    for (int64_t i = 0; ok && i < list.n; i++)
+        if (list.v[i]) put_in(list.v[i]);
     if (ok) return list;
     if (!lost) s->count = before;
     tpi_release_list(list);
     return (tp_tensors){NULL, 0};
 }
 
+/* Later entries move down: what was made last is still released first. */
+static void drop_entry(struct scopes *s, int64_t at) {
+    s->count--;
+    for (; at < s->count; at++) s->refs[at] = s->refs[at + 1];
+}
+
 tp_tensor *tp_keep(tp_tensor *t) {
     struct scopes *s = scopes;
+    if (t && !tpi_is_tensor(t, "t")) return NULL;
     if (!t || lost || !in_scope(s)) return t;
     int64_t *mark = &s->marks[s->depth - 1], at = s->count - 1;
     while (at >= *mark && s->refs[at] != (uintptr_t)t) at--;
     if (at < *mark) return t; /* the caller's own, or an outer scope's: it outlives this scope already */
     if (s->depth == s->floor + 1) {
-        s->count--; /* later entries move down: what was made last is still released first */
-        for (; at < s->count; at++) s->refs[at] = s->refs[at + 1];
+        drop_entry(s, at);
+        taken_out(t);
     } else {
         s->refs[at] = s->refs[*mark];
         s->refs[(*mark)++] = (uintptr_t)t; /* now the last entry of the enclosing scope */
@@ -162,6 +183,18 @@ void tpi_scope_take(tp_tensor *t) {
     int64_t mark = s->marks[s->depth - 1], at = s->count - 1;
     while (at >= mark && s->refs[at] != (uintptr_t)t) at--;
     if (at < mark) return;
-    s->count--;
-    for (; at < s->count; at++) s->refs[at] = s->refs[at + 1];
+    drop_entry(s, at);
+    taken_out(t);
+}
+
+bool tpi_scopes_forget(tp_tensor *t) {
+    struct scopes *s = scopes;
+    for (int64_t at = s ? s->count - 1 : -1; at >= 0 && atomic_load_explicit(&t->scoped, memory_order_relaxed); at--) {
+        if (s->refs[at] != (uintptr_t)t) continue;
+        drop_entry(s, at);
+        taken_out(t);
+        for (int64_t d = s->depth; d > 0 && s->marks[d - 1] > at; d--) s->marks[d - 1]--;
+    }
+    if (!atomic_load_explicit(&t->scoped, memory_order_relaxed)) return true;
+    return tpi_refuse(TP_ERR_VALUE, "argument 't': expected a reference of the caller's, got one that a scope of another thread owns");
 }

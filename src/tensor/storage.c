@@ -130,7 +130,7 @@ static bool is_size(int64_t bytes) {
 }
 
 tp_storage *tp_storage_of(const tp_tensor *t) {
-    if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
+    if (!tpi_is_tensor(t, "t")) return NULL;
     return tpi_storage_retain(t->storage);
 }
 

@@ -5,6 +5,7 @@
  * view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop of its own. */
 #include "tensor/storage.h"
 #include "tensor/sizes.h"
+#include <stdlib.h>
 #include <string.h>
 
 TPI_THREAD_LOCAL tp_device tpi_device_default = {TP_CPU, 0};
@@ -38,6 +39,8 @@ static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
     }
     t->strides = t->shape + ndim;
     atomic_init(&t->refs, 1);
+    atomic_init(&t->scoped, 0);
+    t->alive = TPI_ALIVE;
     t->dtype = (uint8_t)dtype;
     t->ndim = (uint8_t)ndim;
     t->flags = 0;
@@ -50,9 +53,28 @@ static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
     return t;
 }
 
+/* With TAPER_DEBUG=1 freed headers are never used again, so that whoever still uses one is told. */
+static bool keeps_freed_headers(void) {
+    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
+    int now = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!now) {
+        const char *debug = getenv("TAPER_DEBUG");
+        now = debug && *debug && strcmp(debug, "0") ? 2 : 1;
+        atomic_store_explicit(&known, now, memory_order_relaxed);
+    }
+    return now == 2;
+}
+
 static void header_free(tp_tensor *t) {
     if (t->shape != t->inline_dims) tpi_delete(t->shape, dims_bytes(t->ndim));
-    tpi_delete(t, sizeof *t);
+    t->alive = 0;
+    if (!keeps_freed_headers()) tpi_delete(t, sizeof *t);
+}
+
+bool tpi_tensor_given(const tp_tensor *t, const char *argument) {
+    if (!t) return tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a tensor, got NULL", argument);
+    if (t->alive == TPI_ALIVE) return true;
+    return tpi_refuse(TP_ERR_VALUE, "argument '%s': expected a tensor, got one that was released before, or whose scope has ended", argument);
 }
 
 /* ---- Version counters of their own ---- */
@@ -86,13 +108,20 @@ static void tensor_free(tp_tensor *t) {
     if (base) tp_release(base);
 }
 
-tp_tensor *tp_retain(tp_tensor *t) { return tpi_retain(t); }
+tp_tensor *tp_retain(tp_tensor *t) { return !t || tpi_is_tensor(t, "t") ? tpi_retain(t) : NULL; }
+
+/* The last reference is given back while scopes count on theirs: the caller gave back one that a scope owns. */
+static void free_scoped(tp_tensor *t) {
+    atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+    if (tpi_scopes_forget(t)) tensor_free(t);
+}
 
 void tp_release(tp_tensor *t) {
-    if (!t) return;
+    if (!t || !tpi_is_tensor(t, "t")) return;
     /* The holder of the only reference can skip the locked instruction: nobody else can add one. */
-    if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
-        tensor_free(t);
+    if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1 && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1) return;
+    if (__builtin_expect(atomic_load_explicit(&t->scoped, memory_order_relaxed) != 0, 0)) free_scoped(t);
+    else tensor_free(t);
 }
 
 void tpi_release_list(tp_tensors list) {

@@ -37,6 +37,7 @@ enum { /* tensor flags */
     TPI_INFERENCE = 4   /* made in an inference scope: may not be recorded later */
 };
 #define TPI_INLINE_DIMS 5
+#define TPI_ALIVE 0x7e503a1eu
 
 struct tpi_autograd; /* src/autograd/node.h */
 
@@ -46,6 +47,8 @@ struct tp_tensor {
     uint8_t ndim;
     uint8_t flags;
     bool requires_grad;              /* for a leaf: the user's wish; otherwise: it has a grad_fn */
+    atomic_int scoped;               /* how many entries of open scopes hold it; each of them holds a reference */
+    uint32_t alive;                  /* TPI_ALIVE until the header is freed: tells a tensor from what was one */
     tpi_storage *storage;
     char *data;                      /* storage->data + offset * element size */
     int64_t numel;
@@ -79,6 +82,11 @@ static inline void tpi_touch(tp_tensor *t) { /* after an in-place write */
     if (!(t->flags & TPI_UNTRACKED)) atomic_fetch_add_explicit(tpi_version_of(t), 1, memory_order_relaxed);
 }
 static inline uint32_t tpi_version(const tp_tensor *t) { return atomic_load_explicit(tpi_version_of(t), memory_order_relaxed); }
+/* For functions of the API: is it a tensor? NULL, and one that was freed, are an error that names the argument. */
+bool tpi_tensor_given(const tp_tensor *t, const char *argument);
+static inline bool tpi_is_tensor(const tp_tensor *t, const char *argument) {
+    return __builtin_expect(t && t->alive == TPI_ALIVE, 1) || tpi_tensor_given(t, argument);
+}
 #define tpi_release tp_release
 void tpi_release_list(tp_tensors list); /* releases each tensor, then the array (from tpi_malloc) */
 
@@ -149,4 +157,6 @@ tp_tensors tpi_list_to_scope(tp_tensors list);
 /* Takes t out of the innermost scope, if it is there, for the caller to own, whatever scopes enclose that one: what a callback of the
  * user's returns, made in a scope or not, becomes the caller's. */
 void tpi_scope_take(tp_tensor *t);
+/* t dies while scopes hold it: takes it out of this thread's. False and an error if another thread's scope has it. */
+bool tpi_scopes_forget(tp_tensor *t);
 #endif

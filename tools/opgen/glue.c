@@ -546,7 +546,7 @@ text write_glue(const char *family) {
     text t = {0};
     put(&t, "/* Operators of tables/operators/%s.op. Written by opgen: do not edit. */\n", family);
     put(&t, "#pragma GCC diagnostic ignored \"-Wunused-parameter\" /* not every form of an operator reads every argument */\n");
-    put(&t, "#include \"amp/detour.h\"\n#include \"autograd/glue.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/%s%s.h>\n\n", strcmp(family, "layers") ? "ops_" : "", family);
+    put(&t, "#include \"amp/detour.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include \"device/cpu/isa.h\"\n#include \"tpi_ops.h\"\n#include <math.h>\n#include <taper/%s%s.h>\n\n", strcmp(family, "layers") ? "ops_" : "", family);
     for (int i = 0; i < nops; i++) {
         const op *o = ops[i];
         if (strcmp(o->family, family)) continue;

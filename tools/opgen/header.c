@@ -77,12 +77,12 @@ static char *public_default(const arg *a) {
 static const char *member(const arg *a) { return strcmp(a->name, "size") ? a->name : "size_"; }
 
 static void write_options(text *t, const op *o) {
-    put(t, "typedef struct tp_%s_options {\n    int64_t size TP_MEMBER((int64_t)sizeof(tp_%s_options));\n", o->cname, o->cname);
+    put(t, "typedef struct tp_%s_options {\n    TP_STRUCT_SIZE(tp_%s_options);\n", o->cname, o->cname);
     for (int i = 0; i < o->nargs; i++) {
         const arg *a = &o->args[i];
         if (a->fallback) put(t, "    %s%s%s TP_MEMBER(%s);\n", types[a->type].c, space(a->type), member(a), public_default(a));
     }
-    put(t, "} tp_%s_options;\n", o->cname);
+    put(t, "    TP_OPTIONS_GUARD_\n} tp_%s_options;\n", o->cname);
 }
 
 static void write_c_macro(text *t, const op *o, form f) {
@@ -203,15 +203,9 @@ text write_options_header(void) {
     text t = {0};
     put(&t, "/* How operators take options. Written by opgen: do not edit.\n"
             " *   C:   tp_sum(x, .dim = TP_INTS(0), .keepdim = true)\n"
-            " *   C++: tp_sum(x, {.dim = TP_INTS(0), .keepdim = true})\n"
+            " *   C++: tp_sum(x, {.dim = TP_INTS(0), .keepdim = true}), in the order of the struct\n"
             " * An options struct begins with its size, so that a program built against this version runs on later ones. */\n");
     put(&t, "#ifndef TAPER_OPS_OPTIONS_H\n#define TAPER_OPS_OPTIONS_H\n#include <taper/random.h>\n#include <taper/tensor.h>\n\n");
-    put(&t, "#ifdef __cplusplus\n#define TP_MEMBER(...) = __VA_ARGS__\n#else\n#define TP_MEMBER(...)\n"
-            "#ifdef __clang__\n#define TP_QUIET_SIDE_EFFECTS_\n#else\n#define TP_QUIET_SIDE_EFFECTS_ _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init-side-effects\\\"\")\n#endif\n"
-            "#define TP_WITH_(type, call, defaults, ...) \\\n"
-            "    __extension__({ \\\n        _Pragma(\"GCC diagnostic push\") _Pragma(\"GCC diagnostic ignored \\\"-Woverride-init\\\"\") \\\n"
-            "        TP_QUIET_SIDE_EFFECTS_ \\\n"
-            "        const type tp_o_ = {defaults, __VA_ARGS__}; \\\n        _Pragma(\"GCC diagnostic pop\") call; \\\n    })\n#endif\n\n");
     put(&t, "static inline tp_device tp_no_device(void) {\n    tp_device d;\n    d.type = 0, d.index = 0;\n    return d;\n}\nstatic const int64_t tp_ints_empty_[1] = {0};\n");
     for (int i = 0; i < nops; i++)
         if (!ops[i]->internal) write_default_lists(&t, ops[i]);
@@ -255,27 +249,56 @@ void write_taken_options(text *t, const op *o) {
     put(t, "};\n    if (options) tpi_take_options(&o_, sizeof o_, options, options->size);\n");
 }
 
+/* What src/tensor/given.h asks of an argument before anything looks at it; NULL: nothing can be wrong with it. */
+static char *soundness(type y, bool optional, const char *c, const char *name) {
+    switch (y) {
+    case T_TENSOR: case T_TENSOR_OPT: return format("tpi_sound_tensor(%s, \"%s\")", c, name);
+    case T_OPERAND: return format("tpi_sound_tensor(%s.tensor, \"%s\")", c, name);
+    case T_TENSORS: case T_TENSORS_OPT: return format("tpi_sound_tensors(%s, \"%s\")", c, name);
+    case T_SCALAR: case T_SCALAR_OPT: return format("tpi_sound_scalar(%s, %s, \"%s\")", c, y == T_SCALAR ? "false" : "true", name);
+    case T_INTS: case T_INTS_OPT: case T_BOOLS: case T_FLOATS: case T_FLOATS_OPT: case T_SCALARS: case T_SCALARS_OPT:
+        return format("tpi_sound_list(%s.v, %s.n, \"%s\")", c, c, name);
+    case T_STR: return format("tpi_sound_text(%s, \"%s\")", c, name);
+    case T_DTYPE: return format("tpi_sound_dtype(%s, %s, \"%s\")", c, optional ? "true" : "false", name);
+    case T_LAYOUT: return format("tpi_sound_choice(%s, TP_CHANNELS_LAST_3D + 1, \"%s\", \"a layout\")", c, name);
+    case T_DEVICE: return format("tpi_sound_choice(%s.type, TP_DEVICE_TYPES, \"%s\", \"a device\")", c, name);
+    default: return NULL;
+    }
+}
+
+char *sound_arguments(const op *o, bool inplace) {
+    text t = {0};
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        char *asked = soundness(inplace && i == 0 ? T_TENSOR : a->type, a->fallback || strchr(a->type_text, '?'), constructor_argument(a), a->name);
+        if (asked) put(&t, "%s%s", t.n ? " && " : "", asked);
+    }
+    return t.n ? t.s : "true";
+}
+
 static void write_wrapper(text *t, const op *o, form f) {
     put(t, "%s {\n", declaration(o, f));
+    if (f != FORM_PLAIN) put(t, "    TPI_STOP_ON_ERROR(NULL);\n");
     write_taken_options(t, o);
     put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n", o->name);
+    put(t, "    const bool sound_ = %s%s;\n", f == FORM_OUT ? "tpi_sound_tensor(out, \"out\") && " : "", sound_arguments(o, f == FORM_INPLACE));
     text args = {0};
     put(&args, "%s", "");
     if (f == FORM_OUT) put(&args, "out, ");
     for (int i = 0; i < o->nargs; i++) put(&args, "%s%s%s", i ? ", " : "", o->args[i].fallback ? "o_." : "", o->args[i].fallback ? member(&o->args[i]) : o->args[i].name);
     if (f != FORM_PLAIN) {
-        put(t, "    tp_tensor *r_ = tpo_%s%s(%s);\n", o->cname, form_suffix(f), args.s);
+        put(t, "    tp_tensor *r_ = sound_ ? tpo_%s%s(%s) : NULL;\n", o->cname, form_suffix(f), args.s);
     } else if (o->plain) {
         const char *init = !strcmp(o->plain_type, "bool") ? "false" : !strcmp(o->plain_type, "int") ? "-1" : !strcmp(o->plain_type, "float") ? "NAN" : "tp_no_scalar()";
-        put(t, "    %sr_ = %s;\n    (void)tpo_%s(%s%s&r_);\n", result_type(o, f), init, o->cname, args.s, o->nargs ? ", " : "");
+        put(t, "    %sr_ = %s;\n    if (sound_) (void)tpo_%s(%s%s&r_);\n", result_type(o, f), init, o->cname, args.s, o->nargs ? ", " : "");
     } else if (o->nresults > 1) {
         put(t, "    tp_tensor *out_[%d] = {NULL};\n    tp_%s_result r_ = {NULL", o->nresults, o->cname);
         for (int r = 1; r < o->nresults; r++) put(t, ", NULL");
-        put(t, "};\n    if (tpo_%s(%s%sout_) && tpi_all_to_scope(out_, %d)) {\n", o->cname, args.s, o->nargs ? ", " : "", o->nresults);
+        put(t, "};\n    if (sound_ && tpo_%s(%s%sout_) && tpi_all_to_scope(out_, %d)) {\n", o->cname, args.s, o->nargs ? ", " : "", o->nresults);
         for (int r = 0; r < o->nresults; r++) put(t, "        r_.%s = out_[%d];\n", o->results[r].name, r);
         put(t, "    }\n");
-    } else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors r_ = tpi_list_to_scope(tpo_%s(%s));\n", o->cname, args.s);
-    else put(t, "    tp_tensor *r_ = tpi_to_scope(tpo_%s(%s));\n", o->cname, args.s);
+    } else if (o->results[0].type == T_TENSORS) put(t, "    tp_tensors r_ = sound_ ? tpi_list_to_scope(tpo_%s(%s)) : (tp_tensors){NULL, 0};\n", o->cname, args.s);
+    else put(t, "    tp_tensor *r_ = sound_ ? tpi_to_scope(tpo_%s(%s)) : NULL;\n", o->cname, args.s);
     put(t, "    tpi_op_leave(before_);\n    return r_;\n}\n");
 }
 

@@ -283,7 +283,7 @@ static void write_constructor(text *t, const layer *l) {
     put(t, "%s {\n", constructor_declaration(o));
     write_taken_options(t, o);
     put(t, "    const char *before_ = tpi_op_enter(\"%s\");\n    tp_module *m_ = tpi_module_of(&layer_%s);\n", l->name, l->cname);
-    put(t, "    if (m_ && !(%s(m_", build_name(l));
+    put(t, "    if (m_ && !(%s && %s(m_", sound_arguments(o, false), build_name(l));
     for (int i = 0; i < o->nargs; i++) put(t, ", %s", constructor_argument(&o->args[i]));
     put(t, ") && tpi_module_ready(m_))) tp_module_release(m_), m_ = NULL;\n    tpi_op_leave(before_);\n    return m_;\n}\n\n");
 }
@@ -300,7 +300,7 @@ static bool built_in_c(const layer *l) {
 
 text write_layer_source(void) {
     text t = {0};
-    put(&t, "/* Layers, from tables/layers. Written by opgen: do not edit. */\n#include \"nn/layer.h\"\n#include \"autograd/glue.h\"\n#include \"tpi_layers.h\"\n#include <math.h>\n#include <taper/nn.h>\n\n");
+    put(&t, "/* Layers, from tables/layers. Written by opgen: do not edit. */\n#include \"nn/layer.h\"\n#include \"autograd/glue.h\"\n#include \"tensor/given.h\"\n#include \"tpi_layers.h\"\n#include <math.h>\n#include <taper/nn.h>\n\n");
     for (int i = 0; i < nlayers; i++)
         if (layers[i]->forward_op) put(&t, "extern const tp_operator tpi_operator_%s;\n", layers[i]->forward_op->cname);
     for (int i = 0; i < nlayers; i++) {

@@ -21,7 +21,7 @@ static char *c_fallback(const option *p) {
 }
 
 static void write_constructor(text *t, const optimiser *o) {
-    put(t, "/* %s */\ntypedef struct tp_%s_options {\n    int64_t size TP_MEMBER((int64_t)sizeof(tp_%s_options));\n", o->doc, o->cname, o->cname);
+    put(t, "/* %s */\ntypedef struct tp_%s_options {\n    TP_STRUCT_SIZE(tp_%s_options);\n", o->doc, o->cname, o->cname);
     text defaults = {0};
     put(&defaults, ".size = (int64_t)sizeof(tp_%s_options)", o->cname);
     for (int i = 0; i < o->noptions; i++) {
@@ -33,7 +33,7 @@ static void write_constructor(text *t, const optimiser *o) {
         else
             for (int k = 0; k < p->count; k++) put(&defaults, ", .%s[%d] = %s", p->name, k, c_value(p, p->fallback->arg[k]));
     }
-    put(t, "} tp_%s_options;\nTP_API tp_optimiser *tp_%s_with(tp_tensors params, const tp_%s_options *options);\n", o->cname, o->cname, o->cname);
+    put(t, "    TP_OPTIONS_GUARD_\n} tp_%s_options;\nTP_API tp_optimiser *tp_%s_with(tp_tensors params, const tp_%s_options *options);\n", o->cname, o->cname, o->cname);
     put(t,
         "#ifdef __cplusplus\nTP_END\nstatic inline tp_optimiser *tp_%s(tp_tensors params, const tp_%s_options &options = tp_%s_options()) "
         "{ return tp_%s_with(params, &options); }\nTP_BEGIN\n",

@@ -1,0 +1,37 @@
+#!/bin/bash
+# Programs on the headers alone, with each compiler that is there: what must not compile, what must compile without a warning, and the C++ face.
+set -e
+source=$TAPER_SOURCE_DIR/tests/capi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+libraries="-L$TAPER_BUILD_DIR -Wl,-rpath,$TAPER_BUILD_DIR -ltaper"
+there() { command -v "$1" > /dev/null; }
+fail() { echo "$1"; exit 1; }
+
+# Headers of a project, and of the system, in whose macros compilers do not warn.
+for include in -I -isystem; do
+    headers="$include $TAPER_SOURCE_DIR/include $include $TAPER_BUILD_DIR/generated/include"
+    for cc in gcc clang; do
+        there $cc || continue
+        case=0
+        while :; do
+            said=$($cc -std=c11 -w -DCASE=$case $headers -fsyntax-only "$source/refused.c" 2>&1) && compiled=yes || compiled=no
+            [[ $said == *"#error"* ]] && break
+            [[ $case = 0 && $compiled = no ]] && fail "$cc $include refuses case 0: $said"
+            [[ $case != 0 && $compiled = yes ]] && fail "$cc $include takes case $case"
+            case=$((case + 1))
+        done
+        [[ $case -gt 20 ]] || fail "$cc $include: only $case cases"
+        for std in c11 gnu17; do
+            $cc -std=$std -Wall -Wextra -Wpedantic -Wno-unused-value -Werror $headers "$source/accepted.c" -o "$work/accepted" $libraries
+            "$work/accepted" || fail "accepted.c by $cc"
+        done
+    done
+    for cxx in g++ clang++; do
+        there $cxx || continue
+        for std in c++17 c++20; do
+            $cxx -std=$std -Wall -Wextra -Werror $headers "$source/program.cpp" -o "$work/program" $libraries
+            "$work/program" || fail "program.cpp by $cxx"
+        done
+    done
+done
