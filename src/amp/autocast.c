@@ -240,6 +240,7 @@ tp_autocast_mode tp_autocast_enter(tp_device_type device, tp_dtype dtype, bool e
 }
 
 void tp_autocast_leave(tp_autocast_mode *before) {
+    if (!TPI_GIVEN(before, "a mode")) return;
     if (before->device == TP_DEVICE_NONE) return; /* it could not be entered */
     tp_autocast_nest(-1);
     tp_set_autocast_dtype((tp_device_type)before->device, (tp_dtype)before->dtype);

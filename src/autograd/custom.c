@@ -4,6 +4,7 @@
  * each output gets its history: a fresh tensor that of the node, a dirty input that of an in-place write; an input returned as it is becomes
  * a view of it first. */
 #include <string.h>
+#include "tensor/given.h"
 #include <taper/autograd.h>
 #include "autograd/tape.h"
 
@@ -222,6 +223,7 @@ static bool check_function(const tp_function *f, const tp_tensor *const *inputs,
 }
 
 bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
+    if (!TPI_LIST_GIVEN(outputs, noutputs) || !TPI_LIST_GIVEN(inputs.v, inputs.n)) return false;
     for (int64_t o = 0; o < noutputs; o++) outputs[o] = NULL;
     if (!check_function(function, (const tp_tensor *const *)inputs.v, inputs.n)) return false;
     tp_function_call *call = call_new(function, context, inputs.n, noutputs);
@@ -246,6 +248,7 @@ bool tp_apply(const tp_function *function, void *context, tp_tensors inputs, tp_
 /* ---- What forward and backward may ask and say ------------------------------------------------------------------------------------ */
 
 bool tp_function_save(tp_function_call *call, tp_tensors tensors) {
+    if (!TPI_GIVEN(call, "a call") || !TPI_LIST_GIVEN(tensors.v, tensors.n)) return false;
     if (!call->in_forward) return tpi_refuse(TP_ERR_RUNTIME, "tensors can only be saved in the forward of %s", call->name);
     if (!call->node || !tensors.n) return true;
     tp_tensor **kept = tpi_realloc(call->kept, (size_t)(call->nkept + tensors.n) * sizeof *kept);
@@ -256,11 +259,13 @@ bool tp_function_save(tp_function_call *call, tp_tensors tensors) {
 }
 
 int64_t tp_function_saved_count(const tp_function_call *call) {
+    if (!TPI_GIVEN(call, "a call")) return -1;
     if (call->in_forward) return call->nkept;
     return call->node ? call->node->nsaved : 0;
 }
 
 tp_tensor *tp_function_saved(tp_function_call *call, int64_t i) {
+    if (!TPI_GIVEN(call, "a call")) return NULL;
     int64_t n = call->node ? call->node->nsaved : 0;
     if (call->in_forward || i < 0 || i >= n)
         return tpi_fail(TP_ERR_INDEX, "argument 'i': %s saved %lld tensors, got index %lld", call->name, (long long)n, (long long)i);
@@ -272,22 +277,34 @@ tp_tensor *tp_function_saved(tp_function_call *call, int64_t i) {
 }
 
 bool tp_function_needs(const tp_function_call *call, int64_t input) {
+    if (!TPI_GIVEN(call, "a call")) return false;
     return call->node && input >= 0 && input < call->ninputs && tpi_node_needs(call->node, (int)input);
 }
 
 void tp_function_mark_dirty(tp_function_call *call, int64_t input) {
+    if (!TPI_GIVEN(call, "a call")) return;
     if (input >= 0 && input < call->ninputs) call->dirty[input] = true;
     else tpi_fail(TP_ERR_INDEX, "argument 'input': %s has %lld inputs, got index %lld", call->name, (long long)call->ninputs, (long long)input);
 }
 
 void tp_function_mark_nondiff(tp_function_call *call, int64_t output) {
+    if (!TPI_GIVEN(call, "a call")) return;
     if (output >= 0 && output < call->noutputs) call->nondiff[output] = true;
     else tpi_fail(TP_ERR_INDEX, "argument 'output': %s has %lld outputs, got index %lld", call->name, (long long)call->noutputs, (long long)output);
 }
 
-void tp_function_materialize(tp_function_call *call, bool on) { call->materialize = on; }
-void *tp_function_context(const tp_function_call *call) { return call->context; }
-tp_node *tp_function_node(const tp_function_call *call) { return tpi_node_retain(call->node); }
+void tp_function_materialize(tp_function_call *call, bool on) {
+    if (!TPI_GIVEN(call, "a call")) return;
+    call->materialize = on;
+}
+void *tp_function_context(const tp_function_call *call) {
+    if (!TPI_GIVEN(call, "a call")) return NULL;
+    return call->context;
+}
+tp_node *tp_function_node(const tp_function_call *call) {
+    if (!TPI_GIVEN(call, "a call")) return NULL;
+    return tpi_node_retain(call->node);
+}
 
 tp_function_call *tp_node_function(const tp_node *node) {
     return node && node->cls->backward == custom_backward ? *(tp_function_call **)node->attrs : NULL;

@@ -1,5 +1,6 @@
 /* Nodes in the user's hands: walking the tape from a result, running one node, and remembering what stands for it elsewhere. */
 #include <string.h>
+#include "tensor/given.h"
 #include "autograd/tape.h"
 
 static bool given(const tp_node *node) { return node || tpi_refuse(TP_ERR_TYPE, "argument 'node': expected a node, got NULL"); }
@@ -12,7 +13,7 @@ static tpi_autograd *history_of(const tp_tensor *t) {
 }
 
 tp_node *tp_grad_fn(const tp_tensor *t) {
-    if (!t) return tpi_fail(TP_ERR_TYPE, "argument 't': expected a tensor, got NULL");
+    if (!tpi_is_tensor(t, "t")) return NULL;
     tpi_autograd *ag = history_of(t);
     return ag ? tpi_node_retain(ag->grad_fn) : NULL;
 }
@@ -23,7 +24,7 @@ int64_t tp_output_nr(const tp_tensor *t) {
 }
 
 tp_node *tp_grad_accumulator(tp_tensor *leaf) {
-    if (!leaf) return tpi_fail(TP_ERR_TYPE, "argument 'leaf': expected a tensor, got NULL");
+    if (!tpi_is_tensor(leaf, "leaf")) return NULL;
     if (!tp_is_leaf(leaf) || !leaf->requires_grad)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'leaf': expected a leaf that requires grad, got %s",
                         tp_is_leaf(leaf) ? "one that does not require it" : tp_grad_fn_name(leaf));
@@ -50,7 +51,7 @@ tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr) {
 }
 
 bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
-    if (!given(node)) return false;
+    if (!given(node) || !TPI_LIST_GIVEN(grads, node->noutputs) || !TPI_LIST_GIVEN(grad_inputs, node->nedges)) return false;
     bool any = false;
     for (uint32_t i = 0; i < node->noutputs; i++) any |= grads[i] != NULL;
     for (uint32_t i = 0; i < node->nedges; i++) grad_inputs[i] = NULL;

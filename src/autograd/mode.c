@@ -13,6 +13,7 @@ tp_grad_mode tp_grad_mode_enter(bool grad_on, bool inference) {
 }
 
 void tp_grad_mode_leave(tp_grad_mode *before) {
+    if (!TPI_GIVEN(before, "a mode")) return;
     tpi_grad_off = before->grad_off;
     tpi_inference = before->inference;
 }

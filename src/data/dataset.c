@@ -1,6 +1,7 @@
 /* Datasets: the caller's own, rows of tensors, parts of others, and fields in other units. A dataset writes an item's fields to the places it
  * is given, which are rows of a batch, so that a batch is made without a copy in between. */
 #include "data/dataset.h"
+#include "tensor/given.h"
 #include <string.h>
 #include <taper/io.h>
 #include "base/error.h"
@@ -190,7 +191,7 @@ static int64_t fields_of(const tp_dataset *d, tp_field *fields) {
 }
 
 tp_dataset *tp_dataset_subset(tp_dataset *whole, tp_ints indices) {
-    if (!given(whole)) return NULL;
+    if (!given(whole) || !TPI_LIST_GIVEN(indices.v, indices.n)) return NULL;
     for (int64_t k = 0; k < indices.n; k++)
         if (indices.v[k] < 0 || indices.v[k] >= whole->count)
             return tpi_fail(TP_ERR_INDEX, "argument 'indices': index %lld is out of range for a dataset of %lld items", (long long)indices.v[k],

@@ -1,6 +1,7 @@
 /* Reads batches of a dataset ahead, on threads of its own. Batches come out in the order in which they were asked for, whichever thread read
  * them, and each is the work of one thread, so that what is in them does not depend on how many there are. */
 #include <pthread.h>
+#include "tensor/given.h"
 #include <string.h>
 #include "base/error.h"
 #include "base/memory.h"
@@ -106,6 +107,7 @@ tp_reader *tp_reader_new(tp_dataset *dataset, int threads, int64_t room) {
 
 bool tp_reader_ask(tp_reader *r, tp_ints indices) {
     if (!r) return tpi_refuse(TP_ERR_TYPE, "argument 'reader': expected a reader, got NULL");
+    if (!TPI_LIST_GIVEN(indices.v, indices.n)) return false;
     if (tp_reader_waiting(r) == r->room) return tpi_refuse(TP_ERR_RUNTIME, "%lld batches wait already: take one first", (long long)r->room);
     int64_t *copy = tpi_malloc(sizeof(int64_t) * (size_t)(indices.n ? indices.n : 1));
     if (!copy) return false;

@@ -1,6 +1,7 @@
 /* Saving and loading of sharded checkpoints (taper/checkpoint.h says what they promise). Ranks tell each other what they have and work out the same plan; each
  * writes its part, __RANK_NUMBER.distcp, archives one after the other; when all have, rank 0 writes the index and removes what was there before. */
 #include <dirent.h>
+#include "tensor/given.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -342,7 +343,7 @@ static bool read_shards(tpi_arena *a, const char *folder, int64_t n, const tp_sh
 bool tp_checkpoint_load(const char *folder, tp_group *group, int64_t n, const tp_shard *shards) {
     tpi_arena arena = {0};
     tpi_talk talk;
-    if (!tp_ok() || !tpi_talk_in(&talk, group)) return false;
+    if (!tp_ok() || !TPI_LIST_GIVEN(shards, n) || !tpi_talk_in(&talk, group)) return false;
     tp_tensor **read = tpi_arena_new(&arena, sizeof *read * (size_t)((n > 0 ? n : 0) + 1));
     bool ok = read_shards(&arena, folder, n, shards, read);
     ok = tpi_talk_all(&talk, &arena, ok ? tpi_saved_new(&arena, TP_SAVED_NONE) : NULL);

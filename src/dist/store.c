@@ -1,5 +1,6 @@
 /* What all stores share: waiting for keys, prefixes, and stores within one process. */
 #include "dist/store.h"
+#include "tensor/given.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,11 +49,11 @@ static enum tpi_store_answer ask(tp_store *s, enum tpi_store_op op, const char *
 }
 
 bool tp_store_set(tp_store *s, const char *key, const void *data, size_t n) {
-    return given(s, key) && ask(s, TPI_STORE_SET, key, data, n, NULL) == TPI_STORE_DONE;
+    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) && ask(s, TPI_STORE_SET, key, data, n, NULL) == TPI_STORE_DONE;
 }
 
 bool tp_store_append(tp_store *s, const char *key, const void *data, size_t n) {
-    return given(s, key) && ask(s, TPI_STORE_APPEND, key, data, n, NULL) == TPI_STORE_DONE;
+    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) && ask(s, TPI_STORE_APPEND, key, data, n, NULL) == TPI_STORE_DONE;
 }
 
 /* The answer once the key is there. A deadline in the past asks once. */
@@ -91,6 +92,7 @@ bool tp_store_add(tp_store *s, const char *key, int64_t amount, int64_t *sum) {
 
 bool tp_store_compare_set(tp_store *s, const char *key, const void *expected, size_t expected_bytes, const void *fresh, size_t fresh_bytes,
                           char **data, size_t *n) {
+    if (!TPI_LIST_GIVEN(expected, (int64_t)expected_bytes) || !TPI_LIST_GIVEN(fresh, (int64_t)fresh_bytes)) return false;
     tpi_bytes out;
     uint32_t length = (uint32_t)expected_bytes;
     char *both = given(s, key) ? tpi_malloc(sizeof length + expected_bytes + fresh_bytes) : NULL;

@@ -519,6 +519,7 @@ static void drop_call(void *context) {
 }
 
 bool tp_capture_call(bool (*run)(void *context), void (*drop)(void *context), void *context) {
+    if (!TPI_GIVEN(run, "a function")) return false;
     tpi_recorder *recorder = tpi_recording_off();
     bool ok = run(context);
     tpi_recording_on(recorder);

@@ -2,6 +2,7 @@
  * tensor that looks at it is asked for, once, straight into its memory, and its checksum is compared; or the file is mapped and the storage
  * looks at it. */
 #include "io/checkpoint.h"
+#include "autograd/glue.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/memory.h"
@@ -59,7 +60,7 @@ tp_file *tp_open_file(const char *path, const tp_file_options *options) {
     tp_file *f = tpi_new0(sizeof *f);
     if (!f) return NULL;
     f->source.fd = f->zip.source.fd = -1;
-    if (options) memcpy(&f->options, options, options->size < (int64_t)sizeof f->options ? (size_t)options->size : sizeof f->options);
+    if (options) tpi_take_options(&f->options, sizeof f->options, options, options->size);
     if (open_any(f, path)) return f;
     tp_close_file(f);
     return NULL;
@@ -316,6 +317,7 @@ tp_tensor *tp_saved_tensor(const tp_saved *v) {
 }
 
 bool tp_saved_describe(const tp_saved *v, tp_saved_about *about) {
+    if (!TPI_GIVEN(about, "a tp_saved_about")) return false;
     tp_saved_about a = {.size = about->size};
     if (!v) return tpi_refuse(TP_ERR_TYPE, "argument 'v': expected a value, got NULL");
     a.class_name = v->class_name;

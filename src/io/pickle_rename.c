@@ -2,6 +2,7 @@
  * opcodes, or (protocol 4) in texts that a STACK_GLOBAL takes from the stack or by way of the memo. Frames, whose lengths would change, are
  * left out; they are optional. */
 #include "base/error.h"
+#include "tensor/given.h"
 #include "base/memory.h"
 #include "io/wire.h"
 #include <string.h>
@@ -164,6 +165,7 @@ static bool rewrite(rewriter *r) {
 
 void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context,
                        int64_t *result_bytes) {
+    if (!TPI_LIST_GIVEN(pickle, bytes) || !TPI_GIVEN(rename, "a function") || !TPI_GIVEN(result_bytes, "a place for the length")) return NULL;
     rewriter r = {.data = pickle, .bytes = (size_t)bytes, .rename = rename, .context = context};
     bool ok = bytes > 0 && rewrite(&r);
     tpi_mfree(r.memo);

@@ -1,6 +1,7 @@
 /* PyTorch's zip format: one folder with data.pkl, a member data/KEY per storage, byteorder and version. What its pickle says of a storage
  * must be what its member is. */
 #include "base/error.h"
+#include "tensor/given.h"
 #include "base/memory.h"
 #include "io/checkpoint.h"
 #include <stdlib.h>
@@ -157,7 +158,7 @@ tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
 /* ---- For those who read the pickle themselves -------------------------------------------------------------------------------------- */
 
 static bool is_pt(const tp_file *f) {
-    return (f && f->format == TP_FILE_PT) || tpi_refuse(TP_ERR_VALUE, "argument 'file': expected PyTorch's zip format");
+    return (f && f->format == TP_FILE_PT && f->prefix) || tpi_refuse(TP_ERR_VALUE, "argument 'file': expected PyTorch's zip format");
 }
 
 bool tp_file_pickle(tp_file *f, const void **data, int64_t *bytes) {
@@ -168,7 +169,7 @@ bool tp_file_pickle(tp_file *f, const void **data, int64_t *bytes) {
 }
 
 tp_storage *tp_file_storage(tp_file *f, const char *key, int64_t bytes, tp_dtype dtype) {
-    if (!is_pt(f)) return NULL;
+    if (!TPI_GIVEN(key, "a text") || !is_pt(f) || !tpi_sound_dtype(dtype, true, "dtype")) return NULL;
     tpi_store *store = tpi_file_store(f, key);
     if (!store) {
         store = tpi_arena_new(&f->arena, sizeof *store);

@@ -19,6 +19,7 @@ tp_summary *tpi_summary_done(tp_summary *s) {
 }
 
 const void *tp_summary_bytes(const tp_summary *summary, size_t *bytes) {
+    if (!TPI_GIVEN(bytes, "a place for the length")) return NULL;
     *bytes = summary ? summary->wire.n : 0;
     return summary ? summary->wire.data : NULL;
 }

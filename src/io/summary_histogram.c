@@ -2,6 +2,7 @@
  * below zero, each a tenth wider than the one before), as many equal ones as are asked for or as one of NumPy's rules finds, or the
  * caller's. Values are counted in chunks of a fixed size whose sums are added in order. */
 #include "io/summary.h"
+#include "tensor/given.h"
 #include "base/threads.h"
 #include "tensor/tensor.h"
 #include <math.h>
@@ -301,6 +302,7 @@ tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *of, const tp_
 
 tp_summary *tp_summary_histogram_raw(const char *tag, double min, double max, double num, double sum, double sum_squares, tp_floats limits,
                                      tp_floats counts) {
+    if (!TPI_LIST_GIVEN(limits.v, limits.n) || !TPI_LIST_GIVEN(counts.v, counts.n)) return NULL;
     if (limits.n != counts.n)
         return tpi_fail(TP_ERR_VALUE, "argument 'bucket_counts': expected %lld, one for each of 'bucket_limits', got %lld", (long long)limits.n, (long long)counts.n);
     tp_summary *s = tpi_summary_new();

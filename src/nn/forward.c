@@ -1,6 +1,7 @@
 /* Calling modules. A layer of the table is one operator: its inputs, then the attributes, parameters and buffers that the stanza's forward names,
  * found once when the layer is built. The caller's own modules run in a scope, so that what they make on the way is released. */
 #include "nn/layer.h"
+#include "tensor/given.h"
 #include "autograd/glue.h"
 #include "tpi_ops.h"
 
@@ -90,6 +91,7 @@ tp_tensor *tpi_forward_tensor(tp_module *m, tp_tensor *input) {
 }
 
 bool tp_forward_values(tp_module *m, int64_t nargs, const tp_value *args, int64_t nresults, tp_value *results) {
+    if (!TPI_LIST_GIVEN(args, nargs) || !TPI_LIST_GIVEN(results, nresults)) return false;
     if (!tpi_forward(m, nargs, args, nresults, results)) return false;
     bool fine = true;
     for (int64_t i = 0; i < nresults; i++)
@@ -120,6 +122,7 @@ static bool forward_sequential(tp_module *m, int64_t nargs, const tp_value *args
 static const tpi_layer sequential = {.name = "Sequential", .call = forward_sequential};
 
 tp_module *tp_nn_sequential_of(int64_t n, tp_module *const *modules) {
+    if (!TPI_LIST_GIVEN(modules, n)) return NULL;
     tp_module *m = tpi_module_of(&sequential);
     for (int64_t i = 0; i < n; i++) {
         char name[24];

@@ -133,7 +133,10 @@ static bool forward_decoder(tp_module *m, int64_t nargs, const tp_value *args, i
 static const tpi_layer encoder_kind = {.name = "TransformerEncoder", .call = forward_encoder}, decoder_kind = {.name = "TransformerDecoder", .call = forward_decoder};
 
 static tp_module *row(const tpi_layer *kind, tp_module *layer, int64_t count, tp_module *norm) {
-    tp_module *m = layer ? tpi_module_of(kind) : NULL, *list = m ? tpi_module_list() : NULL;
+    enum { MOST = 1 << 20 }; /* more are a mistake, which would fill the memory before it failed */
+    bool counted = count >= 0 && count <= MOST;
+    if (!counted) tpi_fail(TP_ERR_VALUE, "argument 'count': expected 0 to %d layers, got %lld", MOST, (long long)count);
+    tp_module *m = layer && counted ? tpi_module_of(kind) : NULL, *list = m ? tpi_module_list() : NULL;
     bool fine = list != NULL;
     for (int64_t i = 0; fine && i < count; i++) {
         char name[24];

@@ -73,6 +73,7 @@ static bool give_up(tp_gpu_graph *graph) { /* what was held; false, for the fail
 }
 
 bool tp_gpu_graph_begin(tp_gpu_graph *graph, tp_device device, uint64_t pool, tp_capture_mode mode) {
+    if (!TPI_GIVEN(graph, "a graph")) return false;
     if (graph->driver) return tpi_refuse(TP_ERR_RUNTIME, "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.");
     if (!tpi_gpu_caps_of(device)) return false;
     const tpi_gpu_driver *driver = tpi_gpu_driver_of((tp_device_type)device.type);
@@ -93,6 +94,7 @@ bool tp_gpu_graph_begin(tp_gpu_graph *graph, tp_device device, uint64_t pool, tp
 }
 
 bool tp_gpu_graph_end(tp_gpu_graph *graph) {
+    if (!TPI_GIVEN(graph, "a graph")) return false;
     if (!graph->stream) return tpi_refuse(TP_ERR_RUNTIME, "capture_end: this graph is not being captured");
     bool same = tpi_gpu_stream_of(graph->device) == graph->stream;
     bool fine = graph->driver->capture_end(graph->device.index, graph->stream, &graph->graph);
@@ -106,11 +108,13 @@ bool tp_gpu_graph_end(tp_gpu_graph *graph) {
 }
 
 bool tp_gpu_graph_replay(tp_gpu_graph *graph) {
+    if (!TPI_GIVEN(graph, "a graph")) return false;
     if (!graph->graph) return tpi_refuse(TP_ERR_RUNTIME, "Called CUDAGraph::replay without a preceding successful capture.");
     return move_numbers(graph) && graph->driver->graph_launch(graph->device.index, graph->graph, tpi_gpu_stream_of(graph->device));
 }
 
 bool tp_gpu_graph_reset(tp_gpu_graph *graph) {
+    if (!TPI_GIVEN(graph, "a graph")) return false;
     if (graph->stream) return tp_gpu_graph_end(graph) && tp_gpu_graph_reset(graph);
     give_up(graph);
     return true;
@@ -122,7 +126,10 @@ void tp_gpu_graph_free(tp_gpu_graph *graph) {
     tpi_delete(graph, sizeof *graph);
 }
 
-uint64_t tp_gpu_graph_pool(const tp_gpu_graph *graph) { return graph->pool; }
+uint64_t tp_gpu_graph_pool(const tp_gpu_graph *graph) {
+    if (!TPI_GIVEN(graph, "a graph")) return 0;
+    return graph->pool;
+}
 
 bool tp_gpu_capturing(tp_device device) {
     if (!tpi_gpu_caps_of(device)) return false;

@@ -164,6 +164,7 @@ void tp_mark_free(tp_mark *mark) {
 }
 
 bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream) {
+    if (!TPI_GIVEN(mark, "a mark")) return false;
     if (device.type != (int)mark->type) return tpi_refuse(TP_ERR_VALUE, "argument 'device': the mark is for another type of device");
     const tpi_gpu_driver *driver = driver_at(device);
     if (!driver) return false;
@@ -176,19 +177,28 @@ bool tp_mark_record(tp_mark *mark, tp_device device, tp_stream *stream) {
     return driver->event_record(device.index, mark->event, (tpi_gpu_stream *)stream);
 }
 
-int tp_mark_query(tp_mark *mark) { return mark->driver ? mark->driver->event_query(mark->index, mark->event) : 1; }
+int tp_mark_query(tp_mark *mark) {
+    if (!TPI_GIVEN(mark, "a mark")) return -1;
+    return mark->driver ? mark->driver->event_query(mark->index, mark->event) : 1;
+}
 bool tp_mark_synchronize(tp_mark *mark) {
+    if (!TPI_GIVEN(mark, "a mark")) return false;
     return !mark->driver || (mark->driver->event_sync(mark->index, mark->event) && tpi_gpu_fault_check((tp_device){(int16_t)mark->type, (int16_t)mark->index}));
 }
-void *tp_mark_handle(tp_mark *mark) { return mark->event; }
+void *tp_mark_handle(tp_mark *mark) {
+    if (!TPI_GIVEN(mark, "a mark")) return NULL;
+    return mark->event;
+}
 
 bool tp_mark_device(tp_mark *mark, tp_device *device) {
+    if (!TPI_GIVEN(mark, "a mark") || !TPI_GIVEN(device, "a place for the device")) return false;
     if (!mark->driver) return false;
     *device = (tp_device){(int16_t)mark->type, (int16_t)mark->index};
     return true;
 }
 
 bool tp_mark_elapsed(tp_mark *from, tp_mark *to, double *milliseconds) {
+    if (!TPI_GIVEN(from, "a mark") || !TPI_GIVEN(to, "a mark") || !TPI_GIVEN(milliseconds, "a place for the time")) return false;
     if (!from->timing || !to->timing) return tpi_refuse(TP_ERR_VALUE, "Both events must be created with argument 'enable_timing=True'.");
     if (!from->driver || !to->driver) return tpi_refuse(TP_ERR_VALUE, "Both events must be recorded before calculating elapsed time.");
     if (tp_mark_query(from) == 0 || tp_mark_query(to) == 0) return tpi_refuse(TP_ERR_VALUE, "Both events must be completed before calculating elapsed time.");
@@ -196,5 +206,6 @@ bool tp_mark_elapsed(tp_mark *from, tp_mark *to, double *milliseconds) {
 }
 
 bool tp_stream_wait_mark(tp_device device, tp_stream *stream, tp_mark *mark) {
+    if (!TPI_GIVEN(mark, "a mark")) return false;
     return !mark->driver || mark->driver->stream_wait(device.index, (tpi_gpu_stream *)stream, mark->event);
 }

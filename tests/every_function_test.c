@@ -1,0 +1,197 @@
+/* Every public function, called with what no program should pass: NULL and zero everywhere; -1, the largest and the smallest numbers, NaN; good tensors
+ * and modules with such numbers; lists without an array, lists with NULL in them, numbers and dtypes that are none. Each call must come back. One that
+ * dies or hangs is named with the way it was called. Each function runs in a process of its own.
+ *
+ * The calls are written by every_function.py from the headers. `every_function_test NAME` runs one function, in this process for a debugger. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <taper/dlpack.h>
+#include <taper/taper.h>
+#include <unistd.h>
+
+enum { MODES = 8, SECONDS = 60 };
+static const char *const mode_names[MODES] = {"NULL and 0", "NULL and -1", "NULL and the largest numbers", "NULL and no numbers", "things and 0",
+    "things and -1", "things and the largest numbers", "things and broken lists"};
+
+typedef struct kit {
+    bool things, truth;
+    int i;
+    int64_t n;
+    size_t room;
+    double d;
+    tp_ints ints;
+    tp_floats floats;
+    tp_scalars scalars;
+    tp_scalar scalar;
+    tp_tensors tensors;
+    tp_operand operand;
+    tp_device device;
+    tp_state state;
+    int choice;
+    const char *text;
+    void *array;  /* where results and texts may go */
+    void *record; /* options, which begin with their size */
+    void *zeros;  /* a struct that begins otherwise */
+} kit;
+
+static tp_tensor *make_tensor(void) { return tp_ones(TP_INTS(2, 3)); }
+static tp_module *make_module(void) { return tp_nn_linear(3, 2); }
+static tp_storage *make_storage(void) { return tp_storage_new(16, (tp_device){TP_CPU, 0}); }
+static tp_generator *make_generator(void) { return tp_generator_new(1); }
+static tp_dataset *make_dataset(void) { return tp_dataset_of_tensors(TP_LIST(make_tensor())); }
+static tp_reader *make_reader(void) { return tp_reader_new(make_dataset(), 0, 1); }
+static tp_loader *make_loader(void) { return tp_loader_new(make_dataset(), .batch = 1); }
+static tp_optimiser *make_optimiser(void) { return tp_sgd(TP_LIST(tp_set_requires_grad(make_tensor(), true)), .lr = 0.1); }
+static tp_schedule *make_schedule(void) { return tp_exponential_lr(make_optimiser(), .gamma = 0.5); }
+static tp_file *make_file(void) { return tp_new_file(); }
+static tp_summary *make_summary(void) { return tp_summary_scalar("x", 1, NULL); }
+static tp_node *make_node(void) { return tp_grad_fn(tp_mul(tp_set_requires_grad(make_tensor(), true), 2)); }
+static tp_lbfgs_memory *make_lbfgs_memory(void) { return tp_lbfgs_memory_new(); }
+static tp_capture *make_capture(void) { return tp_capture_begin(TP_LIST(make_tensor())); }
+static tp_profile *make_profile(void) { return tp_profile_start(NULL); }
+static tp_mark *make_mark(void) { return NULL; }        /* takes a GPU */
+static tp_gpu_graph *make_gpu_graph(void) { return tp_gpu_graph_new(); }
+static tp_events *make_events(void) { return tp_events_open("."); }
+static tp_records *make_records(void) { return tp_records_create("records"); }
+static const tp_optimiser_kind *make_optimiser_kind(void) { return tp_optimiser_kind_at(0); }
+static tp_store *make_store(void) {
+    tp_store *store = tp_store_hash();
+    tp_store_set_timeout(store, 0.01);
+    return store;
+}
+static tp_compiled *make_compiled(void) {
+    tp_tensor *x = make_tensor();
+    tp_capture *capture = tp_capture_begin(TP_LIST(x));
+    return tp_capture_end(capture, TP_LIST(tp_relu(x)));
+}
+#define KIT(what) \
+    static __attribute__((unused)) void *kit_##what(const kit *k) { return k->things ? (void *)(uintptr_t)make_##what() : NULL; }
+KIT(tensor)
+KIT(module)
+KIT(storage)
+KIT(generator)
+KIT(dataset)
+KIT(reader)
+KIT(loader)
+KIT(optimiser)
+KIT(schedule)
+KIT(file)
+KIT(summary)
+KIT(node)
+KIT(lbfgs_memory)
+KIT(capture)
+KIT(profile)
+KIT(mark)
+KIT(gpu_graph)
+KIT(events)
+KIT(records)
+KIT(optimiser_kind)
+KIT(store)
+KIT(compiled)
+
+#include "every_function_calls.h"
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static kit kit_of(int mode) {
+    static char array[1 << 16], record[1 << 16], zeros[1 << 12];
+    static int64_t numbers[2];
+    static double reals[2];
+    static tp_scalar scalars[2];
+    static tp_tensor *tensors[2];
+    const int64_t n[MODES] = {0, -1, INT64_MAX, INT64_MIN, 0, -1, INT64_MAX, 1};
+    const double d[MODES] = {0, -1, INFINITY, NAN, 0, -1, 1e300, 1};
+    const bool things = mode >= 4, broken = mode == 7;
+    kit k = {.things = things, .truth = mode & 1, .n = n[mode], .d = d[mode], .room = things ? sizeof array : mode ? 100 : 0, .device = {TP_CPU, 0}};
+    k.i = mode == 2 || mode == 6 ? INT32_MAX : mode == 3 ? INT32_MIN : (int)n[mode];
+    k.choice = broken ? 99 : mode > 4 ? TP_FLOAT32 : k.i;
+    k.scalar = broken ? tp_no_scalar() : mode & 1 ? tp_float(k.d) : tp_int(k.n);
+    if (!things) {
+        k.device = (tp_device){(int16_t)k.i, (int16_t)k.i};
+        return k;
+    }
+    memset(array, 0, sizeof array);
+    memset(record, 0, sizeof record);
+    memcpy(record, &k.n, sizeof k.n);
+    for (int i = 0; i < 2; i++) {
+        numbers[i] = k.n;
+        reals[i] = k.d;
+        scalars[i] = k.scalar;
+        tensors[i] = make_tensor();
+    }
+    k.text = "x";
+    k.array = array;
+    k.record = record;
+    k.zeros = zeros;
+    const int64_t count = mode == 4 ? 0 : 2;
+    k.ints = tp_ints_view(broken ? NULL : numbers, count);
+    k.floats = (tp_floats){broken ? NULL : reals, count};
+    k.scalars = (tp_scalars){broken ? NULL : scalars, count};
+    if (broken) tensors[1] = NULL;
+    k.tensors = (tp_tensors){tensors, count};
+    k.operand = broken ? tp_operand_tensor(NULL) : tp_operand_scalar(k.scalar);
+    return k;
+}
+
+static volatile int *mode_now; /* shared with the child */
+
+static void run(int f, int from) {
+    for (int mode = from; mode < MODES; mode++) {
+        *mode_now = mode;
+        alarm(SECONDS);
+        kit k = kit_of(mode);
+        tp_error_clear();
+        functions[f].call(&k);
+        if (tp_error() && !*tp_error()) abort(); /* an error has a text */
+        tp_error_clear();
+        tp_set_grad_enabled(true);
+    }
+}
+
+static void be_a_child(int f, int from) {
+    const struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (!freopen("/dev/null", "w", stdout)) _exit(3);
+    run(f, from);
+    _exit(0); /* nothing that the calls set up runs at the end */
+}
+
+/* The number of ways in which the function died. */
+static int try_function(int f) {
+    int bad = 0;
+    for (int from = 0; from < MODES; from = *mode_now + 1) {
+        *mode_now = from;
+        pid_t child = fork();
+        if (child == 0) be_a_child(f, from);
+        int status = 0;
+        if (child < 0 || waitpid(child, &status, 0) < 0) return perror("fork"), 1;
+        if (status == 0) break;
+        bad++;
+        printf("%s with %s: %s\n", functions[f].name, mode_names[*mode_now],
+            !WIFSIGNALED(status) ? "the process ended" : WTERMSIG(status) == SIGALRM ? "hangs" : strsignal(WTERMSIG(status)));
+        fflush(stdout);
+    }
+    return bad;
+}
+
+int main(int argc, char **argv) {
+    char folder[] = "/tmp/taper-every-function-XXXXXX", command[64];
+    mode_now = mmap(NULL, sizeof *mode_now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (mode_now == MAP_FAILED || !mkdtemp(folder) || chdir(folder)) return perror("every_function_test"), 1;
+    tp_set_num_threads(1); /* a forked child has none of the parent's */
+    int bad = 0, tried = 0;
+    for (int f = 0; f < FUNCTIONS; f++) {
+        if (argc > 1 && strcmp(argv[1], functions[f].name)) continue;
+        tried++;
+        if (argc > 1) run(f, 0);
+        else bad += try_function(f);
+    }
+    printf("%d functions in %d ways each: %d calls did not come back\n", tried, MODES, bad);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) != 0 || bad != 0 || tried == 0;
+}
