@@ -27,6 +27,8 @@ for include in -I -isystem; do
             "$work/accepted" || fail "accepted.c by $cc"
         done
     done
+    ${CC:-gcc} -std=c11 -Wall -Wextra -Werror $headers "$source/gone.c" -o "$work/gone" $libraries
+    TAPER_DEBUG=1 "$work/gone" || fail "gone.c"
     for cxx in g++ clang++; do
         there $cxx || continue
         for std in c++17 c++20; do

@@ -15,6 +15,10 @@
 #include <taper/taper.h>
 #include <unistd.h>
 
+/* AddressSanitizer ends a program that asks for more than it has, unless it is told to let malloc fail. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+
 enum { MODES = 8, SECONDS = 60 };
 static const char *const mode_names[MODES] = {"NULL and 0", "NULL and -1", "NULL and the largest numbers", "NULL and no numbers", "things and 0",
     "things and -1", "things and the largest numbers", "things and broken lists"};

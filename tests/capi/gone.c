@@ -1,0 +1,20 @@
+/* With TAPER_DEBUG=1 a tensor that is gone is told from every other one, however many are made after it. */
+#include <stdio.h>
+#include <string.h>
+#include <taper/taper.h>
+
+int main(void) {
+    tp_tensor *released = tp_ones(TP_INTS(2)), *left = NULL;
+    tp_release(released);
+    TP_SCOPE left = tp_ones(TP_INTS(2));
+    TP_SCOPE for (int i = 0; i < 1000; i++) tp_zeros(TP_INTS(2));
+    tp_tensor *live = tp_zeros(TP_INTS(2));
+    tp_release(released);
+    if (tp_ok() || !strstr(tp_error(), "released before")) return puts("a second release was not seen"), 1;
+    tp_error_clear();
+    if (tp_relu(left) || !strstr(tp_error(), "relu: argument 'self': expected a tensor, got one that was released before, or whose scope has ended"))
+        return puts("the use after the scope was not seen"), 1;
+    tp_error_clear();
+    tp_release(live);
+    return tp_ok() ? 0 : (puts(tp_error()), 1);
+}
