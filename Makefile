@@ -6,7 +6,7 @@ WERROR ?= ON
 NINJA = cmake --build $(BUILD)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure python demo test test-all test-device kernels install bench docs clean help
+.PHONY: all setup setup-test setup-long configure python demo test test-all test-device test-clients kernels install bench docs clean help
 
 all: configure
 	@$(NINJA)
@@ -50,6 +50,11 @@ test-device: configure
 	@cd $(BUILD) && seq $(PARTS) | TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) xargs -P $(PARTS) -I{} env TAPER_TEST_PART={}/$(PARTS) tests/operators_device_test
 	@test $(DEVICE) = test || (cd $(BUILD) && TAPER_XPU_DEVICES=$${TAPER_XPU_DEVICES:-all} TAPER_TEST_DEVICE=$(DEVICE) tests/gpu_large_test)
 
+# Packages from PyPI with Taper as their PyTorch, in an environment outside the tree: make test-clients CLIENTS="timm_models --pytorch PYTHON".
+test-clients: python
+	@$(NINJA) --target all
+	@.venv/bin/python tests/clients/run.py --taper $(abspath $(BUILD))/python $(CLIENTS)
+
 # GPU programs compiled ahead, where NVRTC is found; the library finds the archive beside itself.
 kernels: configure
 	@$(NINJA) --target kernels
@@ -80,6 +85,7 @@ help:
 	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
 	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
 	@echo 'make test-device  every operator on a device against the CPU: DEVICE=cuda, xpu or test'
+	@echo 'make test-clients packages on top of PyTorch, from PyPI, with Taper in its place: numbers beside those recorded from PyTorch'
 	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'

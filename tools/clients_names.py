@@ -4,7 +4,7 @@
     python tools/clients_names.py scan DIR > uses.json             # {name: {package: times}}
     python tools/clients_names.py have uses.json > there.json      # which of them this Python's torch has: once with PyTorch, once with
                                                                    # `taper run`
-    python tools/clients_names.py page uses.json pytorch.json taper.json > docs/clients.md
+    python tools/clients_names.py page uses.json pytorch.json taper.json      # the part "Names" of docs/clients.md
 
 A name is what the source says: imports are followed (`import torch.nn.functional as F`, `from torch.a import b`), then chains of
 attributes on them. Tests and examples that packages ship are left out, and so is what PyTorch itself has not.
@@ -135,20 +135,33 @@ def _table(uses, theirs, ours):
     return sorted(rows, key=lambda row: (-len(row[1]), -sum(row[1].values()), row[0]))
 
 
+def _namespaces(rows):
+    """A line per namespace with ten names or more, and one for the others."""
+    counts = defaultdict(lambda: [0, 0])
+    for name, _, there in rows:
+        room = name.rpartition(".")[0]
+        while sum(other.startswith(room + ".") for other, _, _ in rows) < 10:
+            room = room.rpartition(".")[0]
+        counts[room][0] += there
+        counts[room][1] += 1
+    for room, (there, all_of_them) in sorted(counts.items(), key=lambda item: -item[1][1]):
+        yield f"| `{room}` | {there} | {all_of_them} |"
+
+
 def page(uses, theirs, ours):
+    """The part of docs/clients.md below its heading "Names"."""
     rows = _table(uses, theirs, ours)
     shared = [row for row in rows if len(row[1]) > 1]
     alone = [row for row in rows if len(row[1]) == 1]
     everyone = {package for _, users, _ in rows for package in users}
-    absent = [row for row in shared if not row[2]]
-    print(f"{len(everyone)} packages use {len(rows)} of PyTorch's names, {len(shared)} of them in two packages or more.\n")
-    print("| names | Taper has | of |\n|---|---|---|")
-    print(f"| of ten packages or more | {sum(row[2] for row in shared if len(row[1]) > 9)} | {sum(len(row[1]) > 9 for row in shared)} |")
-    print(f"| of two to nine | {sum(row[2] for row in shared if len(row[1]) < 10)} | {sum(len(row[1]) < 10 for row in shared)} |")
-    print(f"| of one | {sum(row[2] for row in alone)} | {len(alone)} |\n")
-    print("Used by two packages or more and not in Taper:\n\n| name | packages |\n|---|---|")
-    for name, users, _ in absent:
-        print(f"| `{name}` | {len(users)}: {', '.join(sorted(users)[:6])}{', ...' if len(users) > 6 else ''} |")
+    print(f"{len(everyone)} packages use {len(rows)} of PyTorch's names. Taper has {sum(row[2] for row in shared)} of the {len(shared)} that two packages or more use, "
+          f"and {sum(row[2] for row in alone)} of the {len(alone)} that one uses. Those of two or more, by namespace:\n")
+    print("| namespace | Taper has | of |\n|---|---|---|")
+    print("\n".join(_namespaces(shared)))
+    print("\nUsed by two packages or more, and not in Taper:\n\n| name | packages |\n|---|---|")
+    for name, users, there in shared:
+        if not there:
+            print(f"| `{name}` | {len(users)}: {', '.join(sorted(users)[:4])}{', ...' if len(users) > 4 else ''} |")
 
 
 def main(arguments):

@@ -30,6 +30,13 @@ def test_a_traced_module_computes_the_same():
     assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == ["features.0", "features.1", "features.2", "head"]
 
 
+def test_operands_in_a_list_are_recorded_one_by_one():
+    traced = fx.symbolic_trace(lambda a, b: torch.einsum("ij,jk->ik", (a, b)) + torch.einsum("ij,jk->ik", a, b))
+    calls = [node for node in traced.graph.nodes if node.op == "call_function"]
+    assert str(calls[0].args) == str(calls[1].args) == "('ij,jk->ik', a, b)"
+    assert traced(torch.ones(2, 2), torch.ones(2, 2)).sum() == 16
+
+
 def test_calls_are_as_they_were_after_a_trace():
     before = dict(vars(nn.Module))
     fx.symbolic_trace(Net())

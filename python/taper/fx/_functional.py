@@ -3,7 +3,7 @@ import re
 
 from taper import _C
 
-# A function's arguments; those after the bar are recorded by name.
+# A function's arguments; those after the bar are recorded by name. A star: tensors, which may also come as one list.
 _TABLE = """
     adaptive_avg_pool2d(input, output_size)
     adaptive_avg_pool3d(input, output_size)
@@ -92,6 +92,7 @@ _TABLE = """
     triplet_margin_with_distance_loss(anchor, positive, negative | distance_function=None, margin=1.0, swap=False, reduction='mean')
     unfold(input, kernel_size | dilation=1, padding=0, stride=1)
 
+    einsum(equation, *operands)
     cdist(x1, x2 | p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary')
     norm(input | p='fro', dim=None, keepdim=False, out=None, dtype=None)
     split(tensor, split_size_or_sections | dim=0)
@@ -129,6 +130,10 @@ def normal_form(function, args, kwargs):
     if form is None or not _naming.qualified(function).startswith(("torch.nn.functional.", "torch.functional.")):
         return args, kwargs
     names, defaults = form
+    if names[-1].startswith("*"):
+        fixed = len(names) - 1
+        listed = len(args) == fixed + 1 and isinstance(args[-1], (list, tuple))
+        return (*args[:fixed], *args[-1]) if listed else args, kwargs
     order = [*names, *defaults]
     given = dict(zip(order, args))
     if len(args) > len(order) or any(key in given or key not in order for key in kwargs):

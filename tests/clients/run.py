@@ -1,0 +1,127 @@
+"""Packages on top of PyTorch, with Taper in its place: `make test-clients`.
+
+    python tests/clients/run.py [PROGRAM...] [--taper FOLDER] [--pytorch PYTHON] [--record]
+
+Makes an environment outside the tree (${XDG_CACHE_HOME:-~/.cache}/taper-clients), gives it Taper's torch by `taper torch install`, and the
+packages of requirements.txt from PyPI, then runs each program of this folder and compares its numbers with those that PyTorch gave
+(recorded.json). --taper is the folder that holds the package `taper`; build/python where it is not given. --pytorch names an interpreter
+with PyTorch and the same packages: its time stands beside Taper's. --record writes its numbers to recorded.json.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RECORDED = HERE / "recorded.json"
+TOLERANCE = 1e-4  # of a value, and for values below one of one
+LIMIT = 600  # seconds that a program may take
+
+
+# ---- The environment ----
+def _call(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def environment(package):
+    """The Python of an environment with Taper and the packages, made where it is not there or is another one."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "taper-clients"
+    python, wanted = folder / "bin" / "python", (HERE / "requirements.txt").read_text()
+    if not python.exists():
+        print(f"making {folder}", flush=True)
+        venv.create(folder, with_pip=True, symlinks=True)
+    site = Path(_call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    (site / "taper.pth").write_text(f"{package}\n")
+    _call(python, "-m", "taper", "torch", "install")
+    done = folder / "requirements.txt"
+    if not done.exists() or done.read_text() != wanted:
+        print("installing packages from PyPI", flush=True)
+        _call(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", HERE / "requirements.txt")
+        _call(python, "-m", "taper", "torch", "status")  # fails where a package has put PyTorch in its place
+        done.write_text(wanted)
+    return python
+
+
+# ---- Programs ----
+def run(python, program):
+    """({name: numbers} or None, seconds, the last line of what went wrong)"""
+    start = time.monotonic()
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "CUDA_VISIBLE_DEVICES": ""}
+    try:
+        done = subprocess.run([str(python), "-W", "ignore", str(HERE / f"{program}.py")], capture_output=True, text=True, env=variables, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return None, LIMIT, f"still runs after {LIMIT} s"
+    seconds = time.monotonic() - start
+    lines = [line for line in done.stdout.splitlines() if line.startswith("NUMBERS ")]
+    if done.returncode == 0 and lines:
+        return json.loads(lines[-1][len("NUMBERS "):]), seconds, ""
+    told = (done.stderr or done.stdout).strip().splitlines() or [f"ended with {done.returncode}"]
+    errors = [line for line in told if re.match(r"[A-Za-z_][\w.]*(Error|Exception|NotCovered)\b", line)]
+    return None, seconds, (errors or told)[-1]
+
+
+def difference(ours, theirs):
+    """The largest difference of two sets of numbers, relative where they are large, and where it is."""
+    worst, where = 0.0, ""
+    if ours.keys() != theirs.keys():
+        return float("inf"), f"names: {sorted(ours.keys() ^ theirs.keys())}"
+    for name, values in theirs.items():
+        if len(values) != len(ours[name]):
+            return float("inf"), f"{name}: {len(ours[name])} numbers in place of {len(values)}"
+        for a, b in zip(ours[name], values):
+            apart = 0.0 if a == b or a != a and b != b else abs(a - b) / max(1.0, abs(b))
+            if not apart <= worst:
+                worst, where = apart, name
+    return worst, where
+
+
+def judge(numbers, recorded, complaint):
+    """What the table says of a program, and whether it passed."""
+    if numbers is None:
+        return complaint[:90], False
+    if recorded is None:
+        return "no numbers of PyTorch's are recorded", False
+    worst, where = difference(numbers, recorded)
+    return (f"{worst:.0e}" if worst <= TOLERANCE else f"{worst:.1e} in {where}"), worst <= TOLERANCE
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("programs", nargs="*")
+    parser.add_argument("--taper", default=str(HERE.parent.parent / "build" / "python"))
+    parser.add_argument("--python", help="an environment that is ready, in place of the one that would be made")
+    parser.add_argument("--pytorch", help="an interpreter with PyTorch and the packages")
+    parser.add_argument("--record", action="store_true", help="write PyTorch's numbers")
+    asked = parser.parse_args()
+    programs = asked.programs or sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("run", "show"))
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    if asked.record:
+        for program in programs:
+            numbers, seconds, complaint = run(asked.pytorch, program)
+            print(f"{program:<26} {seconds:6.1f} s  {complaint or 'recorded'}", flush=True)
+            if numbers is not None:
+                recorded[program] = numbers
+        RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
+        return 0
+    python, failed = asked.python or environment(asked.taper), 0
+    print(f"{'program':<26} {'Taper':>8} {'PyTorch':>8}  difference", flush=True)
+    for program in programs:
+        numbers, seconds, complaint = run(python, program)
+        beside = f"{run(asked.pytorch, program)[1]:6.1f} s" if asked.pytorch else ""
+        text, passed = judge(numbers, recorded.get(program), complaint)
+        failed += not passed
+        print(f"{program:<26} {seconds:6.1f} s {beside:>8}  {text}{'' if passed else '  FAILED'}", flush=True)
+    print(f"{len(programs) - failed} of {len(programs)} give PyTorch's numbers")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
