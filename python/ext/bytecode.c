@@ -37,7 +37,7 @@ static bool next_instruction(reader *r, instruction *i) {
 }
 
 static PyObject *name_of(const reader *r, const instruction *i) { /* borrowed; NULL: none */
-    bool named = i->kind == TPY_OP_GLOBAL || i->kind == TPY_OP_ATTRIBUTE || i->kind == TPY_OP_IMPORT || i->kind == TPY_OP_NAME || i->kind == TPY_OP_STORE_GLOBAL;
+    bool named = i->kind == TPY_OP_GLOBAL || i->kind == TPY_OP_ATTRIBUTE || i->kind == TPY_OP_IMPORT || i->kind == TPY_OP_NAME || i->kind == TPY_OP_STORE_GLOBAL || i->kind == TPY_OP_STORE;
     return named && i->arg < PyTuple_GET_SIZE(r->names) ? PyTuple_GET_ITEM(r->names, i->arg) : NULL;
 }
 
@@ -57,7 +57,7 @@ bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *ran) {
         PyObject *name = i.ran ? name_of(&r, &i) : NULL;
         g->names_anything |= i.ran && i.kind == TPY_OP_MATCH_CLASS; /* its patterns hold names of attributes as constants */
         if (name && i.kind == TPY_OP_ATTRIBUTE && tpy_word_is_refused(name)) ok = tpy_guards_refuse(g, "%s is read", PyUnicode_AsUTF8(name));
-        ok = ok && (!name || add_name(g, name));
+        ok = ok && (!name || (add_name(g, name) && (i.kind != TPY_OP_STORE || PySet_Add(g->stored, name) == 0)));
     }
     Py_DECREF(r.bytes);
     return ok;

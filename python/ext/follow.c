@@ -79,9 +79,15 @@ static bool follow_slots(tpy_guards *g, PyObject *o, PyObject *names) {
     return true;
 }
 
-static bool follow_members(tpy_guards *g, PyObject *o, const char *name) {
-    PyObject *names = Py_BuildValue("[s]", name);
-    bool ok = names && follow_slots(g, o, names);
+static bool follow_members(tpy_guards *g, PyObject *o, const char *const *members) {
+    PyObject *names = PyList_New(0);
+    bool ok = names;
+    for (; ok && *members; members++) {
+        PyObject *name = PyUnicode_InternFromString(*members);
+        ok = name && PyList_Append(names, name) == 0;
+        Py_XDECREF(name);
+    }
+    ok = ok && follow_slots(g, o, names);
     Py_XDECREF(names);
     return ok;
 }
@@ -125,7 +131,7 @@ static bool follow_modules(tpy_guards *g) {
         if (g->names_anything && !tpy_is_own(dict)) ok = tpy_guards_refuse(g, "attributes of the module %s may be looked up by a text", PyModule_GetName(module));
         for (Py_ssize_t k = 0; ok && k < PyList_GET_SIZE(names); k++) {
             if (!PyDict_Contains(dict, PyList_GET_ITEM(names, k)) && tpy_is_own(dict)) continue;
-            ok = tpy_follow_module_name(g, module, PyList_GET_ITEM(names, k), &found) && (!found || (tpy_is_own(dict) && !PyFunction_Check(found)) || tpy_follow(g, found));
+            ok = tpy_follow_module_name(g, module, PyList_GET_ITEM(names, k), &found) && (!found || (tpy_is_own(dict) && PyCFunction_Check(found)) || tpy_follow(g, found));
         }
     }
     Py_XDECREF(names);
@@ -138,12 +144,18 @@ static bool is_special(PyObject *name, PyObject *value) { /* read without being 
     return PyUnicode_READ_CHAR(name, 0) == '_' && PyUnicode_READ_CHAR(name, 1) == '_' && PyUnicode_READ_CHAR(name, PyUnicode_GET_LENGTH(name) - 1) == '_';
 }
 
+/* In a class of the package: a function of a program's, or something that a program names. */
+static bool is_put_there(const tpy_guards *g, PyObject *name, PyObject *value) {
+    if (PyFunction_Check(value)) return !tpy_is_own(((PyFunctionObject *)value)->func_globals);
+    return g->names && PySet_Contains(g->names, name) > 0 && Py_TYPE(value) != &PyMethodDescr_Type && !PyCFunction_Check(value);
+}
+
 static bool follow_class_values(tpy_guards *g, PyTypeObject *type, bool own) {
     PyObject *items = PyDict_Items(type->tp_dict);
     bool ok = items;
     for (Py_ssize_t i = 0; ok && i < PyList_GET_SIZE(items); i++) {
         PyObject *name = PyTuple_GET_ITEM(PyList_GET_ITEM(items, i), 0), *value = PyTuple_GET_ITEM(PyList_GET_ITEM(items, i), 1);
-        if (own && !(PyFunction_Check(value) && !tpy_is_own(((PyFunctionObject *)value)->func_globals))) continue; /* but for what a program has put there */
+        if (own && !is_put_there(g, name, value)) continue;
         ok = !g->strict || g->lenient || is_special(name, value) || is_named(g, name) ? tpy_follow(g, value) : follow_later(g, value);
     }
     Py_XDECREF(items);
@@ -339,7 +351,7 @@ static bool follow_holder(tpy_guards *g, PyObject *o, bool *known) {
     if (is_view(o)) return Py_TYPE(o)->tp_traverse(o, follow_visited, g) == 0;
     if (PySlice_Check(o)) return follow_attributes(g, o, slice);
     if (Py_TYPE(o) == &PyProperty_Type) return follow_attributes(g, o, property);
-    if (is_of(o, "functools.partial")) return follow_attributes(g, o, partial);
+    if (is_of(o, "functools.partial")) return follow_members(g, o, partial);
     if (is_of(o, "types.SimpleNamespace")) return follow_attributes(g, o, namespace);
     if (is_of(o, "taper._C.Captured")) return follow_attributes(g, o, captured);
     if (is_of(o, "method-wrapper")) return follow_attributes(g, o, self);
@@ -347,11 +359,12 @@ static bool follow_holder(tpy_guards *g, PyObject *o, bool *known) {
 }
 
 static bool follow_kind(tpy_guards *g, PyObject *o) {
+    static const char *const factory[] = {"default_factory", NULL};
     if (tpy_is_tensor(o)) return follow_tensor(g, o);
     if (PyDict_Check(o) || PyList_Check(o) || PyTuple_Check(o) || PyAnySet_Check(o)) {
         PyTypeObject *t = Py_TYPE(o);
         if (!follow_container(g, o)) return false;
-        if (is_of(o, "collections.defaultdict")) return follow_members(g, o, "default_factory");
+        if (is_of(o, "collections.defaultdict")) return follow_members(g, o, factory);
         bool exact = t == &PyDict_Type || t == &PyList_Type || t == &PyTuple_Type || t == &PySet_Type || t == &PyFrozenSet_Type || t == &PyODict_Type;
         return exact || follow_instance(g, o);
     }

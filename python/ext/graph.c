@@ -312,7 +312,7 @@ static bool settle(tpy_captured *c, attempt *a, PyObject *all, PyObject *result)
 static bool was_watched(tpy_captured *c, attempt *a, tpy_guards *before) {
     enum { MOST_RETRIES = 3 };
     int covered = c->strict ? tpy_guards_cover(before, c->found, a->e->guards) : 1;
-    if (covered > 0) return true;
+    if (covered > 0) return c->retries = 0, true;
     PyErr_Clear();
     tpy_guards_free(c->found);
     c->found = NULL;

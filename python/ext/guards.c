@@ -166,7 +166,7 @@ tpy_guards *tpy_guards_new(bool strict) {
     tpy_guards *g = PyMem_Calloc(1, sizeof *g);
     if (!g) return PyErr_NoMemory(), NULL;
     g->strict = strict;
-    if ((g->seen = PySet_New(NULL)) && (g->later = PyList_New(0)) && (g->modules = PyList_New(0)) && (g->codes = PySet_New(NULL)) && (g->own_names = PySet_New(NULL))) return g;
+    if ((g->seen = PySet_New(NULL)) && (g->later = PyList_New(0)) && (g->modules = PyList_New(0)) && (g->codes = PySet_New(NULL)) && (g->own_names = PySet_New(NULL)) && (g->stored = PySet_New(NULL))) return g;
     tpy_guards_free(g);
     return NULL;
 }
@@ -176,6 +176,7 @@ void tpy_guards_done(tpy_guards *g) {
     Py_CLEAR(g->optimisers);
     Py_CLEAR(g->names);
     Py_CLEAR(g->own_names);
+    Py_CLEAR(g->stored);
     Py_CLEAR(g->later);
     Py_CLEAR(g->modules);
     Py_CLEAR(g->codes);
@@ -279,10 +280,11 @@ static bool holds_function(const watch *w) {
 
 static bool holds_class(const watch *w) {
     const PyTypeObject *type = (const PyTypeObject *)w->object;
-    return type->tp_mro == w->items[0] && (PyObject *)Py_TYPE(type) == w->items[1] && holds_pairs(w, type->tp_dict, 2);
+    return type->tp_mro == w->items[0] && holds_pairs(w, type->tp_dict, 2);
 }
 
 static bool holds(watch *w) {
+    if (w->kind == WATCH_CLASS && (PyObject *)Py_TYPE(w->object) != w->items[1]) return false; /* another metaclass, which counts as no change */
     if (w->version && w->version == version_of(w)) return true;
     bool same = false;
     switch ((watch_kind)w->kind) {
@@ -342,11 +344,21 @@ static int has_key(PyObject *set, const watch *w) {
     return 0;
 }
 
-/* A call changes nothing of the package's own, nor does it set built-in names; and what is not there needs no look. */
-static bool is_ours(const watch *w) {
-    if (w->kind == WATCH_CLASS) return tpy_is_own_type((PyTypeObject *)w->object);
+/* Does code that ran set an attribute of that name, where the class has a value of its own and no descriptor? */
+static bool sets_value_of(PyObject *stored, PyTypeObject *type) {
+    PyObject *name, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(type->tp_dict, &at, &name, &value);)
+        if (PySet_GET_SIZE(stored) && !Py_TYPE(value)->tp_descr_get && PySet_Contains(stored, name) > 0) return true;
+    return false;
+}
+
+/* A call changes nothing of the package's own, but for attributes that its code sets, nor does it set built-in names; and what is not there needs no look. */
+static bool is_ours(const tpy_guards *g, const watch *w) {
+    if (w->kind == WATCH_CLASS) return tpy_is_own_type((PyTypeObject *)w->object) && !sets_value_of(g->stored, (PyTypeObject *)w->object);
     if (w->kind == WATCH_FUNCTION) return tpy_is_own(((PyFunctionObject *)w->object)->func_globals);
-    return w->kind == WATCH_NAME && (!w->items[1] || tpy_is_own(w->object) || w->object == PyEval_GetBuiltins() || w->object == PyImport_GetModuleDict());
+    if (w->kind != WATCH_NAME) return false;
+    if (!w->items[1] || w->object == PyEval_GetBuiltins() || w->object == PyImport_GetModuleDict()) return true;
+    return tpy_is_own(w->object) && PySet_Contains(g->stored, w->items[0]) == 0;
 }
 
 int tpy_guards_cover(const tpy_guards *before, const tpy_guards *more, const tpy_guards *after) {
@@ -355,7 +367,7 @@ int tpy_guards_cover(const tpy_guards *before, const tpy_guards *more, const tpy
     const tpy_guards *both[] = {before, more};
     for (int k = 0; k < 2; k++)
         for (Py_ssize_t i = 0; ok > 0 && both[k] && i < both[k]->n; i++) ok = add_key(set, &both[k]->watches[i]);
-    for (Py_ssize_t i = 0; ok > 0 && i < after->n; i++) ok = is_ours(&after->watches[i]) ? 1 : has_key(set, &after->watches[i]);
+    for (Py_ssize_t i = 0; ok > 0 && i < after->n; i++) ok = is_ours(after, &after->watches[i]) ? 1 : has_key(set, &after->watches[i]);
     Py_XDECREF(set);
     return ok;
 }

@@ -27,6 +27,7 @@ struct tpy_guards {
     PyObject *optimisers; /* while it is made: a list of what was met of them; NULL: none */
     bool names_groups, names_state; /* some code may read or write their options, their state */
     PyObject *names;      /* while it is made: the names by which all code that runs reads; NULL: that is not known yet */
+    PyObject *stored;     /* those of attributes that it sets or deletes */
     PyObject *own_names;  /* those in code of this package that runs */
     bool names_anything;  /* some of it looks attributes up by a text */
     bool ran_known;       /* what ran is added by itself (tpy_watch_code): other functions that are met may name what they like */
@@ -64,6 +65,6 @@ bool tpy_word_is_lookup(PyObject *name);         /* an attribute by which others
 bool tpy_word_is_refused(PyObject *name);        /* an attribute of Python's inside that leads out of what can be followed */
 bool tpy_is_trusted(PyObject *globals);          /* of a module whose functions call what they need and do no more than they say */
 bool tpy_is_own(PyObject *globals);              /* of a module of this package */
-enum { TPY_OP_OTHER, TPY_OP_GLOBAL, TPY_OP_ATTRIBUTE, TPY_OP_IMPORT, TPY_OP_NAME, TPY_OP_EXTENDED, TPY_OP_NOTHING, TPY_OP_STORE_GLOBAL, TPY_OP_MATCH_CLASS };
+enum { TPY_OP_OTHER, TPY_OP_GLOBAL, TPY_OP_ATTRIBUTE, TPY_OP_IMPORT, TPY_OP_NAME, TPY_OP_EXTENDED, TPY_OP_NOTHING, TPY_OP_STORE_GLOBAL, TPY_OP_MATCH_CLASS, TPY_OP_STORE };
 int tpy_opcode(int op, int *shift);              /* what an instruction does, and by how much its argument is shifted to be a name's index */
 #endif

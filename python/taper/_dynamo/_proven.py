@@ -59,11 +59,11 @@ def _functions():
 
 def _opcodes():
     """What instructions do (guards.h) and by how many bits their argument is shifted to be a name's index."""
-    other, of_globals, attribute, imports, name, extended, nothing, store_global, match_class = range(9)
+    other, of_globals, attribute, imports, name, extended, nothing, store_global, match_class, store = range(10)
     found = {op: (name, 0) for op in hasname}
     shifts = {"LOAD_GLOBAL": int(sys.version_info >= (3, 11)), "LOAD_ATTR": int(sys.version_info >= (3, 12)), "LOAD_SUPER_ATTR": 2, "LOAD_ZERO_SUPER_ATTR": 2}
     kinds = {"LOAD_GLOBAL": of_globals, "LOAD_NAME": of_globals, "LOAD_ATTR": attribute, "LOAD_METHOD": attribute, "LOAD_SUPER_ATTR": attribute, "IMPORT_NAME": imports, "EXTENDED_ARG": extended,
-             "CACHE": nothing, "STORE_GLOBAL": store_global, "DELETE_GLOBAL": store_global, "MATCH_CLASS": match_class, "LOAD_FROM_DICT_OR_GLOBALS": of_globals}
+             "CACHE": nothing, "STORE_GLOBAL": store_global, "DELETE_GLOBAL": store_global, "MATCH_CLASS": match_class, "STORE_ATTR": store, "DELETE_ATTR": store, "LOAD_FROM_DICT_OR_GLOBALS": of_globals}
     found.update({opmap[key]: (kind, shifts.get(key, 0)) for key, kind in kinds.items() if key in opmap})
     return {op: kind for op, kind in found.items() if op < 256}
 

@@ -646,3 +646,50 @@ def a_user_dict_of_tensors():
     def change():
         table["w"] = table["w"] + 1
     return lambda: table["w"] * 2, change
+
+
+@plain
+def a_partial_set_anew():
+    f = functools.partial(lambda k: k, 1.0)
+
+    def change():
+        f.__setstate__((f.func, (f.args[0] + 1,), {}, {}))
+    return lambda: f(), change
+
+
+@plain
+def an_object_in_a_class_of_the_package():
+    nn.Module.test_box = Box()
+    cleanup.append(lambda: delattr(nn.Module, "test_box"))
+    m = nn.Identity()
+
+    def change():
+        m.test_box.k += 1
+    return lambda: m.test_box.k, change
+
+
+@plain
+def a_property_in_a_class_of_the_package():
+    box, one = Box(), torch.ones(1)
+    torch.Tensor.test_value = property(lambda self: box.k)
+    cleanup.append(lambda: delattr(torch.Tensor, "test_value"))
+
+    def change():
+        box.k += 1
+    return lambda: one.test_value, change
+
+
+@plain
+def another_metaclass():
+    class First(type):
+        k = 1.0
+
+    class Second(First):
+        k = 2.0
+
+    class Holder(metaclass=First):
+        pass
+
+    def change():
+        Holder.__class__ = Second if type(Holder) is First else First
+    return lambda: Holder.k + (type(Holder) is First), change

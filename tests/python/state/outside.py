@@ -17,6 +17,7 @@ import types
 import uuid
 
 import numpy as np
+import taper as torch
 from state.base import Box, Slots, cleanup, nothing, source
 
 some_global = 1.0
@@ -372,4 +373,27 @@ def of_slots_counted_inside():
     def read():
         a.k += 1
         return a.k
+    return read, nothing
+
+
+@source
+def of_the_package_counted_inside():
+    torch.counted_inside = torch.nn.functional.counted_inside = 0.0
+    cleanup.append(lambda: (delattr(torch, "counted_inside"), delattr(torch.nn.functional, "counted_inside")))
+
+    def read():
+        torch.counted_inside += 1
+        torch.nn.functional.counted_inside += 2
+        return torch.counted_inside + torch.nn.functional.counted_inside
+    return read, nothing
+
+
+@source
+def of_a_class_of_the_package_counted_inside():
+    torch.nn.Linear.counted_inside = 0.0
+    cleanup.append(lambda: delattr(torch.nn.Linear, "counted_inside"))
+
+    def read():
+        torch.nn.Linear.counted_inside += 1
+        return torch.nn.Linear.counted_inside
     return read, nothing
