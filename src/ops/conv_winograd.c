@@ -35,10 +35,12 @@ bool tpi_conv_winograd_fits(const tpi_conv *c, tpi_conv_role role) {
         if (c->k[i] != 3 || c->stride[i] != 1 || c->dilation[i] != 1 || c->pad[i] > 2) return false;
     const int64_t *results = role == TPI_CONV_X ? c->x : c->y;
     if (c->batch == 0 || tpi_conv_ysize(c) == 0 || !is_enabled()) return false;
-    double pairs = (double)c->cx * (double)c->cy, tiles = (double)c->batch * (double)tpi_ceil_div(results[1], 4) * (double)tpi_ceil_div(results[2], 4);
+    int64_t tile = role == TPI_CONV_W ? TPI_WINOGRAD_W_TILE : TPI_WINOGRAD_TILE;
+    double pairs = (double)c->cx * (double)c->cy, tiles = (double)c->batch * (double)tpi_ceil_div(results[1], tile) * (double)tpi_ceil_div(results[2], tile);
     double direct = 9 * pairs * (double)c->batch * (double)tpi_conv_ysize(c);
-    double columns = role == TPI_CONV_W ? tiles + 16 : (double)round_up((int64_t)tiles, panel_width());
-    double here = 36 * pairs * columns + (role == TPI_CONV_W ? 800 : 250) * pairs + 500 * columns * (double)(c->cx + c->cy);
+    double columns = role == TPI_CONV_W ? tiles + 16 : (double)round_up((int64_t)tiles, panel_width()), channels = (double)(c->cx + c->cy);
+    double here = role == TPI_CONV_W ? TPI_WINOGRAD_W_PRODUCTS * pairs * columns + 800 * pairs + 500 * columns * channels
+                                     : TPI_WINOGRAD_PRODUCTS * pairs * columns + 110 * pairs + 220 * columns * channels;
     return here < direct;
 }
 
@@ -97,7 +99,7 @@ static void tiles_task(int64_t task, void *context) {
     make_patches(j, &b, 0, j->depth, patches + TPI_WINOGRAD_PRODUCTS * step, patches, step, j->depth * j->panel);
     for (int64_t row = 0; row < j->rows; row += ROWS) {
         int64_t rows = min64(ROWS, j->rows - row);
-        multiply_all(j->filters + row * j->depth, j->depth, apart(j->rows * j->depth), patches, step, rows, j->depth, columns, m, m_step, false);
+        multiply_all(TPI_WINOGRAD_PRODUCTS, j->filters + row * j->depth, j->depth, apart(j->rows * j->depth), patches, step, rows, j->depth, columns, m, m_step, false);
         put_tiles(j, first, count, row, rows, m, m_step, columns);
     }
     task_done(room, floats);
@@ -114,7 +116,7 @@ static bool run_tiles(job *j) {
     return succeeded(&j->missing);
 }
 
-/* ---- Many filters: a task is a block of channels. Shared patches are (depth / DEPTH, 36, panels, DEPTH, panel) ---- */
+/* ---- Many filters: a task is a block of channels. Shared patches are (depth / DEPTH, products, panels, DEPTH, panel) ---- */
 static void patches_task(int64_t task, void *context) {
     job *j = context;
     block b;
@@ -138,7 +140,7 @@ static void rows_task(int64_t task, void *context) {
         int64_t depth = min64(DEPTH, j->depth - k);
         TPI_ISA_PICK(tpi_winograd_filters)(rows, depth, j->w + row * j->row_step + k * j->column_step, j->row_step, j->column_step, j->turned, room, u_step);
         const float *patches = j->patches + k / DEPTH * TPI_WINOGRAD_PRODUCTS * apart(columns * DEPTH);
-        multiply_all(room, depth, u_step, patches, apart(columns * depth), rows, depth, columns, m, m_step, k > 0);
+        multiply_all(TPI_WINOGRAD_PRODUCTS, room, depth, u_step, patches, apart(columns * depth), rows, depth, columns, m, m_step, k > 0);
     }
     for (int64_t at = 0; at < j->tiles; at += BLOCK) put_tiles(j, j->first + at, min64(BLOCK, j->tiles - at), row, rows, m + at, m_step, columns);
     task_done(room, floats);
@@ -162,14 +164,14 @@ static bool run(job *j) {
 }
 
 bool tpi_conv_winograd_y(const tpi_conv *c, const float *x, const float *w, const float *bias, float *y) {
-    job j = {.in = grid_of(c->batch, c->cx, c->x, c->pad[1], c->pad[2], c->y, TPI_WINOGRAD_PATCH), .y = {1, c->y[1], c->y[2]}, .rows = c->cy, .depth = c->cx,
+    job j = {.in = grid_of(c->batch, c->cx, c->x, c->pad[1], c->pad[2], c->y, TPI_WINOGRAD_TILE, TPI_WINOGRAD_PATCH), .y = {1, c->y[1], c->y[2]}, .rows = c->cy, .depth = c->cx,
              .x = x, .w = w, .bias = bias, .out = y, .row_step = 9 * c->cx, .column_step = 9};
     return run(&j);
 }
 
 /* x's gradient is y convolved with the filters turned round, rows and columns exchanged. */
 bool tpi_conv_winograd_x(const tpi_conv *c, const float *y, const float *w, const float *bias, float *x) {
-    job j = {.in = grid_of(c->batch, c->cy, c->y, 2 - c->pad[1], 2 - c->pad[2], c->x, TPI_WINOGRAD_PATCH), .y = {1, c->x[1], c->x[2]}, .rows = c->cx, .depth = c->cy,
+    job j = {.in = grid_of(c->batch, c->cy, c->y, 2 - c->pad[1], 2 - c->pad[2], c->x, TPI_WINOGRAD_TILE, TPI_WINOGRAD_PATCH), .y = {1, c->x[1], c->x[2]}, .rows = c->cx, .depth = c->cy,
              .x = y, .w = w, .bias = bias, .out = x, .row_step = 9, .column_step = 9 * c->cx, .turned = true};
     return run(&j);
 }

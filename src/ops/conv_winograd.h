@@ -1,19 +1,27 @@
-/* Convolution by a 3x3 kernel with stride one through Winograd's tiles, float32: a tile of 4x4 results comes from a patch of 6x6 with 36
- * multiplications per pair of channels instead of 144.
- *
- * With d a patch of x, g a filter and m a tile of y, and the matrices B, G and A of the points 0, +-sqrt(1/2), +-sqrt(2) and infinity:
+/* Convolution by a 3x3 kernel with stride one through Winograd's tiles, float32. With d a patch of x, g a filter and m a tile of y:
  *     y = A' [(G g G') . (B' d B)] A,    dw = G' [sum over tiles (A m A') . (B' d B)] G
- * where the element-wise products, summed over channels (or tiles), are 36 matrix products. x's gradient is the first with the filter turned
- * round. These points keep the error at about twice that of adding up the 9 products of each channel in order; the customary +-1 and +-2 have
- * four times as much. A value that is not finite spreads over the tiles whose patch it is in.
+ * where the element-wise products, summed over channels (or tiles), are matrix products. x's gradient is the first with the filter turned round.
  *
- * The rooms: patches V (36, panels, depth, PANEL), filters U (36, rows, depth), results M (36, rows, tiles). A panel is as wide as gemm's. */
+ * Results (y, x's gradient) have tiles of 2x2 from patches of 4x4: the points 0, 1, -1 and infinity, 16 multiplications per pair of channels instead of 36. Every
+ * matrix holds 0, 1 and 1/2 alone, and the error is that of direct sums. Larger tiles need fewer multiplications, but their error is three times as large, and
+ * a result near zero that changes its sign takes a ReLU's gradient with it (bench/exactness.py).
+ *
+ * The weight's gradient has tiles of 4x4 and patches of 6x6: the points 0, +-sqrt(1/2), +-sqrt(2) and infinity, 36 multiplications instead of 144. Nothing is computed from it
+ * but the update, and sums over all tiles hide the error of each.
+ *
+ * A value that is not finite spreads over the tiles whose patch it is in.
+ *
+ * The rooms: patches V (products, panels, depth, PANEL), filters U (products, rows, depth), results M (products, rows, tiles). A panel is as wide as gemm's. */
 #ifndef TPI_CONV_WINOGRAD_H
 #define TPI_CONV_WINOGRAD_H
 #include "device/cpu/isa.h"
 #include "ops/onednn.h"
 
-enum { TPI_WINOGRAD_PRODUCTS = 36, TPI_WINOGRAD_TILE = 4, TPI_WINOGRAD_PATCH = 6, TPI_WINOGRAD_LANES = 8 };
+enum {
+    TPI_WINOGRAD_LANES = 8,
+    TPI_WINOGRAD_TILE = 2, TPI_WINOGRAD_PATCH = 4, TPI_WINOGRAD_PRODUCTS = 16,          /* of results */
+    TPI_WINOGRAD_W_TILE = 4, TPI_WINOGRAD_W_PATCH = 6, TPI_WINOGRAD_W_PRODUCTS = 36     /* of the weight's gradient */
+};
 
 /* Strips of images to copy between zeros: rows of `width` floats, from_row apart, to rows to_row apart. */
 typedef struct tpi_winograd_strip {
@@ -22,8 +30,9 @@ typedef struct tpi_winograd_strip {
 TPI_ISA_DECLARE(void, tpi_winograd_copy, (int64_t strips, const tpi_winograd_strip *s, const float *from, int64_t from_row, float *to, int64_t to_row));
 
 /* B' d B of groups of eight patches, at `places` of `from`, rows `row` apart; element e of group g goes to
- * to + e * step + (the group's panel) * panel_step + (its place in the panel). */
+ * to + e * step + (the group's panel) * panel_step + (its place in the panel). The second is the weight's. */
 TPI_ISA_DECLARE(void, tpi_winograd_patches, (int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step, int64_t panel_step));
+TPI_ISA_DECLARE(void, tpi_winograd_w_patches, (int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step, int64_t panel_step));
 /* A m A' of groups of eight tiles; element e of group g goes to to + e * step + 8 g. */
 TPI_ISA_DECLARE(void, tpi_winograd_spread, (int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step));
 /* G g G' of a rectangle of filters, row_step and column_step floats apart, each of 9 taps, turned round if so asked;

@@ -47,7 +47,21 @@ INLINE void load_two(const float *from, const int64_t *places, eight v[2]) {
     v[0] = __builtin_shufflevector((eight)a, (eight)b, 0, 2, 8, 10, 4, 6, 12, 14), v[1] = __builtin_shufflevector((eight)a, (eight)b, 1, 3, 9, 11, 5, 7, 13, 15);
 }
 
-/* ---- The matrices, along one axis; elements are `s` apart ---- */
+/* ---- The matrices of results, along one axis ---- */
+INLINE void small_b(const eight *d, eight *out, int t) {
+    out[0] = d[0] - d[2], out[t] = d[1] + d[2], out[2 * t] = d[2] - d[1], out[3 * t] = d[1] - d[3];
+}
+
+INLINE void small_a_back(const eight *m, eight *out, int t) { /* four to two */
+    out[0] = m[0] + m[1] + m[2], out[t] = m[1] - m[2] - m[3];
+}
+
+INLINE void small_g(const eight *g, eight *out, int t) { /* three to four */
+    eight ends = 0.5f * (g[0] + g[2]);
+    out[0] = g[0], out[t] = fma8(0.5f, g[1], ends), out[2 * t] = fma8(-0.5f, g[1], ends), out[3 * t] = g[2];
+}
+
+/* ---- The matrices of the weight's gradient; elements are `s` apart ---- */
 INLINE void times_b(const eight *d, int s, eight *out, int t) {
     eight e = fma8(-2, d[2 * s], d[4 * s]), o = fma8(-2, d[s], d[3 * s]);
     eight f = fma8(-0.5f, d[2 * s], d[4 * s]), p = fma8(-0.5f, d[s], d[3 * s]);
@@ -63,21 +77,6 @@ INLINE void times_a(const eight *y, int s, eight *out, int t) { /* four to six *
     out[t] = fma8(NEAR, o, e), out[2 * t] = fma8(-NEAR, o, e);
     out[3 * t] = fma8(FAR, p, f), out[4 * t] = fma8(-FAR, p, f);
     out[5 * t] = y[3 * s];
-}
-
-INLINE void times_a_back(const eight *m, int s, eight *out, int t) { /* six to four */
-    eight e = m[s] + m[2 * s], o = NEAR * (m[s] - m[2 * s]), f = m[3 * s] + m[4 * s], p = FAR * (m[3 * s] - m[4 * s]);
-    out[0] = m[0] + e + f, out[t] = o + p;
-    out[2 * t] = fma8(2, f, 0.5f * e), out[3 * t] = fma8(2, p, fma8(0.5f, o, m[5 * s]));
-}
-
-INLINE void times_g(const eight *g, int s, eight *out, int t) { /* three to six */
-    const float n = -2.0f / 3, f = 1.0f / 6;
-    eight third = (1.0f / 3) * g[2 * s], e = fma8(n, g[0], -third), h = fma8(f, g[0], third);
-    out[0] = g[0];
-    out[t] = fma8(n * NEAR, g[s], e), out[2 * t] = fma8(-n * NEAR, g[s], e);
-    out[3 * t] = fma8(f * FAR, g[s], h), out[4 * t] = fma8(-f * FAR, g[s], h);
-    out[5 * t] = g[2 * s];
 }
 
 INLINE void times_g_back(const eight *u, int s, eight *out, int t) { /* six to three */
@@ -102,6 +101,23 @@ void TPI_ISA(tpi_winograd_copy)(int64_t strips, const tpi_winograd_strip *s, con
 }
 
 void TPI_ISA(tpi_winograd_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step, int64_t panel_step) {
+    for (int64_t g = 0; g < groups; g++, places += E) {
+        float *out = to + g * E / PANEL * panel_step + g * E % PANEL;
+        eight half[4 * 4];
+        UNROLL for (int r = 0; r < 4; r++) { /* rows of the patch; B along each, to columns of `half` */
+            eight d[4];
+            load_four(from + r * row, places, d);
+            small_b(d, half + r, 4);
+        }
+        UNROLL for (int c = 0; c < 4; c++) {
+            eight d[4];
+            small_b(half + 4 * c, d, 1);
+            UNROLL for (int r = 0; r < 4; r++) store8(out + (r * 4 + c) * step, d[r]);
+        }
+    }
+}
+
+void TPI_ISA(tpi_winograd_w_patches)(int64_t groups, const int64_t *places, const float *from, int64_t row, float *to, int64_t step, int64_t panel_step) {
     for (int64_t g = 0; g < groups; g++, places += E) {
         float *out = to + g * E / PANEL * panel_step + g * E % PANEL;
         eight half[6 * 6];
@@ -135,34 +151,40 @@ void TPI_ISA(tpi_winograd_spread)(int64_t groups, const int64_t *places, const f
 }
 
 /* ---- Tiles ---- */
-INLINE void put_row(const tpi_winograd_tile *tiles, int r, eight v[4], float *y, bool whole) {
-    turn(v);
-    UNROLL for (int i = 0; i < E; i++) {
-        four f;
-        memcpy(&f, (const float *)(const void *)&v[i % 4] + i / 4 * 4, sizeof f);
-        const tpi_winograd_tile *t = tiles + i;
-        if (whole)
-            memcpy(y + t->place, &f, sizeof f);
-        else if (r < t->rows)
-            memcpy(y + t->place, &f, (size_t)t->columns * sizeof *y);
+/* Row r of eight tiles: columns 0 and 1. */
+INLINE void put_row(const tpi_winograd_tile *tiles, int r, const eight v[2], float *y, bool in_line) {
+    eight pairs[2] = {__builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 2, 10, 3, 11), __builtin_shufflevector(v[0], v[1], 4, 12, 5, 13, 6, 14, 7, 15)};
+    if (in_line) {
+        store8(y + tiles[0].place, pairs[0]), store8(y + tiles[0].place + E, pairs[1]);
+        return;
     }
+    for (int i = 0; i < E; i++) {
+        const tpi_winograd_tile *t = tiles + i;
+        if (r < t->rows) memcpy(y + t->place, (const float *)(const void *)pairs + 2 * i, (size_t)t->columns * sizeof *y);
+    }
+}
+
+/* Do eight whole tiles stand side by side? */
+INLINE bool are_in_line(const tpi_winograd_tile *tiles) {
+    bool so = true;
+    for (int i = 0; i < E; i++) so = so && tiles[i].rows == 2 && tiles[i].columns == 2 && tiles[i].place == tiles[0].place + 2 * i;
+    return so;
 }
 
 void TPI_ISA(tpi_winograd_tiles)(int64_t groups, const tpi_winograd_tile *tiles, const float *m, int64_t step, float bias, float *y, int64_t row) {
     for (int64_t g = 0; g < groups; g++, tiles += E, m += E) {
-        eight half[4 * 6];
-        bool whole = true;
-        for (int i = 0; i < E; i++) whole = whole && tiles[i].rows == 4 && tiles[i].columns == 4;
-        UNROLL for (int c = 0; c < 6; c++) { /* A' down each column */
-            eight d[6];
-            UNROLL for (int r = 0; r < 6; r++) d[r] = load8(m + (r * 6 + c) * step);
-            times_a_back(d, 1, half + c, 6);
+        eight half[2 * 4];
+        UNROLL for (int c = 0; c < 4; c++) { /* A' down each column */
+            eight d[4];
+            UNROLL for (int r = 0; r < 4; r++) d[r] = load8(m + (r * 4 + c) * step);
+            small_a_back(d, half + c, 4);
         }
-        UNROLL for (int r = 0; r < 4; r++) {
-            eight v[4];
-            times_a_back(half + 6 * r, 1, v, 1);
-            UNROLL for (int i = 0; i < 4; i++) v[i] += bias;
-            if (whole) put_row(tiles, r, v, y + r * row, true);
+        bool in_line = are_in_line(tiles);
+        UNROLL for (int r = 0; r < 2; r++) {
+            eight v[2];
+            small_a_back(half + 4 * r, v, 1);
+            UNROLL for (int i = 0; i < 2; i++) v[i] += bias;
+            if (in_line) put_row(tiles, r, v, y + r * row, true);
             else put_row(tiles, r, v, y + r * row, false);
         }
     }
@@ -182,7 +204,7 @@ INLINE void turn8(eight v[8]) {
 
 /* Eight filters, apart as said, to `to`: element e at e * step. `count` of them are stored. */
 INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64_t step, int64_t count) {
-    eight g[TAPS], half[6 * 3];
+    eight g[TAPS], half[4 * 3];
     UNROLL for (int i = 0; i < E; i++) g[i] = load8(w + i * apart);
     turn8(g);
     g[8] = (eight){w[8], w[apart + 8], w[2 * apart + 8], w[3 * apart + 8], w[4 * apart + 8], w[5 * apart + 8], w[6 * apart + 8], w[7 * apart + 8]};
@@ -191,13 +213,13 @@ INLINE void filters(const float *w, int64_t apart, bool turned, float *to, int64
             eight v = g[i];
             g[i] = g[8 - i], g[8 - i] = v;
         }
-    UNROLL for (int r = 0; r < 3; r++) times_g(g + 3 * r, 1, half + r, 3);
-    UNROLL for (int c = 0; c < 6; c++) {
-        eight d[6];
-        times_g(half + 3 * c, 1, d, 1);
-        UNROLL for (int r = 0; r < 6; r++) {
-            if (count == E) store8(to + (r * 6 + c) * step, d[r]);
-            else memcpy(to + (r * 6 + c) * step, &d[r], (size_t)count * sizeof *to);
+    UNROLL for (int r = 0; r < 3; r++) small_g(g + 3 * r, half + r, 3);
+    UNROLL for (int c = 0; c < 4; c++) {
+        eight d[4];
+        small_g(half + 3 * c, d, 1);
+        UNROLL for (int r = 0; r < 4; r++) {
+            if (count == E) store8(to + (r * 4 + c) * step, d[r]);
+            else memcpy(to + (r * 4 + c) * step, &d[r], (size_t)count * sizeof *to);
         }
     }
 }

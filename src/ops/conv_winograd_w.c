@@ -37,7 +37,7 @@ static void patches_task(int64_t task, void *context) {
     for (int64_t i = 0; i < there; i++)
         TPI_ISA_PICK(tpi_winograd_copy)(b.strips, b.strip, j->from_x + (channel + i) * j->x.height * j->x.width, j->x.width, copy + lanes[i], b.row);
     for (int64_t i = 0; i < b.count; i++)
-        TPI_ISA_PICK(tpi_winograd_patches)(j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel, apart(j->columns * j->tiles), 0);
+        TPI_ISA_PICK(tpi_winograd_w_patches)(j->panel / TPI_WINOGRAD_LANES, lanes, copy + b.places[i], b.row, to + i * j->panel, apart(j->columns * j->tiles), 0);
     task_done(copy, floats);
 }
 
@@ -75,10 +75,10 @@ static void taps_task(int64_t row, void *context) {
 static void rectangle_task(int64_t task, void *context) {
     job *j = context;
     int64_t across = tpi_ceil_div(j->columns, COLUMNS), row = task / across * ROWS, column = task % across * COLUMNS;
-    int64_t rows = min64(ROWS, j->y.channels - row), columns = min64(COLUMNS, j->columns - column), step = apart(ROWS * COLUMNS), floats = TPI_WINOGRAD_PRODUCTS * step;
+    int64_t rows = min64(ROWS, j->y.channels - row), columns = min64(COLUMNS, j->columns - column), step = apart(ROWS * COLUMNS), floats = TPI_WINOGRAD_W_PRODUCTS * step;
     float *sums = task_room(floats, &j->missing);
     if (!sums) return;
-    multiply_all(j->spread + row * j->row, j->row, apart(j->y.channels * j->row), j->patches + column * j->tiles, apart(j->columns * j->tiles), rows, j->tiles, columns, sums, step, false);
+    multiply_all(TPI_WINOGRAD_W_PRODUCTS, j->spread + row * j->row, j->row, apart(j->y.channels * j->row), j->patches + column * j->tiles, apart(j->columns * j->tiles), rows, j->tiles, columns, sums, step, false);
     for (int64_t r = 0; r < rows; r++)
         TPI_ISA_PICK(tpi_winograd_filter_grads)(min64(columns, j->x.channels - column), sums + r * columns, step, j->first > 0, j->w + ((row + r) * j->x.channels + column) * 9);
     task_done(sums, floats);
@@ -91,20 +91,21 @@ static void run_portions(job *j, int64_t each) {
         tpi_parallel_for(blocks * (j->columns / j->panel), true, patches_task, j);
         tpi_parallel_for(blocks * tpi_ceil_div(j->y.channels, j->panel), true, spread_task, j);
         if (atomic_load(&j->missing)) return;
-        if (j->sums) tpi_parallel_for(TPI_WINOGRAD_PRODUCTS, true, product_task, j);
+        if (j->sums) tpi_parallel_for(TPI_WINOGRAD_W_PRODUCTS, true, product_task, j);
         else tpi_parallel_for(tpi_ceil_div(j->y.channels, ROWS) * tpi_ceil_div(j->columns, COLUMNS), true, rectangle_task, j);
     }
     if (j->sums && !atomic_load(&j->missing)) tpi_parallel_for(j->y.channels, true, taps_task, j);
 }
 
 bool tpi_conv_winograd_w(const tpi_conv *c, const float *x, const float *y, float *w) {
-    job j = {.x = grid_of(c->batch, c->cx, c->x, c->pad[1], c->pad[2], c->y, TPI_WINOGRAD_PATCH), .y = grid_of(c->batch, c->cy, c->y, 0, 0, c->y, TPI_WINOGRAD_TILE),
+    job j = {.x = grid_of(c->batch, c->cx, c->x, c->pad[1], c->pad[2], c->y, TPI_WINOGRAD_W_TILE, TPI_WINOGRAD_W_PATCH),
+             .y = grid_of(c->batch, c->cy, c->y, 0, 0, c->y, TPI_WINOGRAD_W_TILE, TPI_WINOGRAD_W_TILE),
              .from_x = x, .from_y = y, .w = w, .panel = panel_width()};
     j.columns = round_up(c->cx, j.panel);
-    int64_t sums = TPI_WINOGRAD_PRODUCTS * apart(c->cy * j.columns), per_tile = TPI_WINOGRAD_PRODUCTS * (c->cy + j.columns);
+    int64_t sums = TPI_WINOGRAD_W_PRODUCTS * apart(c->cy * j.columns), per_tile = TPI_WINOGRAD_W_PRODUCTS * (c->cy + j.columns);
     bool kept = sums <= FEW_SUMS;
     int64_t each = min64(round_up((kept ? 1 : 2) * PORTION / per_tile, BLOCK), round_up(j.x.tiles, TPI_WINOGRAD_LANES));
-    int64_t patches = TPI_WINOGRAD_PRODUCTS * apart(each * j.columns), spread = TPI_WINOGRAD_PRODUCTS * apart(apart(each) * c->cy);
+    int64_t patches = TPI_WINOGRAD_W_PRODUCTS * apart(each * j.columns), spread = TPI_WINOGRAD_W_PRODUCTS * apart(apart(each) * c->cy);
     j.patches = task_room(patches + spread, &j.missing), j.spread = j.patches ? j.patches + patches : NULL;
     j.sums = kept ? task_room(sums, &j.missing) : NULL;
     if (!atomic_load(&j.missing)) run_portions(&j, each);
