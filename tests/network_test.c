@@ -371,6 +371,9 @@ static void at_the_address_that_the_job_uses(void **state) {
     setenv("TAPER_SOCKET_IFNAME", "lo", 1);
     tpi_listen_beside("10.0.0.1", "10.0.0.2", text);
     assert_int_equal(strncmp(text, "127.0.0.1", 9), 0);
+    tp_store *everywhere = tp_store_tcp("192.0.2.77", 0, true, 10); /* what ranks exchange goes over the interface */
+    assert_int_equal(strncmp(tp_store_listen(everywhere), "127.0.0.1", 9), 0);
+    tp_store_release(everywhere);
     setenv("TAPER_LISTEN", "127.0.0.1,127.0.0.3", 1);
     where("10.0.0.1", "127.0.0.1 127.0.0.3");
     tp_store *s = tp_store_tcp("10.0.0.1", 0, true, 10);

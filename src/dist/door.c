@@ -39,7 +39,7 @@ static void listen_at_loopback(char where[TPI_LISTEN_BYTES]) {
     if (is_here("::1")) add_address(where, "::1"); /* "localhost" may be either */
 }
 
-static bool by_setting(bool with_interface, char where[TPI_LISTEN_BYTES]) {
+bool tpi_listen_by_setting(bool with_interface, char where[TPI_LISTEN_BYTES]) {
     const char *addresses = getenv("TAPER_LISTEN"), *names = getenv("TAPER_SOCKET_IFNAME");
     char copy[256], found[TPI_LISTEN_BYTES], *rest = NULL;
     where[0] = 0;
@@ -59,7 +59,7 @@ void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
     int together = tpi_one_machine();
     bool loopback = false;
-    if (by_setting(false, where)) return;
+    if (tpi_listen_by_setting(false, where)) return;
     if (names_loopback(host) && together != 0) {
         listen_at_loopback(where);
         if (is_loopback(host) && strcmp(host, TPI_LOOPBACK) != 0 && strcmp(host, "::1") != 0)
@@ -88,7 +88,7 @@ void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]) {
 
 void tpi_listen_beside(const char *host, const char *own, char where[TPI_LISTEN_BYTES]) {
     int together = tpi_one_machine();
-    if (by_setting(true, where)) return;
+    if (tpi_listen_by_setting(true, where)) return;
     if (*own && !is_loopback(own))
         snprintf(where, TPI_LISTEN_BYTES, "%s", own);
     else if (together == 1 || (*own && names_loopback(host) && together != 0))

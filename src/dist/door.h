@@ -23,6 +23,9 @@ void tpi_listen_as(const char *host, char where[TPI_LISTEN_BYTES]);
  * ("": not known). */
 void tpi_listen_beside(const char *host, const char *own, char where[TPI_LISTEN_BYTES]);
 
+/* TAPER_LISTEN's or, with_interface, the interface's; false: neither is set. */
+bool tpi_listen_by_setting(bool with_interface, char where[TPI_LISTEN_BYTES]);
+
 struct tpi_stranger;
 typedef struct tpi_door {
     int sockets[TPI_DOOR_SOCKETS], n;

@@ -101,12 +101,15 @@ static tcp_store *client_new(const char *host, int port, double timeout) {
     return t;
 }
 
-/* Where this process listens for others of the same store: a server where the store does. */
+/* Where this process listens for others of the same store: one that serves it where the store does, or at the interface
+ * that is named for what ranks exchange. */
 static tp_store *connected(tcp_store *t) {
     if (t->fd < 0) return tp_store_release(&t->store), NULL;
     char own[64] = "";
     if (!tpi_net_own_address(t->fd, own, sizeof own)) own[0] = 0;
+    char named[TPI_LISTEN_BYTES];
     if (!t->server) tpi_listen_beside(t->host, own, t->store.listen);
+    else if (tpi_listen_by_setting(true, named)) memcpy(t->store.listen, named, sizeof named);
     return &t->store;
 }
 
