@@ -1,5 +1,5 @@
 /* Operators run on threads with a small stack: every sample with its gradient, and sizes whose blocks are whole, on a thread of 128 KiB. An operator that needs more ends the
- * process. The build refuses frames above 64 KiB (cmake/Flags.cmake); this tells about sums of frames, too. */
+ * process. tests/stack_frames_test.sh refuses frames above 64 KiB; this tells about sums of frames, too. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
