@@ -100,7 +100,7 @@ tp_events *tp_events_open_with(const char *folder, const tp_events_options *opti
 }
 
 const char *tp_events_path(const tp_events *w) { return w ? tpi_records_path(w->file) : NULL; }
-bool tp_events_flush(tp_events *w) { return w && tp_records_flush(w->file); }
+bool tp_events_flush(tp_events *w) { return TPI_GIVEN(w, "an event file") && tp_records_flush(w->file); }
 bool tp_events_close(tp_events *w) {
     if (!w) return true;
     bool ok = tp_records_close(w->file);
@@ -112,7 +112,7 @@ bool tp_events_close(tp_events *w) {
 
 bool tp_events_purge(tp_events *w, int64_t step) {
     TPI_STOP_ON_ERROR(false);
-    if (!w) return false;
+    if (!TPI_GIVEN(w, "an event file")) return false;
     tpi_wire e = {0};
     begin(&e, 0, step);
     tpi_wire_text(&e, FILE_VERSION, version);
@@ -137,7 +137,7 @@ bool tp_events_log_bytes(tp_events *w, tp_event_part part, const void *data, siz
 }
 
 bool tp_events_log_at(tp_events *w, tp_summary *summary, int64_t step, double wall_time) {
-    if (!summary) return false;
+    if (!TPI_GIVEN(summary, "a summary")) return false;
     bool ok = tp_events_log_bytes(w, TP_EVENT_SUMMARY, summary->wire.data, summary->wire.n, step, wall_time);
     tp_summary_free(summary);
     return ok;

@@ -156,7 +156,7 @@ static void read_event(const unsigned char *data, size_t bytes, tp_point_fn fn, 
 }
 
 bool tp_event_file_points(tp_event_file *f, tp_point_fn fn, void *context) {
-    if (!f) return false;
+    if (!TPI_GIVEN(f, "an event file") || !TPI_GIVEN(fn, "a function")) return false;
     const unsigned char *data;
     size_t bytes;
     int there;

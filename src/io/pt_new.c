@@ -55,19 +55,19 @@ static tp_saved *put_value(tp_file *f, tp_saved *into, const char *key, tp_saved
 }
 
 bool tp_put_number(tp_file *f, tp_saved *into, const char *key, tp_scalar number) {
-    return f && put_value(f, into, key, tpi_saved_number(&f->arena, number));
+    return TPI_GIVEN(f, "a file") && put_value(f, into, key, tpi_saved_number(&f->arena, number));
 }
 bool tp_put_text(tp_file *f, tp_saved *into, const char *key, const char *text) {
-    return f && put_value(f, into, key, text_value(f, text, "text"));
+    return TPI_GIVEN(f, "a file") && put_value(f, into, key, text_value(f, text, "text"));
 }
 bool tp_put_none(tp_file *f, tp_saved *into, const char *key) {
-    return f && put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_NONE));
+    return TPI_GIVEN(f, "a file") && put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_NONE));
 }
 tp_saved *tp_put_dict(tp_file *f, tp_saved *into, const char *key) {
-    return f ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;
+    return TPI_GIVEN(f, "a file") ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;
 }
 tp_saved *tp_put_list(tp_file *f, tp_saved *into, const char *key) {
-    return f ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_LIST)) : NULL;
+    return TPI_GIVEN(f, "a file") ? put_value(f, into, key, tpi_saved_new(&f->arena, TP_SAVED_LIST)) : NULL;
 }
 tp_saved *tp_put_dict_int(tp_file *f, tp_saved *into, int64_t key) {
     return f ? place(f, into, tpi_saved_number(&f->arena, tp_int(key)), tpi_saved_new(&f->arena, TP_SAVED_DICT)) : NULL;
@@ -122,7 +122,7 @@ static tp_saved *tensor_value(tp_file *f, tp_tensor *t) {
 }
 
 bool tp_put_tensor(tp_file *f, tp_saved *into, const char *key, tp_tensor *t) {
-    tp_saved *v = f ? tensor_value(f, t) : NULL;
+    tp_saved *v = TPI_GIVEN(f, "a file") ? tensor_value(f, t) : NULL;
     if (f && !v) f->failed = true;
     return v && put_value(f, into, key, v);
 }
@@ -185,7 +185,7 @@ bool tp_save_file(tp_file *f, const char *path) {
 
 bool tpi_pt_write_tensor(const tp_sink *sink, tp_tensor *t) {
     tp_file *f = tp_new_file();
-    const tp_saved *v = f ? tensor_value(f, t) : NULL;
+    const tp_saved *v = TPI_GIVEN(f, "a file") ? tensor_value(f, t) : NULL;
     bool ok = v && write_value(f, v, "archive", sink, "archive");
     tp_close_file(f);
     return ok;

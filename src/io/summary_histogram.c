@@ -291,7 +291,7 @@ static bool write_histogram(tp_summary *s, const char *tag, values *x, const tp_
 tp_summary *tp_summary_histogram(const char *tag, const tp_tensor *of, const tp_summary_histogram_options *options) {
     tp_summary_histogram_options o = {0};
     if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
-    if (!of) return NULL;
+    if (!tpi_is_tensor(of, "values")) return NULL;
     if (!of->numel) return tpi_fail(TP_ERR_VALUE, "argument 'values': expected at least one element, got none");
     tp_tensor *doubles = tpi_doubles_of(of);
     tp_summary *s = doubles ? tpi_summary_new() : NULL;

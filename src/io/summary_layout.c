@@ -192,7 +192,7 @@ bool tp_graph_add(tp_summary *graph, const tp_graph_node *node) {
 }
 
 bool tp_log_graph(tp_events *w, tp_summary *graph) {
-    if (!graph) return false;
+    if (!TPI_GIVEN(graph, "a graph")) return false;
     bool ok = !graph->wire.failed && tp_events_log_bytes(w, TP_EVENT_GRAPH, graph->wire.data, graph->wire.n, TP_NONE, 0);
     tp_summary_free(graph);
     return ok;

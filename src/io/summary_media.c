@@ -141,7 +141,7 @@ static bool write_image(tp_summary *s, const char *tag, int64_t height, int64_t 
 tp_summary *tp_summary_image(const char *tag, const tp_tensor *image, const tp_summary_image_options *options) {
     tp_summary_image_options o = {0};
     if (options) memcpy(&o, options, (size_t)options->size < sizeof o ? (size_t)options->size : sizeof o);
-    if (!image) return NULL;
+    if (!tpi_is_tensor(image, "image")) return NULL;
     pictures p;
     tp_tensor *pixels = open_pictures(&p, image, o.format) ? lay_out(&p) : NULL;
     tpi_release(p.owner);

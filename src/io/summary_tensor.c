@@ -76,7 +76,7 @@ static bool write_value(tp_summary *s, const char *tag, const tp_tensor *t, cons
 }
 
 tp_summary *tp_summary_tensor(const char *tag, const tp_tensor *t) {
-    if (!t) return NULL;
+    if (!tpi_is_tensor(t, "t")) return NULL;
     tp_summary *s = tpi_summary_new();
     if (s && !write_value(s, tag, t, "tensor", NULL)) tp_summary_free(s), s = NULL;
     return tpi_summary_done(s);

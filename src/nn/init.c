@@ -6,24 +6,24 @@
 
 bool tp_init_uniform(tp_tensor *t, double low, double high) {
     bool fine = false;
-    TP_NO_GRAD fine = t && tpo_uniform_(t, low, high, NULL);
+    TP_NO_GRAD fine = tpi_is_tensor(t, "t") && tpo_uniform_(t, low, high, NULL);
     return fine;
 }
 bool tp_init_normal(tp_tensor *t, double mean, double std) {
     bool fine = false;
-    TP_NO_GRAD fine = t && tpo_normal_(t, mean, std, NULL);
+    TP_NO_GRAD fine = tpi_is_tensor(t, "t") && tpo_normal_(t, mean, std, NULL);
     return fine;
 }
 bool tp_init_constant(tp_tensor *t, double value) {
     bool fine = false;
-    TP_NO_GRAD fine = t && tpo_fill_(t, tp_float(value));
+    TP_NO_GRAD fine = tpi_is_tensor(t, "t") && tpo_fill_(t, tp_float(value));
     return fine;
 }
 bool tp_init_zeros(tp_tensor *t) { return tp_init_constant(t, 0); }
 bool tp_init_ones(tp_tensor *t) { return tp_init_constant(t, 1); }
 
 bool tp_init_zero_row(tp_tensor *t, int64_t row) {
-    if (!t || row == TP_NONE) return t != NULL;
+    if (!tpi_is_tensor(t, "t") || row == TP_NONE) return t != NULL;
     bool fine = false;
     TP_NO_GRAD {
         tp_tensor *one = tpo_select(t, 0, row);

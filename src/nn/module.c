@@ -171,10 +171,14 @@ bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool th
 }
 
 bool tp_module_add_parameter(tp_module *m, const char *name, tp_tensor *t) {
+    if (!TPI_GIVEN(m, "a module")) return false;
     if (t && !tp_requires_grad(t) && !tp_set_requires_grad(t, true)) return false;
     return tpi_module_hold(m, name, TPI_PARAMETER, t);
 }
-bool tp_module_add_buffer(tp_module *m, const char *name, tp_tensor *t, bool persistent) { return tpi_module_hold(m, name, persistent ? TPI_BUFFER : TPI_TEMPORARY, t); }
+bool tp_module_add_buffer(tp_module *m, const char *name, tp_tensor *t, bool persistent) {
+    if (!TPI_GIVEN(m, "a module")) return false;
+    return tpi_module_hold(m, name, persistent ? TPI_BUFFER : TPI_TEMPORARY, t);
+}
 
 /* ---- children ---- */
 static tpi_child *child_named(const tp_module *m, const char *name, size_t n) {
@@ -242,14 +246,14 @@ static tp_module *walk(tp_module *m, const char *path, const char **last) {
 }
 tp_module *tp_module_child(tp_module *m, const char *path) {
     const char *last;
-    m = m && path ? walk(m, path, &last) : NULL;
+    m = TPI_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
     if (!m) return NULL;
     tpi_child *c = child_named(m, last, strlen(last));
     return c ? c->module : tpi_fail(TP_ERR_VALUE, "%s has no child \"%s\"", m->name, last);
 }
 tp_tensor *tp_module_tensor(tp_module *m, const char *path) {
     const char *last;
-    m = m && path ? walk(m, path, &last) : NULL;
+    m = TPI_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
     if (!m) return NULL;
     tpi_slot *slot = tpi_module_slot(m, last);
     return slot && slot->tensor ? slot->tensor : tpi_fail(TP_ERR_VALUE, "%s has no parameter or buffer \"%s\"", m->name, last);
@@ -267,7 +271,7 @@ static tp_tensor *clone_leaf(tp_tensor *t) {
 }
 
 tp_module *tp_module_clone(const tp_module *m) {
-    tp_module *c = m ? tpi_module_of(NULL) : NULL;
+    tp_module *c = TPI_GIVEN(m, "a module") ? tpi_module_of(NULL) : NULL;
     if (!c) return NULL;
     c->layer = m->layer, c->training = m->training, c->compressed = m->compressed, c->forward = m->forward, c->forward_one = m->forward_one;
     memcpy(c->source_kind, m->source_kind, sizeof c->source_kind);

@@ -1,5 +1,6 @@
 /* Optimisers for C programs: objects that hold parameters in groups and their state, and step them by update.c. */
 #include "optim/optimiser.h"
+#include "tensor/given.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,13 +66,13 @@ static bool add_group(tp_optimiser *o, tp_tensors params) {
 
 int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params) {
     TPI_STOP_ON_ERROR(-1);
-    if (!o) return -1;
+    if (!TPI_GIVEN(o, "an optimiser") || !TPI_LIST_GIVEN(params.v, params.n)) return -1;
     const char *outer = tpi_op_enter(o->kind->name);
     bool ok = add_group(o, params);
     tpi_op_leave(outer);
     return ok ? o->ngroups - 1 : -1;
 }
-int64_t tp_optimiser_groups(const tp_optimiser *o) { return o ? o->ngroups : 0; }
+int64_t tp_optimiser_groups(const tp_optimiser *o) { return TPI_GIVEN(o, "an optimiser") ? o->ngroups : 0; }
 tp_tensors tp_optimiser_params(const tp_optimiser *o, int64_t group) {
     if (o && group >= 0 && group < o->ngroups) return (tp_tensors){o->groups[group].params, o->groups[group].n};
     tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", o ? (long long)o->ngroups - 1 : -1LL, (long long)group);
@@ -147,7 +148,7 @@ void tp_optimiser_free(tp_optimiser *o) {
     tpi_mfree(o->defaults);
     tpi_delete(o, sizeof *o);
 }
-const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) { return o ? o->kind : NULL; }
+const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) { return TPI_GIVEN(o, "an optimiser") ? o->kind : NULL; }
 
 /* ---- Steps ---- */
 static bool step(tp_optimiser *o) {
@@ -225,13 +226,13 @@ static int64_t find_value(const tp_optimiser *o, int64_t group, int64_t least, c
 }
 
 double tp_optimiser_option(const tp_optimiser *o, int64_t group, const char *name) {
-    int64_t v = o ? find_value(o, group, 0, name) : -1;
+    int64_t v = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_value(o, group, 0, name) : -1;
     return v < 0 ? NAN : o->groups[group].values[v];
 }
 
 bool tp_optimiser_set_option(tp_optimiser *o, int64_t group, const char *name, double value) {
     TPI_STOP_ON_ERROR(false);
-    int64_t v = o ? find_value(o, group, -1, name) : -1;
+    int64_t v = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_value(o, group, -1, name) : -1;
     if (v < 0) return false;
     for (int64_t g = 0; g < o->ngroups; g++)
         if (group < 0 || g == group) o->groups[g].values[v] = value;
@@ -252,14 +253,14 @@ static tp_tensor **find_state(const tp_optimiser *o, int64_t param, const char *
 
 tp_tensor *tp_optimiser_state(const tp_optimiser *o, int64_t param, const char *name) {
     tpi_group *group;
-    tp_tensor **at = o ? find_state(o, param, name, &group) : NULL;
+    tp_tensor **at = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_state(o, param, name, &group) : NULL;
     return at ? *at : NULL;
 }
 
 bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp_tensor *value) {
     TPI_STOP_ON_ERROR(false);
     tpi_group *group;
-    tp_tensor **at = o && value ? find_state(o, param, name, &group) : NULL;
+    tp_tensor **at = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") && tpi_is_tensor(value, "value") ? find_state(o, param, name, &group) : NULL;
     if (!at) return false;
     int64_t i = (at - group->states) / o->kind->nstates, k = (at - group->states) % o->kind->nstates;
     if (!*at) { /* made as a step would */
