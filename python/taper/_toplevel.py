@@ -383,6 +383,14 @@ def split(tensor, split_size_or_sections, dim=0):
     return _op["split"](tensor, split_size_or_sections, dim)
 
 
+def _split_method(self, split_size, dim=0):
+    """Pieces of one size, the last may be shorter, or of the given sizes."""
+    return _op["split"](self, split_size, dim)
+
+
+_split_method.__name__, _split_method.__qualname__ = "split", "Tensor.split"  # its argument has another name than torch.split's
+
+
 def tensor_split(input, indices_or_sections, dim=0):
     """Parts of nearly equal size, or cut at the given indices."""
     if isinstance(indices_or_sections, Tensor):
@@ -482,7 +490,7 @@ def nonzero(input, *, out=None, as_tuple=False):
 Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, Tensor.__rtruediv__
 
 # Methods whose signature is as wide.
-for _function in (unique, unique_consecutive, split, tensor_split, norm, lu, stft, istft, nonzero):
+for _function in (unique, unique_consecutive, _split_method, tensor_split, norm, lu, stft, istft, nonzero):
     setattr(Tensor, _function.__name__, _function)
 del _function
 

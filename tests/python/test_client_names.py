@@ -159,6 +159,7 @@ def test_small_ones():
     with torch.backends.__dict__["__allow_nonbracketed_mutation"]():
         pass
     assert torch.distributions.multivariate_normal.Distribution is torch.distributions.Distribution
+    assert [len(piece) for piece in torch.ones(5).split(split_size=2)] == [2, 2, 1] and len(torch.split(torch.ones(4), split_size_or_sections=2)) == 2
     assert torch.Tensor.__div__(torch.ones(1), 2) == 0.5
     with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
         torch.symeig(torch.ones(2, 2))
