@@ -7,9 +7,11 @@
 tp_tensor *tpi_compose_unreduce(tp_tensor *grad, tp_ints size, tp_ints dim, bool keepdim) {
     bool reduced[TP_MAX_DIMS];
     int64_t shape[TP_MAX_DIMS];
-    int ndim = (int)size.n;
-    if (!tpi_wrap_dims(dim, ndim, reduced)) return NULL;
+    int ndim = (int)size.n, kept = 0;
+    if (tpi_numel_of(size) < 0 || !tpi_wrap_dims(dim, ndim, reduced)) return NULL;
     if (keepdim || ndim == 0) return tpo_expand(grad, size, false);
+    for (int i = 0; i < ndim; i++) kept += !reduced[i];
+    if (grad->ndim != kept) return tpi_fail(TP_ERR_RUNTIME, "argument 'grad': expected %d dimensions, got shape %s", kept, tpi_shape_text(tpi_shape(grad)));
     for (int i = 0, k = 0; i < ndim; i++) shape[i] = reduced[i] ? 1 : grad->shape[k++];
     tp_tensor *whole = tpo_reshape(grad, tp_ints_view(shape, ndim));
     tp_tensor *r = whole ? tpo_expand(whole, size, false) : NULL;

@@ -27,6 +27,10 @@ bool tpi_wrap_dims(tp_ints dims, int ndim, bool mask[TP_MAX_DIMS]) {
 int64_t tpi_numel_of(tp_ints shape) {
     int64_t product = 1; /* zeros count as one in it, so that the strides are known to fit too */
     bool empty = false;
+    if (shape.n > TP_MAX_DIMS) {
+        tpi_fail(TP_ERR_RUNTIME, "argument 'shape': expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)shape.n);
+        return -1;
+    }
     for (int64_t i = 0; i < shape.n; i++) {
         int64_t size = shape.v[i];
         if (size < 0) {
