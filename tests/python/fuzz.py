@@ -7,11 +7,16 @@ The number of the call under way stands in the file that FUZZ_AT names (8 bytes)
 was: `fuzz.py SEED N+1 N` runs the block of calls that ends there, and FUZZ_SHOW=1 prints each of them.
 """
 import gc
+import gzip
+import inspect
+import json
 import math
 import mmap
 import os
+import pathlib
 import random
 import resource
+import signal
 import sys
 import warnings
 
@@ -21,6 +26,7 @@ import taper as torch
 from taper import _C
 
 BLOCK = 500  # calls that share tensors
+CALL_SECONDS = 20  # of processor time: a loop that follows a number instead of the input takes hours, and the timer ends the process
 MEMORY = 1 << 30  # bytes beyond what the process has when it begins
 LEFT_OUT = {  # these end or change the process by what they are for, or wait for what never comes
     "set_num_threads", "set_num_interop_threads", "save", "load", "compile", "fork_rng"}
@@ -80,7 +86,33 @@ def names():
     for name in sorted(n for n in dir(torch.Tensor) if not callable(getattr(torch.Tensor, n)) and not n.startswith("__")):
         found.append((f"Tensor.{name} = ", lambda *a, _name=name: setattr(a[0], _name, a[1]) if isinstance(a[0], torch.Tensor) else None, None))
         found.append((f"Tensor.{name}", lambda *a, _name=name: getattr(a[0], _name) if isinstance(a[0], torch.Tensor) else None, None))
-    return found
+    return found + layers() + modes()
+
+
+def layers():
+    """Every layer, made with odd sizes and then called."""
+    def build(kind):
+        def run(*args, **kwargs):
+            tensors = [a for a in args if isinstance(a, torch.Tensor)]
+            layer = kind(*[a for a in args if not isinstance(a, torch.Tensor)], **kwargs)
+            return layer(*tensors[:2]) if tensors else repr(layer)
+        return run
+    kinds = [(name, kind) for name, kind in sorted(vars(torch.nn).items()) if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
+    return [(f"nn.{name}", build(kind), kind) for name, kind in kinds]
+
+
+def modes():
+    """Settings of autograd and mixed precision, put back by those that enter them."""
+    def enter(make):
+        def run(*args, **kwargs):
+            with make(*args, **kwargs):
+                return torch.ones(2, requires_grad=True).exp().sum()
+        return run
+    graph = torch.autograd.graph
+    entered = [("autocast", torch.autocast), ("set_grad_enabled", torch.set_grad_enabled), ("inference_mode", torch.inference_mode), ("saved_tensors_hooks", graph.saved_tensors_hooks),
+               ("disable_saved_tensors_hooks", graph.disable_saved_tensors_hooks), ("save_on_cpu", graph.save_on_cpu), ("detect_anomaly", torch.autograd.detect_anomaly)]
+    called = [("backward", torch.autograd.backward), ("grad", torch.autograd.grad), ("_saved", graph.register_multi_grad_hook)]
+    return [(f"with {name}", enter(make), None) for name, make in entered] + [(f"autograd.{name}", function, None) for name, function in called]
 
 
 def signatures():
@@ -89,6 +121,9 @@ def signatures():
         arguments = signature.partition("(")[2].rpartition(") -> ")[0]
         kinds = [part.strip().split(" ")[0].rstrip("?") for part in arguments.split(", ") if " " in part.strip()]
         result.setdefault(name.split(".")[0], []).append(kinds)
+    for _, _, kind in layers():  # sizes for what a layer requires, then a tensor to call it with
+        required = [p for p in list(inspect.signature(kind.__init__).parameters.values())[1:] if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+        result[kind] = [["int"] * len(required) + ["Tensor"], ["int"] * (len(required) + 2) + ["Tensor"]]
     return result
 
 
@@ -157,9 +192,9 @@ def fitting(rng, pool, kind):
     if kind.startswith("Tensor"):
         return [rng.choice(pool) for _ in range(rng.randrange(4))]
     if kind == "int":
-        return rng.choice(INTS + HUGE[:5] if rng.random() < 0.2 else INTS)
+        return rng.choice(HUGE[:6] + [-h for h in HUGE[:6]] if rng.random() < 0.15 else INTS)
     if kind.startswith("int["):
-        return [rng.choice(INTS if rng.random() < 0.95 else HUGE[:6]) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 6)))]
+        return [rng.choice(INTS if rng.random() < 0.9 else HUGE[:6] + [-h for h in HUGE[:6]]) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 6)))]
     if kind in ("float", "Scalar"):
         return rng.choice(FLOATS + INTS)
     if kind == "bool":
@@ -193,6 +228,60 @@ def arguments(rng, pool, overloads):
     return positional, keywords
 
 
+class Recorded:
+    """Calls that work, from tests/parity, with one of their arguments exchanged: these get past the first checks."""
+    def __init__(self):
+        folder = pathlib.Path(__file__).parent.parent / "parity"
+        with gzip.open(folder / "cases.json.gz") as file:
+            self.cases = [c for c in json.load(file)["cases"] if c["dtype"] in ("float32", "int64", "bool", "complex64") and self.function(c["op"])]
+        self.arrays = np.load(folder / "arrays.npz")
+
+    def function(self, name):
+        value = torch
+        for part in name.split("."):
+            value = getattr(value, part, None)
+        return value or getattr(torch.Tensor, name, None)
+
+    def decode(self, v):
+        if isinstance(v, list):
+            return [self.decode(i) for i in v]
+        if not isinstance(v, dict):
+            return v
+        (kind, held), = [(k, v[k]) for k in ("t", "l", "tu", "m", "c", "d", "dev", "mf", "s", "e") if k in v][:1]
+        if kind == "t":
+            return torch.from_numpy(self.arrays[held].copy()).requires_grad_(bool(v["rg"]))
+        return {"l": lambda: self.decode(held), "tu": lambda: tuple(self.decode(held)), "m": lambda: {k: self.decode(i) for k, i in held.items()}, "c": lambda: complex(*held),
+                "d": lambda: getattr(torch, held), "dev": lambda: "cpu", "mf": lambda: getattr(torch, held), "s": lambda: slice(*self.decode(held)), "e": lambda: Ellipsis}[kind]()
+
+    def call(self, rng, pool):
+        """(label, function, positional, keywords)."""
+        case = rng.choice(self.cases)
+        positional, keywords = list(self.decode(case["args"])), dict(self.decode(case["kwargs"]))
+        place = rng.randrange(len(positional) + len(keywords)) if positional or keywords else None
+        if place is not None and place < len(positional):
+            positional[place] = self.exchange(rng, pool, positional[place])
+        elif place is not None:
+            name = sorted(keywords)[place - len(positional)]
+            keywords[name] = self.exchange(rng, pool, keywords[name])
+        return case["op"], self.function(case["op"]), positional, keywords
+
+    def exchange(self, rng, pool, value):
+        number = lambda: rng.choice(HUGE[:6] + [-h for h in HUGE[:6]] + INTS)
+        if rng.random() < 0.2:
+            return anything(rng, pool)
+        if isinstance(value, (list, tuple)) and value and all(isinstance(i, int) for i in value):
+            changed = list(value)
+            changed[rng.randrange(len(changed))] = number()
+            return type(value)(changed)
+        if isinstance(value, bool) or value is None or isinstance(value, str):
+            return anything(rng, pool)
+        if isinstance(value, int):
+            return number()
+        if isinstance(value, float):
+            return rng.choice(FLOATS)
+        return rng.choice(pool)
+
+
 def main(seed, calls, first=0):
     warnings.simplefilter("ignore")
     with open("/proc/self/statm") as file:
@@ -204,7 +293,7 @@ def main(seed, calls, first=0):
         file = open(os.environ["FUZZ_AT"], "w+b")
         file.truncate(8)
         at = mmap.mmap(file.fileno(), 8)
-    targets, kinds = names(), signatures()
+    targets, kinds, recorded = names(), signatures(), Recorded()
     returned = raised = 0
     for i in range(first - first % BLOCK, calls):
         if i % BLOCK == 0:
@@ -214,11 +303,15 @@ def main(seed, calls, first=0):
         if at is not None:
             at[:] = i.to_bytes(8, "little")
         rng = random.Random(f"{seed} call {i}")
-        label, function, operator = targets[i % len(targets)] if i < 2 * len(targets) else rng.choice(targets)
-        positional, keywords = arguments(rng, pool, kinds.get(operator))
+        if i >= 2 * len(targets) and rng.random() < 0.5:
+            label, function, positional, keywords = recorded.call(rng, pool)
+        else:
+            label, function, operator = targets[i % len(targets)] if i < 2 * len(targets) else rng.choice(targets)
+            positional, keywords = arguments(rng, pool, kinds.get(operator))
         if show:
             print(i, label, end=" ", flush=True)
             print(*(f"{type(a).__name__}{list(a.shape) if isinstance(a, torch.Tensor) else ascii(a)[:60] if not isinstance(a, Hostile) else ''}" for a in positional), *keywords, flush=True)
+        signal.setitimer(signal.ITIMER_PROF, CALL_SECONDS)
         try:
             result = function(*positional, **keywords)
             if rng.random() < 0.05:
