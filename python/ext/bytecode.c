@@ -104,11 +104,20 @@ static bool read_global(tpy_guards *g, PyObject *globals, PyObject *name, PyObje
     return !*value || tpy_watch_name(g, builtins, name);
 }
 
+/* Hooks that hold for all optimisers and the like: the package keeps them in ordered dicts. */
+static bool follow_hooks(tpy_guards *g, PyObject *hooks) {
+    g->ours = true;
+    bool ok = tpy_follow(g, hooks);
+    g->ours = false;
+    return ok;
+}
+
 /* What this package's own code reads is not followed, but for functions that a program has put there. */
 static bool follow_read(tpy_guards *g, PyObject *value, PyObject *globals) {
-    bool own = tpy_is_own(globals);
     if (PyCFunction_Check(value) && tpy_is_trusted(globals)) return true;
-    return (own && !(PyFunction_Check(value) && !tpy_is_own(((PyFunctionObject *)value)->func_globals))) || tpy_follow(g, value);
+    if (!tpy_is_own(globals)) return tpy_follow(g, value);
+    if (PyODict_CheckExact(value)) return follow_hooks(g, value);
+    return !PyFunction_Check(value) || tpy_is_own(((PyFunctionObject *)value)->func_globals) || tpy_follow(g, value);
 }
 
 bool tpy_code_reads(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *ran) {

@@ -129,7 +129,7 @@ static watch *new_watch(tpy_guards *g, watch_kind kind, PyObject *object, Py_ssi
     PyObject **items = PyMem_Calloc((size_t)(n ? n : 1), sizeof *items);
     if (!items) return PyErr_NoMemory(), NULL;
     watch *w = &g->watches[g->n++];
-    *w = (watch){.kind = (uint8_t)kind, .object = Py_NewRef(object), .n = n, .items = items};
+    *w = (watch){.kind = (uint8_t)kind, .object = Py_NewRef(object), .n = n, .items = items, .ours = g->ours};
     return w;
 }
 
@@ -354,6 +354,7 @@ static bool sets_value_of(PyObject *stored, PyTypeObject *type) {
 
 /* A call changes nothing of the package's own, but for attributes that its code sets, nor does it set built-in names; and what is not there needs no look. */
 static bool is_ours(const tpy_guards *g, const watch *w) {
+    if (w->ours) return true;
     if (w->kind == WATCH_CLASS) return tpy_is_own_type((PyTypeObject *)w->object) && !sets_value_of(g->stored, (PyTypeObject *)w->object);
     if (w->kind == WATCH_FUNCTION) return tpy_is_own(((PyFunctionObject *)w->object)->func_globals);
     if (w->kind != WATCH_NAME) return false;

@@ -16,6 +16,7 @@ typedef struct watch {
     int64_t *layout;   /* its shape, then its strides */
     int8_t dtype, ndim;
     bool tracked, hooked, leaf;
+    bool ours;         /* a table of this package's, which calls do not change */
 } watch;
 
 struct tpy_guards {
@@ -32,6 +33,7 @@ struct tpy_guards {
     bool names_anything;  /* some of it looks attributes up by a text */
     bool ran_known;       /* what ran is added by itself (tpy_watch_code): other functions that are met may name what they like */
     bool strict;          /* what cannot be followed is refused */
+    bool ours;            /* just now: what is watched is this package's */
     bool lenient;         /* just now: what is walked is read by no code that ran */
     PyObject *later;      /* a list of what is to be walked so, at the end */
     PyObject *modules;    /* a list of modules that were met as objects: any name may be read of them */

@@ -693,3 +693,47 @@ def another_metaclass():
     def change():
         Holder.__class__ = Second if type(Holder) is First else First
     return lambda: Holder.k + (type(Holder) is First), change
+
+
+@source
+def a_hook_of_all_optimisers():
+    w, handles = nn.Parameter(torch.ones(1)), []
+    o = torch.optim.SGD([w], lr=0.5)
+
+    def read():
+        o.zero_grad()
+        (w * 2).sum().backward()
+        o.step()
+        return w.detach().clone()
+
+    def after(*unused):
+        w.data.add_(5)
+
+    def change():
+        if handles:
+            handles.pop().remove()
+        else:
+            handles.append(torch.optim.optimizer.register_optimizer_step_post_hook(after))
+    cleanup.append(lambda: [handle.remove() for handle in handles])
+    return read, change
+
+
+@source
+def cached_parametrizations():
+    class Twice(nn.Module):
+        def forward(self, w):
+            return w * 2
+    m, one, held = nn.Linear(1, 1, bias=False), torch.ones(1), []
+    nn.init.constant_(m.weight, 0.5)
+    nn.utils.parametrize.register_parametrization(m, "weight", Twice())
+
+    def change():
+        with torch.no_grad():
+            m.parametrizations.weight.original.add_(1)
+        if held:
+            held.pop().__exit__(None, None, None)
+        else:
+            held.append(nn.utils.parametrize.cached())
+            held[-1].__enter__()
+    cleanup.append(lambda: held and held.pop().__exit__(None, None, None))
+    return lambda: m(one), change

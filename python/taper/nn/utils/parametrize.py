@@ -5,7 +5,7 @@ module.parametrizations.NAME, under `original`, or `original0`, `original1`, ...
 from contextlib import contextmanager
 from copy import deepcopy
 
-from taper._C import Tensor
+from taper._C import Tensor, _graph_break
 from taper.autograd.grad_mode import no_grad as _no_grad
 from taper.nn.modules.container import ModuleDict, ModuleList
 from taper.nn.parameter import Parameter
@@ -180,6 +180,7 @@ def _own_property(module, name):
         if not _cache_depth:
             return parametrization()
         key = id(self), name
+        _graph_break("parametrizations are cached")
         if key not in _cache:
             _cache[key] = parametrization()
         return _cache[key]
