@@ -48,7 +48,7 @@ static bool add_name(tpy_guards *g, PyObject *name) {
     return PySet_Add(g->names, name) == 0;
 }
 
-bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *ran) {
+bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *ran) {
     reader r;
     if ((!g->names && !(g->names = PySet_New(NULL))) || !open_code(&r, code, ran)) return false;
     bool ok = true;
@@ -56,7 +56,7 @@ bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *ran) {
     while (ok && next_instruction(&r, &i)) {
         PyObject *name = i.ran ? name_of(&r, &i) : NULL;
         g->names_anything |= i.ran && i.kind == TPY_OP_MATCH_CLASS; /* its patterns hold names of attributes as constants */
-        if (name && i.kind == TPY_OP_ATTRIBUTE && tpy_word_is_refused(name)) ok = tpy_guards_refuse(g, "%s is read", PyUnicode_AsUTF8(name));
+        if (name && i.kind == TPY_OP_ATTRIBUTE && tpy_word_is_refused(name) && !tpy_is_trusted(globals)) ok = tpy_guards_refuse(g, "%s is read", PyUnicode_AsUTF8(name));
         ok = ok && (!name || (add_name(g, name) && (i.kind != TPY_OP_STORE || PySet_Add(g->stored, name) == 0)));
     }
     Py_DECREF(r.bytes);

@@ -51,7 +51,7 @@ bool tpy_follow(tpy_guards *g, PyObject *o);
 bool tpy_follow_module_name(tpy_guards *g, PyObject *module, PyObject *name, PyObject **found); /* an attribute that is read of it; found: borrowed or NULL */
 
 /* ---- bytecode.c ---- */
-bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *ran); /* adds to the names; ran: a byte for each of the code's that says whether it ran, or None: all may have */
+bool tpy_code_names(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *ran); /* adds to the names; ran: a byte for each of the code's that says whether it ran, or None: all may have */
 bool tpy_code_reads(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *ran); /* watches the globals that it reads, and what it reads of modules among them */
 
 /* ---- proven.c: what is known of objects and functions that are not Python's own code ---- */

@@ -211,7 +211,7 @@ static bool for_all(tpy_guards *guards, bool (*act)(tpy_guards *, PyObject *code
 }
 
 static bool add_names(tpy_guards *g, PyObject *code, PyObject *globals, PyObject *bytes) {
-    if (!tpy_is_own(globals)) return tpy_code_names(g, code, bytes);
+    if (!tpy_is_own(globals)) return tpy_code_names(g, code, globals, bytes);
     PyObject *names = ((PyCodeObject *)code)->co_names;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); i++)
         if (PySet_Add(g->own_names, PyTuple_GET_ITEM(names, i)) < 0) return false;
