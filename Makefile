@@ -6,7 +6,7 @@ WERROR ?= ON
 NINJA = cmake --build $(BUILD)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure python demo test test-all test-device test-clients kernels install bench docs clean help
+.PHONY: all setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install bench docs clean help
 
 all: configure
 	@$(NINJA)
@@ -40,6 +40,11 @@ test: python
 
 test-all: setup-long test
 	@$(CTEST) -L long
+
+# Every parser under libFuzzer with sanitizers, two at a time: make fuzz MINUTES=60 for each (tests/fuzz).
+MINUTES ?= 10
+fuzz: setup-long
+	@TAPER_BUILD_DIR=$(abspath $(BUILD)) tests/fuzz/run.sh $(MINUTES)
 
 # Every operator's samples on a device against the CPU: make test-device DEVICE=cuda, xpu (OpenCL; processors too) or test. In as many parts at once as
 # there are processors: what is not compiled ahead is compiled first.
@@ -77,12 +82,13 @@ docs:
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-wheel .venv
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-wheel .venv
 
 help:
 	@echo 'make              set up what is missing, configure, build the library and the examples'
 	@echo 'make demo         train a small network on handwritten digits'
 	@echo 'make test         build and run the tests; leaves .venv/bin/python able to import taper, and .venv/bin/taper'
+	@echo 'make fuzz         parsers under libFuzzer: MINUTES=60 for an hour each'
 	@echo 'make test-all     the long tests too: sanitizers, valgrind, failing allocations, other compilers, the wheel'
 	@echo 'make test-device  every operator on a device against the CPU: DEVICE=cuda, xpu or test'
 	@echo 'make test-clients packages on top of PyTorch, from PyPI, with Taper in its place: numbers beside those recorded from PyTorch'

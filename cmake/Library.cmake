@@ -41,7 +41,9 @@ set(all_objects $<TARGET_OBJECTS:taper_objects>)
 
 # Files named *.isa.c are compiled once per instruction set; src/device/cpu/isa.h tells the copies apart and picks at run time.
 set(instruction_sets base)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+if(TAPER_FUZZ) # parsers are the same at every level, and the build is a third
+    target_compile_definitions(taper_flags INTERFACE TPI_ISA_BASE_ONLY)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND instruction_sets avx2 avx512)
     set(flags_avx2 -march=x86-64-v3)
     set(flags_avx512 -march=x86-64-v4)

@@ -12,7 +12,7 @@ optional='libdnnl3|libdnnl3.6|libdnnl2' # oneDNN, which the library opens when i
 build='gcc libc6-dev cmake ninja-build pkgconf|pkg-config libopenblas-openmp-dev|libopenblas-dev zlib1g-dev libpng-dev libjpeg-dev'
 test='g++ libcmocka-dev binutils ocl-icd-libopencl1 pocl-opencl-icd libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev gfortran'
 python='python3-dev python3-venv'
-long='valgrind clang libomp-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross iproute2 munge slurmctld slurmd slurm-client'
+long='valgrind clang libclang-rt-dev|libclang-rt-14-dev libomp-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross iproute2 munge slurmctld slurmd slurm-client'
 
 command -v dpkg-query > /dev/null || exit 0
 

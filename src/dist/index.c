@@ -115,6 +115,12 @@ static bool is_a(const tp_saved *v, const char *class_name) {
 
 static const char *text_of(const tp_saved *v) { return v && v->kind == TP_SAVED_TEXT && strlen(v->as.text) == (size_t)v->n ? v->as.text : NULL; }
 
+static bool is_within(const tpi_box *b) { /* and can be counted */
+    for (int i = 0; i < b->ndim; i++)
+        if (b->offset[i] < 0 || b->size[i] < 0 || b->whole[i] < b->size[i] || b->offset[i] > b->whole[i] - b->size[i]) return false;
+    return tpi_numel_of(tp_ints_view(b->whole, b->ndim)) >= 0;
+}
+
 static bool boxes_of(tpi_arena *a, const char *name, const tp_saved *entry, const tp_saved *chunks, tpi_items *items) {
     int ndim, n, m;
     const int64_t *whole = tpi_sizes_of(a, field(entry, "size"), &ndim);
@@ -124,6 +130,7 @@ static bool boxes_of(tpi_arena *a, const char *name, const tp_saved *entry, cons
         b.offset = tpi_sizes_of(a, field(chunk, "offsets"), &n);
         b.size = b.offset ? tpi_sizes_of(a, field(chunk, "sizes"), &m) : NULL;
         if (!b.size || n != ndim || m != ndim) return tp_ok() ? tpi_refuse(TP_ERR_VALUE, "'%s': a part has other dims than the whole", name) : false;
+        if (!is_within(&b)) return tp_ok() ? tpi_refuse(TP_ERR_VALUE, "'%s': a part lies outside of the whole", name) : false;
         items->v[items->n++] = (tpi_item){.box = b};
     }
     return whole;

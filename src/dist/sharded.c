@@ -237,14 +237,19 @@ static tp_tensor *box_in(tp_tensor *t, const int64_t *from, const int64_t *size)
     return tpi_tensor_over(tpi_storage_retain(t->storage), (tp_dtype)t->dtype, tp_ints_view(size, t->ndim), tp_ints_view(t->strides, t->ndim), at * (int64_t)tpi_itemsize(t));
 }
 
-static bool read_bytes(const char *path, int64_t at, int64_t bytes, char *out) {
+/* A part of a file; its memory is taken when the file was found to have as much. For tpi_mfree. */
+static char *read_bytes(const char *path, int64_t at, int64_t bytes) {
     tpi_source file;
-    if (!tpi_source_open(&file, path)) return false;
-    bool ok = (at >= 0 && bytes >= 0 && (uint64_t)at <= file.bytes && (uint64_t)bytes <= file.bytes - (uint64_t)at) ||
-              tpi_refuse(TP_ERR_IO, "it ends after %llu bytes: the index says that it has %lld", (unsigned long long)file.bytes, (long long)(at + bytes));
-    ok = ok && tpi_source_read(&file, (uint64_t)at, out, (size_t)bytes);
+    if (!tpi_source_open(&file, path)) return NULL;
+    bool fits = at >= 0 && bytes >= 0 && (uint64_t)at <= file.bytes && (uint64_t)bytes <= file.bytes - (uint64_t)at;
+    if (!fits)
+        tpi_fail(TP_ERR_IO, "it ends after %llu bytes: the index says that it has %lld from byte %lld on",
+                 (unsigned long long)file.bytes, (long long)bytes, (long long)at);
+    char *out = fits ? tpi_malloc((size_t)bytes + 1) : NULL;
+    bool ok = out && tpi_source_read(&file, (uint64_t)at, out, (size_t)bytes);
     tpi_source_close(&file);
-    return ok;
+    if (!ok) tpi_mfree(out);
+    return ok ? out : NULL;
 }
 
 /* What two boxes share: where it begins in each, and its size. False: nothing. */
@@ -286,10 +291,10 @@ static bool fill_from(tp_tensor *into, const tpi_box *wanted, const tpi_item *it
 static bool read_item(tpi_arena *a, const char *folder, tp_tensor *into, const tpi_box *wanted, const tpi_item *item, int64_t *filled) {
     if (!item->file) return tpi_refuse(TP_ERR_VALUE, "'%s': the index of '%s' does not say where a part of it is", item->box.name, folder);
     char *path = tpi_path_in(a, folder, item->file), said[512];
-    char *bytes = path ? tpi_malloc((size_t)(item->bytes > 0 ? item->bytes : 0) + 1) : NULL;
-    if (!bytes) return false;
+    if (!path) return false;
+    char *bytes = read_bytes(path, item->at, item->bytes);
     tp_file_options options = {.size = sizeof options, .memory = bytes, .memory_bytes = item->bytes};
-    tp_file *file = read_bytes(path, item->at, item->bytes, bytes) ? tp_open_file(path, &options) : NULL;
+    tp_file *file = bytes ? tp_open_file(path, &options) : NULL;
     const tp_saved *value = file ? tp_file_value(file) : NULL;
     bool ok = value && fill_from(into, wanted, item, value, filled);
     tp_close_file(file);

@@ -46,7 +46,7 @@ static bool is_contiguous(const tpi_graph_value *v) {
     return tp_is_contiguous(&t);
 }
 
-static bool settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute) {
+bool tpi_map_step_settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute) {
     tp_operand in[8] = {{0}};
     tp_tensor like[8];
     for (int i = 0; i < s->nin; i++) {
@@ -67,7 +67,7 @@ static bool may_make(const tp_compiled *g, const tpi_graph_step *s) {
     bool reads_itself = false;
     for (int i = 0; i < s->nin; i++) reads_itself |= s->in[i] == o;
     const tpi_map_op *op = s->op;
-    if (!reads_itself || !settles(g, s, &dtype, &compute)) return false;
+    if (!reads_itself || !tpi_map_step_settles(g, s, &dtype, &compute)) return false;
     tp_dtype result = op->result == TPI_RESULT_SAME ? dtype : TP_NO_DTYPE;
     return result == (tp_dtype)g->values[o].dtype;
 }
@@ -142,7 +142,7 @@ static bool fill_step(builder *b, int i) {
     const tpi_map_op *op = s->op;
     tp_dtype dtype;
     tpi_ctype compute;
-    if (!settles(b->f->g, s, &dtype, &compute)) return false;
+    if (!tpi_map_step_settles(b->f->g, s, &dtype, &compute)) return false;
     to->op = op, to->compute = (uint8_t)compute;
     to->type = (uint8_t)tpi_result_dtype(op->result, tpi_ctype_dtype(compute));
     for (int k = 0; k < op->nin; k++) {

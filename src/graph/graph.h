@@ -197,4 +197,6 @@ void tpi_size_bounds(const tp_compiled *g, int64_t input, int dim, int64_t *leas
 int64_t tpi_watch_step(const tp_compiled *g, const tpi_graph_step *s); /* the event that the thread's profile has of it, to be ended; -1: none */
 /* ---- fuse.c ---- */
 bool tpi_graph_fuse(tp_compiled *g);
+/* What dtype an element-wise step computes in; false and an error where its operands do not fit the operator. */
+bool tpi_map_step_settles(const tp_compiled *g, const tpi_graph_step *s, tp_dtype *dtype, tpi_ctype *compute);
 #endif

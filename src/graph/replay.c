@@ -120,7 +120,8 @@ static bool run_reduction(graph_run *r, const tpi_graph_step *s) {
     tp_tensor *outs[4] = {NULL}, *x = value(r, s->in[0]);
     if (!x) return false;
     bool ok = s->kind == TPI_STEP_FOLD ? tpi_run_fold(s->op, outs, x, s->dims, s->keepdim, s->dtype, s->params) : tpi_run_scan(s->op, outs, x, s->dims.v[0], s->dtype, s->params);
-    for (int i = 0; i < s->nout && ok; i++) ok = take(r, s->out[i], outs[i]);
+    bool ran = ok;
+    for (int i = 0; i < s->nout && ran; i++) ok = take(r, s->out[i], outs[i]) && ok;
     return ok;
 }
 
@@ -133,10 +134,25 @@ static bool run_write(graph_run *r, const tpi_graph_step *s) {
     return true;
 }
 
+/* What an operator gave, a list or as many tensors as it has results; a graph from a file may expect something else. */
+static bool take_results(graph_run *r, const tpi_graph_step *s, tp_value *results) {
+    bool list = results[0].kind == TP_K_TENSORS, ok = true;
+    tp_tensors given = list ? results[0].as.tensors : (tp_tensors){0};
+    int64_t n = list ? given.n : ((const tp_operator *)s->op)->nresults;
+    for (int64_t i = 0; i < n; i++) {
+        tp_tensor *t = list ? tpi_retain(given.v[i]) : results[i].kind == TP_K_TENSOR ? results[i].as.tensor : NULL;
+        if (i < s->nout) ok = t && take(r, s->out[i], t) && ok;
+        else if (t) tpi_release(t);
+    }
+    if (list) tpi_release_list(given);
+    if (ok && n >= s->nout) return true;
+    return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "a step of the graph gave other results than expected") : false;
+}
+
 static bool run_call(graph_run *r, const tpi_graph_step *s) {
     enum { MAX_ARGS = 32, FEW = 32 };
     const tp_operator *op = s->op;
-    tp_value args[MAX_ARGS], results[8];
+    tp_value args[MAX_ARGS], results[8] = {{0}};
     tp_tensor *few[FEW], **list = s->nin <= FEW ? few : tpi_malloc((size_t)s->nin * sizeof *list);
     if (!list) return false;
     bool ok = true;
@@ -150,14 +166,7 @@ static bool run_call(graph_run *r, const tpi_graph_step *s) {
     if (list != few) tpi_mfree(list);
     if (!ok) return false;
     if (s->inplace) return tpi_release(results[0].as.tensor), true;
-    if (results[0].kind == TP_K_TENSORS) {
-        tp_tensors given = results[0].as.tensors;
-        for (int i = 0; i < s->nout; i++) ok = i < given.n && take(r, s->out[i], tpi_retain(given.v[i])) && ok;
-        tpi_release_list(given);
-        return ok;
-    }
-    for (int i = 0; i < s->nout; i++) ok = take(r, s->out[i], results[i].as.tensor) && ok;
-    return ok;
+    return take_results(r, s, results);
 }
 
 static bool run_fed(graph_run *r, const tpi_graph_step *s, tpi_plan *plan, tp_tensor *x, bool has_memory) {
@@ -165,7 +174,8 @@ static bool run_fed(graph_run *r, const tpi_graph_step *s, tpi_plan *plan, tp_te
     tp_tensor *outs[4] = {NULL};
     tpi_feed feed = {s->program, plan, s->fed, has_memory};
     bool ok = tpi_run_fold_fed(fold->op, outs, x, fold->dims, fold->keepdim, fold->dtype, fold->params, &feed);
-    for (int i = 0; i < fold->nout && ok; i++) ok = take(r, fold->out[i], outs[i]);
+    bool ran = ok;
+    for (int i = 0; i < fold->nout && ran; i++) ok = take(r, fold->out[i], outs[i]) && ok;
     return ok;
 }
 
@@ -193,7 +203,8 @@ static bool run_custom(graph_run *r, const tpi_graph_step *s) {
     tpi_detours |= r->casts;
     ok = ok && what->run(what->context, (tp_tensors){list, s->nin}, out);
     tpi_detours &= (uint8_t)~r->casts;
-    for (int i = 0; i < s->nout && ok; i++) ok = take(r, s->out[i], out[i]);
+    bool ran = ok;
+    for (int i = 0; i < s->nout && ran; i++) ok = take(r, s->out[i], out[i]) && ok;
     if (list) tpi_delete(list, (size_t)(s->nin + s->nout + 1) * sizeof *list);
     return ok;
 }

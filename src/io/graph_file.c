@@ -236,7 +236,7 @@ static bool read_value(tp_compiled *g, const tp_saved *v, tp_device device, cons
     int64_t n, ndim, nstrides;
     const int64_t *facts = read_ints(&g->room, tp_saved_at(v, 0), 5, &n, &ok), *shape = read_ints(&g->room, tp_saved_at(v, 1), TP_MAX_DIMS, &ndim, &ok),
                   *strides = read_ints(&g->room, tp_saved_at(v, 2), TP_MAX_DIMS, &nstrides, &ok);
-    if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return tpi_graph_broken("a value");
+    if (!ok || n != 5 || ndim != nstrides || facts[0] < 0 || facts[0] > TPI_VALUE_VIEW || facts[0] == TPI_VALUE_GRAD || facts[1] <= TP_NO_DTYPE || facts[1] >= TP_DTYPE_COUNT) return tpi_graph_broken("a value");
     tpi_graph_value value = {.kind = (uint8_t)facts[0], .dtype = (uint8_t)facts[1], .of = (int32_t)facts[2], .offset = facts[3], .wrapped = facts[4], .device = base ? base->values[g->nvalues].device : device};
     if (value.kind == TPI_VALUE_OUTSIDE || value.kind == TPI_VALUE_CONSTANT) {
         value.tensor = base ? tp_retain(base->values[g->nvalues].tensor) : tensor_on(tp_saved_at(v, 3), device);
@@ -293,6 +293,18 @@ static bool read_argument(tpi_room *room, const tp_saved *v, tp_device device, t
     return ok || tpi_graph_broken("an argument");
 }
 
+/* Where a tensor may be missing, the table's type says so. */
+static bool has_its_tensors(const tp_operator *op, const tpi_graph_step *s) {
+    int at = 0;
+    for (int64_t i = 0; i < op->nargs; i++) {
+        const tp_value *v = &s->args[i];
+        bool optional = strchr(op->args[i].type, '?') != NULL;
+        for (int64_t n = v->kind == TP_K_TENSOR ? 1 : v->kind == TP_K_TENSORS ? v->as.tensors.n : 0; n > 0; n--, at++)
+            if (s->in[at] < 0 && !optional) return false;
+    }
+    return true;
+}
+
 static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_device device) {
     const tp_operator *op = s->op;
     const tp_saved *args = tp_saved_get(d, "args");
@@ -303,7 +315,7 @@ static bool read_call(tp_compiled *g, tpi_graph_step *s, const tp_saved *d, tp_d
     for (int64_t i = 0; i < op->nargs; i++)
         if (!read_argument(&g->room, tp_saved_at(args, i), device, &s->args[i], &tensors)) return false;
     if (s->inplace && (s->nout != 1 || !s->nin || s->out[0] != s->in[0])) return tpi_graph_broken("a call in place");
-    return tensors == s->nin || tpi_graph_broken("a call's tensors");
+    return (tensors == s->nin && has_its_tensors(op, s)) || tpi_graph_broken("a call's tensors");
 }
 
 static int outs_of(const tpi_graph_step *s) {
@@ -334,6 +346,7 @@ static bool read_step(tp_compiled *g, const tp_saved *d, tp_device device) {
     if (!kind || !name || k == 6) return tpi_graph_broken("a step of an unknown kind");
     const void *op = k == TPI_STEP_COPY || k == TPI_STEP_FILL ? NULL : kernel_named((tpi_step_kind)k, name);
     if (!op && k != TPI_STEP_COPY && k != TPI_STEP_FILL) return tpi_refuse(TP_ERR_MISSING, "the graph calls %s, which this version does not have", name);
+    if (!op && name[0]) return tpi_graph_broken("a step's operator");
     const tp_saved *in = tp_saved_get(d, "in"), *out = tp_saved_get(d, "out");
     bool ok = true;
     int64_t nin = tpi_graph_list(in, 1 << 14, &ok), nout = tpi_graph_list(out, 64, &ok);
@@ -389,7 +402,7 @@ static bool read_graph(tp_compiled *g, const tp_saved *root, const tp_compiled *
     for (int64_t i = 0; i < tp_saved_count(steps); i++)
         if (!read_step(g, tp_saved_at(steps, i), device)) return false;
     g->nforward = g->nsteps;
-    return tp_ok() && read_ends(g, root) && tpi_graph_fuse(g) && tpi_graph_plan(g);
+    return tp_ok() && read_ends(g, root) && tpi_graph_check(g) && tpi_graph_fuse(g) && tpi_graph_plan(g);
 }
 
 tp_compiled *tpi_graph_read(const tp_saved *root, const tp_compiled *base) {

@@ -93,6 +93,10 @@ static bool read_pixels(session *s, int64_t mode, const uint8_t *data, size_t n,
     jpeg_save_markers(in, JPEG_APP0 + 1, 0xffff);
     jpeg_read_header(in, TRUE);
     s->orientation = orientation_of(in);
+    /* A block of 64 pixels takes a bit or more, but by arithmetic coding, which some files have. */
+    uint64_t most = (uint64_t)n * (in->arith_code ? 1 << 16 : 1 << 10);
+    if ((uint64_t)in->image_width * in->image_height > most)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the JPEG cannot be read: it claims more pixels than its bytes can hold");
     bool four = in->jpeg_color_space == JCS_CMYK || in->jpeg_color_space == JCS_YCCK, gray = mode == TP_IMAGE_GRAY;
     if (four) in->out_color_space = JCS_CMYK;
     else if (mode != TP_IMAGE_UNCHANGED) in->out_color_space = gray ? JCS_GRAYSCALE : JCS_RGB;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { CHUNK_ROOM = 1 << 20 }; /* for what chunks beside the picture unpack to */
+
 typedef struct session {
     jmp_buf fail;
     char message[200];
@@ -67,6 +69,7 @@ static void ask_for(session *s, int64_t mode) {
 static bool read_pixels(session *s, int64_t mode) {
     if (setjmp(s->fail)) return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': the PNG cannot be read: %s", s->message);
     png_set_read_fn(s->png, s, on_read);
+    png_set_chunk_malloc_max(s->png, s->bytes + CHUNK_ROOM); /* a chunk claims its length before its bytes come */
     png_read_info(s->png, s->info);
     size_t raw = (size_t)png_get_rowbytes(s->png, s->info) * png_get_image_height(s->png, s->info);
     if (raw / 1040 > s->bytes) png_error(s->png, "it claims more pixels than its bytes can hold"); /* deflate packs 1032 to 1 at best */

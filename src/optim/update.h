@@ -38,7 +38,7 @@ typedef struct tpi_update_ops {
 } tpi_update_ops;
 extern const tp_optimiser_kind *const tpi_optimiser_kinds[]; /* generated; ends with NULL */
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #define TPI_UPDATE_DECLARE(name) extern const tpi_update_fn name##_base[], name##_avx2[], name##_avx512[]
 #else
 #define TPI_UPDATE_DECLARE(name) extern const tpi_update_fn name##_base[]

@@ -5,7 +5,7 @@
 
 tpi_isa tpi_cpu_isa = TPI_ISA_BASE;
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #include <cpuid.h>
 
 static uint64_t enabled_states(void) { /* XCR0: which registers the system saves */

@@ -22,7 +22,7 @@
 #define TPI_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TPI_ISA_BASE_ONLY)
 #define TPI_ISA_DECLARE(type, name, args) \
     type name##_base args;                \
     type name##_avx2 args;                \

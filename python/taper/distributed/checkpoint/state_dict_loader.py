@@ -1,5 +1,7 @@
 """torch.distributed.checkpoint.state_dict_loader: load. The state dict that is given says what is wanted; tensors in it are filled where they are,
 each rank reading the boxes that overlap with what it has."""
+import math
+
 from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 from taper.distributed.checkpoint import _shards
@@ -65,10 +67,14 @@ def read_into(state_dict, reader, metadata, partial=False):
 
 
 def read_tensor(name, entry, metadata, reader):
-    """A tensor as a whole, put together from its boxes."""
+    """A tensor as a whole, put together from its boxes, which must fill it: its size in the index is only a number."""
     from taper import empty
+    boxes = [_read(name, MetadataIndex(name, chunk.offsets), metadata, reader) for chunk in entry.chunks]
+    if sum(box.numel() for box in boxes) != math.prod(entry.size):
+        raise RuntimeError(f"'{name}': its parts do not make up a tensor of shape {tuple(entry.size)}")
     whole = empty(tuple(entry.size), dtype=entry.properties.dtype)
-    _fill(name, whole, entry, metadata, reader)
+    for chunk, box in zip(entry.chunks, boxes):
+        whole[tuple(slice(at, at + n) for at, n in zip(chunk.offsets, chunk.sizes))].copy_(box)
     return whole
 
 
