@@ -19,9 +19,9 @@
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
-enum { MODES = 8, SECONDS = 60 };
+enum { MODES = 9, SECONDS = 60 };
 static const char *const mode_names[MODES] = {"NULL and 0", "NULL and -1", "NULL and the largest numbers", "NULL and no numbers", "things and 0",
-    "things and -1", "things and the largest numbers", "things and broken lists"};
+    "things and -1", "things and the largest numbers", "things and broken lists", "things and lists without memory"};
 
 typedef struct kit {
     bool things, truth;
@@ -108,9 +108,9 @@ static kit kit_of(int mode) {
     static double reals[2];
     static tp_scalar scalars[2];
     static tp_tensor *tensors[2];
-    const int64_t n[MODES] = {0, -1, INT64_MAX, INT64_MIN, 0, -1, INT64_MAX, 1};
-    const double d[MODES] = {0, -1, INFINITY, NAN, 0, -1, 1e300, 1};
-    const bool things = mode >= 4, broken = mode == 7;
+    const int64_t n[MODES] = {0, -1, INT64_MAX, INT64_MIN, 0, -1, INT64_MAX, 1, 1};
+    const double d[MODES] = {0, -1, INFINITY, NAN, 0, -1, 1e300, 1, 1};
+    const bool things = mode >= 4, broken = mode >= 7;
     kit k = {.things = things, .truth = mode & 1, .n = n[mode], .d = d[mode], .room = things ? sizeof array : mode ? 100 : 0, .device = {TP_CPU, 0}};
     k.i = mode == 2 || mode == 6 ? INT32_MAX : mode == 3 ? INT32_MIN : (int)n[mode];
     k.choice = broken ? 99 : mode > 4 ? TP_FLOAT32 : k.i;
@@ -132,12 +132,12 @@ static kit kit_of(int mode) {
     k.array = array;
     k.record = record;
     k.zeros = zeros;
-    const int64_t count = mode == 4 ? 0 : 2;
+    const int64_t count = mode == 4 ? 0 : mode == 8 ? 1 : 2;
     k.ints = tp_ints_view(broken ? NULL : numbers, count);
     k.floats = (tp_floats){broken ? NULL : reals, count};
     k.scalars = (tp_scalars){broken ? NULL : scalars, count};
     if (broken) tensors[1] = NULL;
-    k.tensors = (tp_tensors){tensors, count};
+    k.tensors = (tp_tensors){mode == 8 ? NULL : tensors, count};
     k.operand = broken ? tp_operand_tensor(NULL) : tp_operand_scalar(k.scalar);
     return k;
 }

@@ -4,6 +4,7 @@
 #include "base/threads.h"
 #include "amp/scaler.h"
 #include "device/device.h"
+#include "tensor/given.h"
 
 enum { CHUNK = 1 << 14 };
 
@@ -90,6 +91,7 @@ static bool unscale_elsewhere(tp_tensors grads, int64_t i, double scale, bool *f
 bool tp_unscale_gradients(tp_tensors grads, double inverse_scale, bool *found_inf) {
     TPI_STOP_ON_ERROR(false);
     if (!found_inf) return tpi_refuse(TP_ERR_VALUE, "argument 'found_inf' is NULL");
+    if (!TPI_TENSORS_GIVEN(grads)) return false;
     *found_inf = false;
     int64_t most = 0, n = 0, total = 0;
     for (int64_t i = 0; i < grads.n; i++) {

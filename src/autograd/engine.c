@@ -10,6 +10,7 @@
 #include "autograd/profile.h"
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
+#include "tensor/given.h"
 
 typedef struct entry {
     tpi_node *node;
@@ -565,7 +566,7 @@ bool tp_backward_many(tp_tensors roots, tp_tensor *const *gradients, const tp_ba
     TPI_STOP_ON_ERROR(false);
     const char *before = tpi_op_enter("backward");
     tp_tensors inputs = HAS(o, tp_backward_options, inputs) ? o->inputs : (tp_tensors){NULL, 0};
-    bool ok = retain_inputs(inputs) &&
+    bool ok = TPI_TENSORS_GIVEN(roots) && TPI_TENSORS_GIVEN(inputs) && retain_inputs(inputs) &&
               tpi_run(&(tpi_run_request){.nroots = roots.n, .roots = roots.v, .root_grads = gradients, .ninputs = inputs.n, .inputs = inputs.v,
                                          .only_inputs = inputs.n > 0, .accumulate = inputs.n > 0,
                                          .retain_graph = OPTION(o, tp_backward_options, retain_graph),
@@ -599,6 +600,7 @@ static bool fill_unused(tp_tensors inputs, tp_tensor **grads, bool recorded) {
 }
 
 bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads, const tp_grad_options *o) {
+    if (!TPI_TENSORS_GIVEN(outputs) || !TPI_TENSORS_GIVEN(inputs)) return false;
     const char *before = tpi_op_enter("gradients");
     bool ok = tpi_run(&(tpi_run_request){.nroots = outputs.n, .roots = outputs.v, .root_grads = grad_outputs, .ninputs = inputs.n, .inputs = inputs.v,
                                          .grads = grads, .only_inputs = true, .retain_graph = OPTION(o, tp_grad_options, retain_graph),

@@ -140,6 +140,7 @@ static bool rows_fit(const tp_tensor *t, const tp_tensor *first, int64_t f) {
 }
 
 tp_dataset *tp_dataset_of_tensors(tp_tensors tensors) {
+    if (!TPI_TENSORS_GIVEN(tensors)) return NULL;
     if (tensors.n < 1 || tensors.n > TP_MAX_FIELDS)
         return tpi_fail(TP_ERR_VALUE, "argument 'tensors': expected 1 to %d tensors, got %lld", TP_MAX_FIELDS, (long long)tensors.n);
     tp_field fields[TP_MAX_FIELDS];

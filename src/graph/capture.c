@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "graph/capture.h"
 #include "ops/call.h"
+#include "tensor/given.h"
 #include "tensor/storage.h"
 
 typedef struct place { /* values and storages by their address */
@@ -595,7 +596,7 @@ static void let_go(tp_compiled *g) {
 
 tp_compiled *tp_capture_end(tp_capture *c, tp_tensors outputs) {
     if (!c) return tpi_fail(TP_ERR_TYPE, "argument 'capture': expected a capture, got NULL");
-    bool ok = c->on && take_outputs(c, outputs) && tpi_capture_check_walk(c);
+    bool ok = TPI_TENSORS_GIVEN(outputs) && c->on && take_outputs(c, outputs) && tpi_capture_check_walk(c);
     c->g->nforward = c->g->nsteps;
     ok = ok && (!c->g->differentiable || tpi_capture_backward(c, outputs)) && check_writes(c);
     tpi_capture_stop(c);

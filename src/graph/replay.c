@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "device/launch.h"
 #include "graph/graph.h"
+#include "tensor/given.h"
 
 typedef struct graph_run {
     const tp_compiled *g;
@@ -381,7 +382,7 @@ static bool are_apart(const tp_compiled *g, tp_tensors inputs) {
 }
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
-    if (!g || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype() || tpi_packers_now) return false;
+    if (!g || !inputs.v != !inputs.n || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype() || tpi_packers_now) return false;
     const bool sized = g->sizes && tpi_sizes_fit(g, inputs);
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];
@@ -422,6 +423,7 @@ static bool give_outputs(graph_run *r, tp_compiled *g, tp_tensor **outputs) {
 
 bool tp_compiled_run(tp_compiled *g, tp_tensors inputs, tp_tensor **outputs) {
     TPI_STOP_ON_ERROR(false);
+    if (!TPI_TENSORS_GIVEN(inputs)) return false;
     const char *before = tpi_op_enter("graph");
     graph_run r;
     tp_compiled *sized = g && g->sizes ? tpi_graph_for(g, inputs) : NULL;

@@ -182,6 +182,7 @@ static bool tell_of_clip(tpi_recorder *recorder, tp_tensors tensors, double max_
 }
 
 tp_tensor *tp_total_norm(tp_tensors tensors, double norm_type) {
+    if (!TPI_TENSORS_GIVEN(tensors)) return NULL;
     const char *before = tpi_op_enter("total_norm");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
     tpi_recorder *recorder = tpi_recording_off();
@@ -197,6 +198,7 @@ tp_tensor *tp_total_norm(tp_tensors tensors, double norm_type) {
 }
 bool tp_clip_to_norm(tp_tensors tensors, double max_norm, tp_tensor *total) {
     TPI_STOP_ON_ERROR(false);
+    if (!TPI_TENSORS_GIVEN(tensors)) return false;
     const char *before = tpi_op_enter("clip_to_norm");
     tp_grad_mode mode = tp_grad_mode_enter(false, false);
     tpi_recorder *recorder = tpi_recording_off();

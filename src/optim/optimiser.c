@@ -66,7 +66,7 @@ static bool add_group(tp_optimiser *o, tp_tensors params) {
 
 int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params) {
     TPI_STOP_ON_ERROR(-1);
-    if (!TPI_GIVEN(o, "an optimiser") || !TPI_LIST_GIVEN(params.v, params.n)) return -1;
+    if (!TPI_GIVEN(o, "an optimiser") || !TPI_TENSORS_GIVEN(params)) return -1;
     const char *outer = tpi_op_enter(o->kind->name);
     bool ok = add_group(o, params);
     tpi_op_leave(outer);
@@ -118,6 +118,7 @@ static tp_optimiser *make(const tp_optimiser_kind *kind, tp_tensors params, cons
 
 tp_optimiser *tp_optimiser_new(const tp_optimiser_kind *kind, tp_tensors params, const double *values) {
     if (!kind) return tpi_fail(TP_ERR_VALUE, "argument 'kind': expected an optimiser, got NULL");
+    if (!TPI_TENSORS_GIVEN(params)) return NULL;
     const char *outer = tpi_op_enter(kind->name);
     tp_optimiser *o = make(kind, params, values);
     tpi_op_leave(outer);

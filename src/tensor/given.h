@@ -15,6 +15,7 @@ static inline bool tpi_sound_list(const void *v, int64_t n, const char *argument
 /* The same for functions written by hand, whose error names them: TPI_LIST_GIVEN(names, n). */
 bool tpi_list_there(const void *v, int64_t n, const char *function, const char *argument);
 #define TPI_LIST_GIVEN(v, n) tpi_list_there(v, n, __func__, #v)
+#define TPI_TENSORS_GIVEN(list) tpi_list_there((list).v, (list).n, __func__, #list)
 bool tpi_refuse_scalar(tp_scalar s, const char *argument);
 static inline bool tpi_sound_scalar(tp_scalar s, bool optional, const char *argument) {
     return (s.kind > TP_SCALAR_NONE && s.kind <= TP_SCALAR_COMPLEX) || (optional && s.kind == TP_SCALAR_NONE) || tpi_refuse_scalar(s, argument);
