@@ -48,8 +48,13 @@ def _private(name):
 
 
 def _is_module(name):
-    """Does PyTorch (or a package around it, whose names no list holds) have this module?"""
-    return not name.startswith("torch.") or name in known() or any(_private(part) for part in name.split("."))
+    """Does PyTorch (or a package around it, whose names no list holds) have this module? The list holds classes, too, whose names begin with a
+    capital, but for two."""
+    if not name.startswith("torch."):
+        return True
+    if any(_private(part) for part in name.split(".")):
+        return True
+    return name in known() and not any(part[:1].isupper() for part in name.split(".")) and name not in ("torch.device", "torch.dtype")
 
 
 def _held(ours):
@@ -66,7 +71,8 @@ def _held(ours):
 
 class Absent(ModuleType):
     """Stands for a module, class or function that is not there yet: it can be imported, named in annotations and asked for with
-    isinstance; using it raises an error with its full name."""
+    isinstance, which says no; using it raises an error with its full name. It is no container, no number and no context."""
+    __iter__ = __contains__ = __reversed__ = None  # __getitem__ alone would make an endless sequence of it
 
     def __getattr__(self, name):
         if name.startswith("__") and name.endswith("__"):
@@ -93,14 +99,51 @@ class Absent(ModuleType):
 
     __ror__ = __or__
 
+    def __bool__(self):
+        raise NotCovered(self.__name__)
+
     def __repr__(self):
         return f"<{self.__name__}, not in Taper yet>"
 
 
 def _imports_from(frame):
-    """Is this frame at `from module import name`?"""
+    """Is this frame at `from module import name`, and would it not notice an error? In a try block with an except clause it asks whether the name is
+    there, and is told."""
     from opcode import opmap
-    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"] and not _is_tried(frame.f_code, frame.f_lasti)
+
+
+def _is_tried(code, at):
+    """Does an except clause of this code catch what happens at this instruction? (Python 3.10 keeps no table that says so.)"""
+    import dis
+    if not hasattr(code, "co_exceptiontable"):
+        return False
+    names = {i.offset: i.opname for i in dis.get_instructions(code)}
+    offsets, table, seen = sorted(names), dis._parse_exception_table(code), set()
+    while at not in seen:  # from handler to handler outwards: a with statement has one, too
+        seen.add(at)
+        for entry in table:
+            if entry.start <= at < entry.end:
+                at = entry.target
+                after = [names[offset] for offset in offsets if offset >= at][:12]
+                if after[:2] == ["PUSH_EXC_INFO", "POP_TOP"] or "CHECK_EXC_MATCH" in after and "WITH_EXCEPT_START" not in after:
+                    return True
+                break
+    return False
+
+
+def _only_asks():
+    """Does whoever looks for a module only ask whether it is there: by find_spec, or by an import in a try block?"""
+    from opcode import opmap
+    frame = sys._getframe(2)
+    while frame and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    if frame and frame.f_globals.get("__name__") == "importlib" and frame.f_code.co_name == "import_module":
+        caller = frame.f_back
+        return caller is not None and _is_tried(caller.f_code, caller.f_lasti)
+    if frame is None:
+        return False
+    return frame.f_code.co_code[frame.f_lasti] != opmap["IMPORT_NAME"] or _is_tried(frame.f_code, frame.f_lasti)
 
 
 def _missing(module, name, depth=2):
@@ -207,7 +250,7 @@ class Finder:
         else:
             module = _held(ours)
             if not isinstance(module, ModuleType):
-                if module is not None or not _is_module(name):  # a class or a function is no module in PyTorch either
+                if module is not None or not _is_module(name) or _only_asks():  # a class or a function is no module in PyTorch either
                     return None
                 module = Absent(name)
                 module.__path__ = []
