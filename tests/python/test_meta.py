@@ -193,6 +193,30 @@ def test_optimizers(name):
         assert key == "step" or not isinstance(value, torch.Tensor) or value.ndim == 0 or (value.is_meta and value.shape == weight.shape)
 
 
+def test_sharded_parameters_are_assigned():
+    from taper import distributed as dist
+    from taper.distributed.fsdp import fully_shard
+    from taper.distributed.tensor import distribute_tensor
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+        with META:
+            net = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4))
+        fully_shard(net[0]), fully_shard(net)
+        parts = {k: distribute_tensor(plain.state_dict()[k], v.device_mesh, v.placements) for k, v in net.state_dict().items()}
+        net.load_state_dict(parts, assign=True)
+        x = torch.randn(3, 8)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        assert torch.allclose(net(x), plain(x))
+        net(x).sum().backward()
+        plain(x).sum().backward()
+        optimizer.step()
+        torch.optim.SGD(plain.parameters(), lr=0.1).step()
+        assert not any(p.is_meta for p in net.parameters()) and torch.allclose(net(x), plain(x))
+    finally:
+        dist.destroy_process_group()
+
+
 def test_sharded_parameters_get_memory_last():
     from taper import distributed as dist
     from taper.distributed.fsdp import FullyShardedDataParallel, fully_shard

@@ -52,6 +52,18 @@ class _Sharded:
         """What was written to the whole becomes this rank's rows."""
         _plain(self.sharded).detach().copy_(self.own_rows(self.raw() if self.shape else self.raw().reshape(1)))
 
+    def adopt(self):
+        """Takes a parameter over that was put in the rows' place since: load_state_dict(assign=True) does, after a start on the meta device."""
+        module, name = self.owners[0]
+        now = module._parameters.get(name)
+        if now is None or now is self.sharded or now is self.whole:
+            return
+        if not isinstance(now, DTensor) or now.shape != self.sharded.shape:
+            raise RuntimeError(f"the parameter '{name}' of {type(module).__name__} lies in parts: expected a DTensor of shape {list(self.sharded.shape)} in its place, "
+                               f"got {type(now).__name__} of shape {list(now.shape)}")
+        self.sharded = now
+        self.show(now)
+
     def show(self, which):
         for module, name in self.owners:
             module._parameters[name] = which
@@ -116,6 +128,8 @@ class Unit:
         if not self.params:
             return
         with no_grad():
+            for one in self.params:
+                one.adopt()
             dtype = self.params[0].whole.dtype
             mine = taper.cat([self._padded(_plain(one.sharded).detach(), one).to(dtype) for one in self.params])
             every = mine.new_empty(self.world * mine.numel())
