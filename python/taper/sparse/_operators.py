@@ -83,15 +83,21 @@ def _add(self, other, *, alpha=1):
     return made.coalesce() if self.is_coalesced() and other.is_coalesced() else made
 
 
-def _add_(self, other, *, alpha=1):
-    if not isinstance(self, Sparse):
-        return self.add_(other.to_dense(), alpha=alpha)
-    return _become(self, _add(self, other, alpha=alpha))
+_WORDS = dict(zip("bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split(),
+                  "Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble".split()))
 
 
-def _become(self, made):
-    """In place: self takes another's places and values."""
-    _C.Tensor.data.__set__(self, plain(made).detach())
+def _word(dtype):
+    """What PyTorch's messages call a dtype."""
+    return _WORDS.get(str(dtype).rpartition(".")[2], str(dtype))
+
+
+def _become(self, made, name="add"):
+    """In place: self takes another's places and values, and keeps its dtype."""
+    values = plain(made).detach()
+    if not _C.can_cast(values.dtype, self.dtype):
+        raise RuntimeError(f"Can't convert result type {_word(values.dtype)} to output {_word(self.dtype)} in {name} operation")
+    _C.Tensor.data.__set__(self, values.to(self.dtype))
     self._at, self._coalesced = made._at, made._coalesced
     return self
 
@@ -128,8 +134,13 @@ def _pow(self, exponent):
     return made._like(values=plain(made) ** exponent)
 
 
-def _in_place(operator):
-    return lambda self, other, **kwargs: _become(self, operator(self, other, **kwargs))
+def _in_place(operator, name):
+    """The operator in place; a dense self stays dense, whatever a sparse other one is."""
+    def write(self, other, **kwargs):
+        if isinstance(self, Sparse):
+            return _become(self, operator(self, other, **kwargs), name)
+        return getattr(self, name + "_")(other.to_dense(), **kwargs)
+    return write
 
 
 def _zero_(self):
@@ -319,7 +330,8 @@ def _empty(self, *size):
 def _zeros_like(self, **kwargs):
     if kwargs.pop("layout", None) is _C.strided:
         return plain(self).new_zeros(self.shape, **{k: v for k, v in kwargs.items() if v is not None})
-    return coo(self._at[:, :0], plain(self).detach()[:0].to(kwargs.get("dtype") or self.dtype), self.shape, self.is_coalesced(), self.layout)
+    device, dtype = kwargs.get("device") or self.device, kwargs.get("dtype") or self.dtype
+    return coo(self._at[:, :0].to(device), plain(self).detach()[:0].to(device, dtype), self.shape, self.is_coalesced(), self.layout)
 
 
 def _reshape(self, *shape):
@@ -327,10 +339,10 @@ def _reshape(self, *shape):
 
 
 _BY_NAME = {
-    "add": _add, "__add__": _add, "__radd__": lambda self, other: _add(other, self), "add_": _add_, "__iadd__": _add_, "sub": _sub, "subtract": _sub, "__sub__": _sub,
-    "__rsub__": lambda self, other: _sub(other, self), "sub_": _in_place(_sub), "__isub__": _in_place(_sub), "mul": _mul, "multiply": _mul, "__mul__": _mul, "__rmul__": _mul,
-    "mul_": _in_place(_mul), "__imul__": _in_place(_mul), "div": _div, "divide": _div, "true_divide": _div, "__truediv__": _div, "div_": _in_place(_div),
-    "__itruediv__": _in_place(_div), "pow": _pow, "__pow__": _pow, "zero_": _zero_, "copy_": _copy_, "matmul": _products.matmul, "__matmul__": _products.matmul,
+    "add": _add, "__add__": _add, "__radd__": lambda self, other: _add(other, self), "add_": _in_place(_add, "add"), "__iadd__": _in_place(_add, "add"), "sub": _sub, "subtract": _sub, "__sub__": _sub,
+    "__rsub__": lambda self, other: _sub(other, self), "sub_": _in_place(_sub, "sub"), "__isub__": _in_place(_sub, "sub"), "mul": _mul, "multiply": _mul, "__mul__": _mul, "__rmul__": _mul,
+    "mul_": _in_place(_mul, "mul"), "__imul__": _in_place(_mul, "mul"), "div": _div, "divide": _div, "true_divide": _div, "__truediv__": _div, "div_": _in_place(_div, "div"),
+    "__itruediv__": _in_place(_div, "div"), "pow": _pow, "__pow__": _pow, "zero_": _zero_, "copy_": _copy_, "matmul": _products.matmul, "__matmul__": _products.matmul,
     "__rmatmul__": lambda self, other: _products.matmul(other, self), "mm": _products.mm, "spmm": _products.mm, "smm": _products.mm, "mv": _products.mv, "bmm": _products.bmm,
     "addmm": _products.addmm, "linear": _products.linear, "__neg__": lambda self: _map(taper.neg, "neg", self), "__abs__": lambda self: _map(taper.abs, "abs", self),
     "transpose": _transpose, "swapaxes": _transpose, "t": _t, "permute": _permute, "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select, "narrow": _narrow,
