@@ -215,7 +215,10 @@ static PyObject *module_vectorcall(PyObject *self, PyObject *const *args, size_t
     Py_XDECREF(function);
     return result;
 }
+/* A module's first call comes here: modules have no __new__ that would set the faster way, so that a mixin's __new__ behind nn.Module is called
+ * as in PyTorch. */
 static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
+    ((module_object *)self)->vectorcall = module_vectorcall;
     PyObject *method = what_to_call(self), *all[5] = {self};
     if (!method) return NULL;
     Py_ssize_t n = PyTuple_GET_SIZE(args);
@@ -226,12 +229,6 @@ static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs) {
     PyObject *function = PyObject_GetAttr(self, method), *result = function ? PyObject_Call(function, args, kwargs) : NULL;
     Py_XDECREF(function);
     return result;
-}
-static PyObject *module_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    (void)args, (void)kwargs;
-    PyObject *self = type->tp_alloc(type, 0);
-    if (self) ((module_object *)self)->vectorcall = module_vectorcall;
-    return self;
 }
 static PyObject *module_getstate(PyObject *self, PyObject *unused) {
     (void)unused;
@@ -262,7 +259,7 @@ static PyMemberDef module_members[] = {{"__vectorcalloffset__", T_PYSSIZET, offs
 static PyGetSetDef module_properties[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
 static PyMethodDef module_methods[] = {{"__getattr__", module_getattr, METH_O, NULL},
     {"__setattr__", (PyCFunction)(void (*)(void))set_method, METH_FASTCALL, NULL}, {"__delattr__", delete_method, METH_O, NULL}, {"__getstate__", module_getstate, METH_NOARGS, NULL}, {0}};
-static PyType_Slot module_slots[] = {{Py_tp_new, module_new}, {Py_tp_call, module_call}, {Py_tp_methods, module_methods}, {Py_tp_traverse, module_traverse},
+static PyType_Slot module_slots[] = {{Py_tp_call, module_call}, {Py_tp_methods, module_methods}, {Py_tp_traverse, module_traverse},
     {Py_tp_clear, module_clear},
     {Py_tp_dealloc, module_dealloc}, {Py_tp_members, module_members}, {Py_tp_getset, module_properties}, {Py_tp_doc, "Attributes and calls of torch.nn.Module."}, {0, NULL}};
 static PyType_Spec module_spec = {"taper._C.ModuleBase", sizeof(module_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, module_slots};
