@@ -247,8 +247,7 @@ PyObject *tpy_add_node_hook(tp_node *node, PyObject *callable, int kind) {
 /* ---- What the tape saves, in the user's hands: context is the tuple (pack, unpack) ---- */
 static void *run_pack(tp_tensor *t, void *context) {
     tpy_entry entry = tpy_enter();
-    tp_tensor *plain = tp_detach(t); /* the tensor itself may be a result of the call, which the packed object would keep for ever */
-    PyObject *argument = plain ? tpy_wrap(plain) : tpy_raise();
+    PyObject *argument = tpy_wrap(tp_retain(t));
     PyObject *packed = argument ? PyObject_CallOneArg(PyTuple_GET_ITEM((PyObject *)context, 0), argument) : NULL;
     Py_XDECREF(argument);
     if (!packed) tpy_leave_error();

@@ -5,16 +5,25 @@
 #include "autograd/tape.h"
 
 static bool refuse_inference(const tp_tensor *t) {
-    return !(t->flags & TPI_INFERENCE) ||
+    return !(t->flags & TPI_INFERENCE) || tpi_keeps_inference ||
            tpi_refuse(TP_ERR_RUNTIME, "Inference tensors cannot be saved for backward: a %s tensor of shape %s was made in an inference scope; "
                                       "make a clone outside of it and use that", tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
+}
+
+/* A result without its history: an object that held the node's own result would keep both for ever. */
+static struct tpi_packed *pack_output(tp_tensor *t) {
+    tp_tensor *plain = tpi_detached(t);
+    struct tpi_packed *packed = plain ? tpi_pack(plain) : NULL;
+    tpi_release(plain);
+    return packed;
 }
 
 /* The last step of saving t: an alias without history, or an object of the user's. */
 static bool keep(tpi_saved *slot, tp_tensor *t, bool packs) {
     slot->is_packed = packs;
-    if (packs) slot->packed = tpi_pack(t);
-    else slot->t = tpi_detached(t);
+    if (!packs) slot->t = tpi_detached(t);
+    else if (slot->kind != TPI_SAVED_OUTPUT) slot->packed = tpi_pack(t);
+    else slot->packed = pack_output(t);
     if (slot->t) return true;
     tpi_node_release(slot->fn);
     *slot = (tpi_saved){.kind = TPI_SAVED_NONE};

@@ -147,17 +147,36 @@ class _StopRecomputing(Exception):
     """All that was saved the first time is there again."""
 
 
+def _sequence_now():
+    """The number of a node that is made now: those of earlier calls of this thread have smaller ones."""
+    from taper import zeros
+    with enable_grad():
+        return zeros((), requires_grad=True).neg().grad_fn._sequence_nr()
+
+
 class _Segment:
     """One call in the form without reentry: what its operators save is dropped, and computed again when backward first asks."""
 
-    def __init__(self, run, state, recompute_context, determinism_check):
+    def __init__(self, run, args, state, recompute_context, determinism_check):
         self.run, self.state, self.recompute_context, self.check = run, state, recompute_context, determinism_check
         self.region = _region_now()
         self.facts, self.values = [], None  # shape, dtype and device of each; the values, while there are any
+        self.read = [(t, t._version) for t in args if isinstance(t, Tensor)]  # what the second run reads, as the first one found it
+        self.start = _sequence_now()
 
     def pack(self, t):
         self.facts.append((t.shape, t.dtype, t.device))
+        if t.requires_grad and (t.grad_fn is None or t.grad_fn._sequence_nr() < self.start):  # of the function's closure, or a parameter
+            self.read.append((t, t._version))
         return len(self.facts) - 1
+
+    def check_versions(self):
+        """Is everything that the second run will read as it was?"""
+        for t, version in self.read:
+            if t._version != version:
+                raise RuntimeError(f"one of the variables needed for gradient computation has been modified by an inplace operation: [{t.type()} "
+                                   f"{list(t.shape)}] is at version {t._version}; expected version {version} instead. Hint: enable anomaly detection to find the "
+                                   "operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).")
 
     def unpack(self, i):
         if self.values is None or self.values[i] is None:
@@ -166,10 +185,11 @@ class _Segment:
         return value
 
     def recompute(self):
+        self.check_versions()
         self.values = []
 
         def keep(t):
-            self.values.append(t)
+            self.values.append(t.detach())
             if _early_stop and len(self.values) == len(self.facts):
                 raise _StopRecomputing
             return t
@@ -216,9 +236,9 @@ def set_checkpoint_debug_enabled(enabled):
 def _checkpoint_without_reentry(function, preserve, context_fn, check, args, kwargs):
     from taper.autograd.graph import saved_tensors_hooks
     forward_context, recompute_context = context_fn()
-    segment = _Segment(lambda: function(*args, **kwargs), _state_now(preserve), recompute_context, check)
     if not _C.is_grad_enabled():
         return function(*args, **kwargs)
+    segment = _Segment(lambda: function(*args, **kwargs), args, _state_now(preserve), recompute_context, check)
     with forward_context, saved_tensors_hooks(segment.pack, segment.unpack):
         return function(*args, **kwargs)
 
