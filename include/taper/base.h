@@ -287,6 +287,9 @@ TP_API void tp_set_num_interop_threads(int n); /* n < 1 goes back to tp_num_thre
 typedef enum tp_determinism { TP_DETERMINISTIC_OFF = 0, TP_DETERMINISTIC_WARN, TP_DETERMINISTIC_ERROR } tp_determinism;
 TP_API tp_determinism tp_deterministic(void);
 TP_API bool tp_set_deterministic(tp_determinism mode);
+/* While that is on, is memory that tp_empty and its kin hand out without values filled with NaN and the largest integers? It is unless told otherwise. */
+TP_API bool tp_fill_uninitialized(void);
+TP_API void tp_set_fill_uninitialized(bool on);
 
 /* ---- Libraries --------------------------------------------------------------------------------------------------
  * What Taper stands on, for i from 0 to tp_library_count() - 1: its part ("BLAS", "LAPACK", "oneDNN"), which version of which

@@ -10,6 +10,19 @@ TP_BEGIN
 TP_API int64_t tp_scopes_aside(void);
 TP_API void tp_scopes_back(int64_t before);
 
+/* For transforms of functions, whose tapes begin and end inside an inference scope: may tensors of such scopes be saved for backward on this
+ * thread? Returns what held before. */
+TP_API bool tp_keep_inference(bool on);
+
+/* t, complex, is a copy where programs expect a view of another tensor: writing into it in place is refused from now on, and into its views. */
+TP_API void tp_mark_copy(tp_tensor *t);
+TP_API bool tp_is_copy(const tp_tensor *t);
+
+/* For hooks that wait for several gradients: which of all backwards of the process runs on this thread, counted from 1 (0: none does), and
+ * whether a gradient comes to t in it. */
+TP_API int64_t tp_backward_number(void);
+TP_API bool tp_backward_reaches(tp_tensor *t);
+
 /* For garbage collectors: if the caller's reference to t is the only one, visit is called for each callback's context that goes with t, with
  * the release it was given: the hooks of t and, where nothing else holds t's node, the node's hooks and its custom function. visit may not
  * call the library. */

@@ -62,6 +62,8 @@ typedef struct tp_operator {
     const char *names; /* PyTorch's namespaces that hold it, "torch nn.functional"; there a name goes without the namespace's prefix (linalg_inv is linalg.inv) */
     const char *batch; /* how a batch of calls is one call, in the table's words ("each", "all, dims dim"); NULL: not known */
     const char *devices; /* how it runs on devices other than the CPU: "kernels"; "anywhere": it is made of others or touches no element; "host": its arguments travel */
+    bool lazy;  /* PyTorch's result is a view, ours a copy */
+    bool fills; /* in place it may be called on tensors whose elements share memory (expanded ones) */
 } tp_operator;
 
 TP_API const tp_operator *tp_find_operator(const char *name); /* NULL (no error) if there is none */

@@ -29,6 +29,30 @@ static PyObject *leave_inference(PyObject *module, PyObject *token) {
     Py_RETURN_NONE;
 }
 
+static PyObject *keep_inference(PyObject *module, PyObject *mode) {
+    (void)module;
+    int on = PyObject_IsTrue(mode);
+    return on < 0 ? NULL : PyBool_FromLong(tp_keep_inference(on));
+}
+
+/* Is it a conjugate, which is a view in PyTorch? */
+static PyObject *is_copy(PyObject *module, PyObject *o) {
+    (void)module;
+    return PyBool_FromLong(tpy_is_tensor(o) && tp_is_copy(tpy_unwrap(o)));
+}
+
+/* ---- The backward that runs ---- */
+static PyObject *backward_number(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyLong_FromLongLong(tp_backward_number());
+}
+static PyObject *backward_reaches(PyObject *module, PyObject *o) {
+    (void)module;
+    if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "_backward_reaches(): expected a tensor, got %s", Py_TYPE(o)->tp_name);
+    bool reached = tp_backward_reaches(tpy_unwrap(o));
+    return tp_ok() ? PyBool_FromLong(reached) : tpy_raise();
+}
+
 /* ---- Lists of tensors from Python ---- */
 typedef struct list {
     PyObject *fast;    /* holds the items */
@@ -294,7 +318,8 @@ PyMethodDef tpy_autograd_methods[] = {
 static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS, "Are calls recorded in this thread?"}, {"_set_grad_enabled", set_grad, METH_O, NULL},
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL}, {"_enter_inference", enter_inference, METH_O, NULL}, {"_leave_inference", leave_inference, METH_O, NULL},
     {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL},
-    {"_queue_callback", queue_callback, METH_O, NULL}, {0}};
+    {"_queue_callback", queue_callback, METH_O, NULL}, {"_backward_number", backward_number, METH_NOARGS, NULL},
+    {"_backward_reaches", backward_reaches, METH_O, NULL}, {"_keep_inference", keep_inference, METH_O, NULL}, {"_is_copy", is_copy, METH_O, NULL}, {0}};
 
 static bool add_to_tensor(PyObject *descriptor, const char *name) {
     bool ok = descriptor && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, descriptor) == 0;

@@ -79,10 +79,16 @@ static PyObject *inplace(int which, PyObject *a, PyObject *b) {
 #define BINARY(name, which) \
     static PyObject *do_##name(PyObject *a, PyObject *b) { return binary(which, a, b); } \
     static PyObject *do_i##name(PyObject *a, PyObject *b) { return inplace(which, a, b); }
+static PyObject *with_array(int which, PyObject *tensor, PyObject *array, bool array_first);
 BINARY(add, ADD)
 BINARY(sub, SUB)
 BINARY(mul, MUL)
-BINARY(div, DIV)
+static PyObject *do_div(PyObject *a, PyObject *b) {
+    PyObject *args[] = {a, b};
+    if (tpy_is_tensor(b) && tpy_is_ndarray(a) && !tpy_overridden(args, 2)) return with_array(DIV, b, a, true);
+    return binary(DIV, a, b);
+}
+static PyObject *do_idiv(PyObject *a, PyObject *b) { return inplace(DIV, a, b); }
 BINARY(floordiv, FLOORDIV)
 BINARY(remainder, REMAINDER)
 BINARY(lshift, LSHIFT)
@@ -118,9 +124,18 @@ static PyObject *do_pos(PyObject *a) {
     return tpy_call_name("positive", args, 1, NULL);
 }
 
+/* As in PyTorch: == and array / tensor take an array for the tensor over its memory. Other operators leave arrays to NumPy. */
+static PyObject *with_array(int which, PyObject *tensor, PyObject *array, bool array_first) {
+    tp_tensor *t = tpy_over_array(array, false);
+    PyObject *over = t ? tpy_wrap(t) : NULL;
+    PyObject *result = over ? (array_first ? binary(which, over, tensor) : binary(which, tensor, over)) : NULL;
+    Py_XDECREF(over);
+    return result;
+}
+
 PyObject *tpy_compare(PyObject *a, PyObject *b, int op) {
     static const int which[] = {[Py_LT] = LT, [Py_LE] = LE, [Py_EQ] = EQ, [Py_NE] = NE, [Py_GT] = GT, [Py_GE] = GE};
-    return binary(which[op], a, b);
+    return op == Py_EQ && tpy_is_ndarray(b) ? with_array(EQ, a, b, false) : binary(which[op], a, b);
 }
 
 /* ---- Conversions of one-element tensors ---- */

@@ -326,16 +326,53 @@ static int64_t work_of(const overload *o, const tp_value *values) { /* elements 
     return total;
 }
 
+/* What out was like before a call: PyTorch warns when it had elements and gets another shape. */
+typedef struct shape_before {
+    int64_t numel;
+    PyObject *shape;
+} shape_before;
+
+static bool look_at_shape(PyObject *out, shape_before *before) {
+    *before = (shape_before){0, NULL};
+    if (!tpy_is_tensor(out) || !(before->numel = tp_numel(tpy_unwrap(out)))) return true;
+    return (before->shape = tpy_shape(tpy_unwrap(out))) != NULL;
+}
+
+static bool warn_resized(PyObject *out, shape_before *before) {
+    PyObject *now = before->shape ? tpy_shape(tpy_unwrap(out)) : NULL;
+    int same = now ? PyObject_RichCompareBool(before->shape, now, Py_EQ) : before->shape ? -1 : 1;
+    if (!same) {
+        PyObject *was = PySequence_List(before->shape), *is = was ? PySequence_List(now) : NULL;
+        if (is)
+            same = PyErr_WarnFormat(PyExc_UserWarning, 1,
+                "An output with one or more elements was resized since it had shape %R, which does not match the required output shape %R. This behavior is "
+                "deprecated, and in a future PyTorch release outputs will not be resized unless they have zero elements. You can explicitly reuse an out "
+                "tensor t by resizing it, inplace, to zero elements with t.resize_(0).", was, is);
+        else same = -1;
+        Py_XDECREF(was);
+        Py_XDECREF(is);
+    }
+    Py_XDECREF(now);
+    Py_CLEAR(before->shape);
+    return same >= 0;
+}
+
 static PyObject *write_out(PyObject *out, PyObject *result) { /* result is taken over; copies it into the given tensor, resized where it must be */
     if (!result) return NULL;
     PyObject *args[2] = {out, result}, *done = NULL;
+    shape_before before = {0, NULL};
     if (!tpy_is_tensor(out) || !tpy_is_tensor(result)) PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
-    else {
+    else if (!tp_can_cast(tp_dtype_of(tpy_unwrap(result)), tp_dtype_of(tpy_unwrap(out))))
+        PyErr_Format(PyExc_RuntimeError, "Expected out tensor to have dtype %s, but got %s instead", tp_dtype_name(tp_dtype_of(tpy_unwrap(result))),
+                     tp_dtype_name(tp_dtype_of(tpy_unwrap(out))));
+    else if (look_at_shape(out, &before)) {
         PyObject *shape = tpy_shape(tpy_unwrap(result));
         PyObject *resized = shape ? PyObject_CallMethod(out, "resize_", "O", shape) : NULL;
         Py_XDECREF(shape);
         if (resized) done = tpy_call_name("copy_", args, 2, NULL);
         Py_XDECREF(resized);
+        if (done && !warn_resized(out, &before)) Py_CLEAR(done);
+        Py_XDECREF(before.shape);
     }
     Py_DECREF(result);
     return done;
@@ -352,8 +389,12 @@ static PyObject *call_out(const tpy_operator *self, const overload *o, tpy_frame
     if (op->nresults == 1 && op->invoke_out) {
         if (!tpy_is_tensor(out)) return PyErr_Format(PyExc_TypeError, "argument 'out' must be Tensor, not %s", Py_TYPE(out)->tp_name);
         bool ok;
+        shape_before before = {0, NULL};
+        if (!o->factory && !look_at_shape(out, &before)) return NULL;
         TPY_HEAVY(work_of(o, f->values), ok = op->invoke_out(tpy_unwrap(out), f->values));
-        return ok ? Py_NewRef(out) : tpy_raise_in(PyUnicode_AsUTF8(self->name));
+        if (ok) return warn_resized(out, &before) ? Py_NewRef(out) : NULL;
+        Py_XDECREF(before.shape);
+        return tpy_raise_in(PyUnicode_AsUTF8(self->name));
     }
     tp_value results[16] = {{0}};
     bool ok;
@@ -406,6 +447,7 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
         tp_release(results[0].as.tensor);
         return tpy_raise();
     }
+    if (op->lazy) tp_mark_copy(results[0].as.tensor);
     return wrap_results(op, results, named);
 }
 

@@ -33,6 +33,16 @@ static PyObject *set_deterministic(PyObject *module, PyObject *o) {
     if (tpy_fit_int(o, &mode) <= 0) return PyErr_Format(PyExc_TypeError, "expected 0, 1 or 2");
     return tpy_none_or_raise(tp_set_deterministic((tp_determinism)mode));
 }
+static PyObject *set_fill_uninitialized(PyObject *module, PyObject *o) {
+    (void)module;
+    if (!PyBool_Check(o)) return PyErr_Format(PyExc_TypeError, "expected a bool, but got %s", Py_TYPE(o)->tp_name);
+    tp_set_fill_uninitialized(o == Py_True);
+    Py_RETURN_NONE;
+}
+static PyObject *get_fill_uninitialized(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_fill_uninitialized());
+}
 static PyObject *get_deterministic(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromLong(tp_deterministic());
@@ -98,6 +108,7 @@ PyObject *tpy_device_exit(PyObject *self, PyObject *args) {
 
 static PyMethodDef functions[] = {{"set_default_device", set_default_device, METH_O, "New tensors are made there; None goes back to the CPU."},
     {"get_default_device", get_default_device, METH_NOARGS, "Where new tensors are made."}, {"_set_deterministic", set_deterministic, METH_O, NULL},
+    {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, NULL}, {"_get_fill_uninitialized", get_fill_uninitialized, METH_NOARGS, NULL},
     {"_get_deterministic", get_deterministic, METH_NOARGS, NULL}, {"set_num_interop_threads", set_num_interop_threads, METH_O, "Sets how many operators may run side by side."},
     {"get_num_interop_threads", get_num_interop_threads, METH_NOARGS, "How many operators may run side by side."}, {0}};
 

@@ -74,8 +74,8 @@ Tensor.const_data_ptr = Tensor.data_ptr
 
 @_method
 def is_conj(self):
-    """Is a conjugation still to be done? Never: it is done at once."""
-    return False
+    """Was it made by conj()? In PyTorch that is a view; here it has memory of its own, which resolve_conj() lets a program write to."""
+    return _C._is_copy(self)
 
 
 @_method

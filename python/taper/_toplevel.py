@@ -41,7 +41,7 @@ def is_nonzero(input):
 
 
 def is_conj(input):
-    return False
+    return input.is_conj()
 
 
 def is_neg(input):
@@ -180,8 +180,13 @@ def get_device_module(device=None):
     return import_module("taper." + name)
 
 
+_deterministic_warn_only = False  # kept while the algorithms are off, as PyTorch does
+
+
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for algorithms that give the same bits each time. On the CPU all of Taper's do."""
+    global _deterministic_warn_only
+    _deterministic_warn_only = bool(warn_only)
     _C._set_deterministic(0 if not mode else 1 if warn_only else 2)
 
 
@@ -190,14 +195,14 @@ def are_deterministic_algorithms_enabled():
 
 
 def is_deterministic_algorithms_warn_only_enabled():
-    return _C._get_deterministic() == 1
+    return _deterministic_warn_only
 
 
 def set_deterministic_debug_mode(debug_mode):
     level = {"default": 0, "warn": 1, "error": 2}.get(debug_mode, debug_mode)
     if level not in (0, 1, 2):
         raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, 2, 'default', 'warn' or 'error', but got {debug_mode}")
-    _C._set_deterministic(level)
+    use_deterministic_algorithms(level != 0, warn_only=level == 1)
 
 
 def get_deterministic_debug_mode():
@@ -317,6 +322,11 @@ atleast_1d, atleast_2d, atleast_3d = _atleast("atleast_1d"), _atleast("atleast_2
 def einsum(equation, *operands):
     """Sums of products by index letters: einsum('ij,jk->ik', a, b), or with lists of indices after each operand."""
     if isinstance(equation, str):
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = operands[0]
+        if _C._has_torch_function(*operands):  # who answers sees the operands one by one
+            from taper.overrides import handle_torch_function
+            return handle_torch_function(einsum, operands, equation, *operands)
         return _op["einsum"](equation, _tensor_list(operands))
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     spell = lambda axes: "".join("..." if axis is Ellipsis else letters[axis] for axis in axes)
@@ -479,6 +489,11 @@ def pca_lowrank(A, q=None, center=True, niter=2):
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter=niter)
 
 
+def resolve_conj(input):
+    """The tensor with its own memory: a copy of a conjugate, which may be written to."""
+    return input.clone() if _C._is_copy(input) else _op["resolve_conj"](input)
+
+
 def nonzero(input, *, out=None, as_tuple=False):
     """Where the elements are that are not zero: one row each, or one tensor per dim."""
     if as_tuple:
@@ -490,7 +505,7 @@ def nonzero(input, *, out=None, as_tuple=False):
 Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, Tensor.__rtruediv__
 
 # Methods whose signature is as wide.
-for _function in (unique, unique_consecutive, _split_method, tensor_split, norm, lu, stft, istft, nonzero):
+for _function in (unique, unique_consecutive, _split_method, tensor_split, norm, lu, stft, istft, nonzero, resolve_conj):
     setattr(Tensor, _function.__name__, _function)
 del _function
 
@@ -546,7 +561,7 @@ def _assert(condition, message):
 
 # Stand-ins, such as torch.fx's, see the call itself, not what the function does with them.
 for _name in """
-        _assert atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul einsum get_device histogramdd is_complex is_conj
+        _assert atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul get_device histogramdd is_complex is_conj
         is_floating_point is_inference is_neg is_nonzero is_signed istft lu meshgrid nonzero norm normal numel pca_lowrank result_type segment_reduce split
         stft svd_lowrank tensor_split tensordot unique unique_consecutive unravel_index""".split():
     globals()[_name] = _C._Asking(globals()[_name])

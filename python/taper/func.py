@@ -29,6 +29,8 @@ class _Level:
     def __enter__(self):
         self.outer_on = _C.is_grad_enabled()
         self.first, self.own = len(_thread.made), None
+        self.inference = _C._enter_inference(False)  # what is recorded here ends with the level
+        self.keeps = _C._keep_inference(True)
         self.mode = enable_grad()
         self.mode.__enter__()
         _thread.depth += 1
@@ -40,6 +42,8 @@ class _Level:
         if not _thread.depth:
             _thread.made.clear()
         self.mode.__exit__(*error)
+        _C._keep_inference(self.keeps)
+        _C._leave_inference(self.inference)
 
     def fresh(self, t):
         """An alias of t whose gradient can be asked for."""
@@ -55,7 +59,7 @@ class _Level:
     def alias(self, t):
         if t.requires_grad and self.outer_on:
             return t.view_as(t)
-        leaf = t.detach().requires_grad_()
+        leaf = (t.clone() if t.is_inference() else t.detach()).requires_grad_()
         _thread.made.append(leaf)
         return leaf
 

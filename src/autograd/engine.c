@@ -7,6 +7,7 @@
  * Gradients flow through slots, one per output of a node reached; a slot holds the sum of what came so far. */
 #include <string.h>
 #include <taper/autograd.h>
+#include <taper/binding.h>
 #include "autograd/profile.h"
 #include "autograd/tape.h"
 #include "device/gpu/driver.h"
@@ -44,6 +45,7 @@ typedef struct run {
     size_t nentries, entries_room, table_room, nslots, slots_room, nkids, kids_room, nready, ready_room, grad_inputs_room;
     uint32_t now;           /* the entry whose backward is running */
     struct run *before;     /* the run further up the stack */
+    int64_t number;         /* of all runs of the process, from 1 */
     tpi_met met;
     entry few_entries[FEW];
     uint32_t few_table[FEW_TABLE];
@@ -53,6 +55,9 @@ typedef struct run {
 } run;
 
 static TPI_THREAD_LOCAL run *run_now;
+static atomic_llong runs_begun;
+
+int64_t tp_backward_number(void) { return run_now ? run_now->number : 0; }
 
 /* ---- Arrays that start on the stack --------------------------------------------------------------------------------------- */
 
@@ -92,6 +97,7 @@ static void run_start(run *r, const tpi_run_request *request) {
     r->now = NO_KID;
     r->met.n = 0;
     r->before = run_now;
+    r->number = atomic_fetch_add_explicit(&runs_begun, 1, memory_order_relaxed) + 1;
     run_now = r;
 }
 
@@ -186,6 +192,15 @@ static bool mark_running(run *r) {
 }
 
 static bool wanted(const run *r, uint32_t id) { return !r->request->only_inputs || r->entries[id].runs || r->entries[id].capture; }
+
+bool tp_backward_reaches(tp_tensor *t) {
+    run *r = run_now;
+    tpi_edge edge;
+    if (!r || !t || !tpi_history(t, &edge) || !edge.node) return false;
+    uint32_t at = r->table[place_of(r, edge.node)];
+    tpi_node_release(edge.node);
+    return at && wanted(r, at - 1);
+}
 
 bool tpi_run_needs(const tpi_node *node, int edge) {
     const run *r = run_now;

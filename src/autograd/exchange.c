@@ -3,6 +3,7 @@
 #include <string.h>
 #include "tensor/given.h"
 #include "autograd/tape.h"
+#include "device/uninitialized.h"
 
 static bool given(const tp_tensor *t, const char *name) { return tpi_is_tensor(t, name); }
 
@@ -88,7 +89,8 @@ bool tp_resize(tp_tensor *t, tp_ints shape) {
     if (!given(t, "t")) return false;
     if (!tpi_sound_list(shape.v, shape.n, "shape")) return false;
     if (tp_requires_grad(t)) return tpi_refuse(TP_ERR_RUNTIME, "cannot resize variables that require grad");
-    if (!tpi_resize(t, shape)) return false;
+    size_t before = t->storage->bytes;
+    if (!tpi_resize(t, shape) || !tpi_uninitialized_from(t, before)) return false;
     tpi_touch(t);
     return true;
 }

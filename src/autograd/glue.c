@@ -205,20 +205,53 @@ tp_tensor *tpi_clone_data(tp_tensor *t) {
 }
 
 tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result) {
-    if (!tp_can_cast((tp_dtype)result->dtype, (tp_dtype)self->dtype))
-        return tpi_fail(TP_ERR_RUNTIME, "result type %s can't be cast to the tensor's type %s in place", tp_dtype_name((tp_dtype)result->dtype), tp_dtype_name((tp_dtype)self->dtype));
+    if (!tp_can_cast((tp_dtype)result->dtype, (tp_dtype)self->dtype)) {
+        tpi_refuse_cast((tp_dtype)result->dtype, (tp_dtype)self->dtype);
+        return NULL;
+    }
     if (!tpi_same_shape(self, result))
         return tpi_fail(TP_ERR_RUNTIME, "the result's shape %s does not fit the tensor's shape %s in place", tpi_shape_text(tpi_shape(result)), tpi_shape_text(tpi_shape(self)));
     return tpo_copy_(self, result, false);
 }
 
 tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result) {
-    if (!tp_can_cast((tp_dtype)result->dtype, (tp_dtype)out->dtype))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'out': result type %s can't be cast to its type %s", tp_dtype_name((tp_dtype)result->dtype), tp_dtype_name((tp_dtype)out->dtype));
+    if (!tp_can_cast((tp_dtype)result->dtype, (tp_dtype)out->dtype)) {
+        tpi_refuse_cast((tp_dtype)result->dtype, (tp_dtype)out->dtype);
+        return NULL;
+    }
     if (!tpi_same_shape(out, result) && !tpi_resize(out, tpi_shape(result))) return NULL;
-    if (!tpi_copy_data(out, result)) return NULL;
+    if (!tpi_check_no_shared_elements(out) || !tpi_copy_data(out, result)) return NULL;
     tpi_touch(out);
     return out;
+}
+
+tp_tensor *tpi_store_elements(tp_tensor *out, tp_tensor *result) {
+    if (out->numel != result->numel) return tpi_store_out(out, result);
+    tp_tensor *shaped = tpo_view(result, tpi_shape(out));
+    tp_tensor *stored = shaped ? tpi_store_out(out, shaped) : NULL;
+    tpi_release(shaped);
+    return stored;
+}
+
+bool tpi_check_overlaps(const tp_tensor *written, int n, tp_tensor *const *inputs, tpi_overlap_rule rule) {
+    for (int i = 0; i < n; i++)
+        if (!tpi_check_overlap(written, inputs[i], rule)) return false;
+    return true;
+}
+
+bool tpi_check_list_overlaps(const tp_tensor *written, tp_tensors list, tpi_overlap_rule rule) {
+    return tpi_check_overlaps(written, (int)list.n, list.v, rule);
+}
+
+bool tpi_settle_out(tp_tensor *out, tp_dtype *dtype, tp_device *device) {
+    if (*dtype && *dtype != (tp_dtype)out->dtype)
+        return tpi_refuse(TP_ERR_RUNTIME, "dtype %s does not match dtype of out parameter (%s)", tp_dtype_name(*dtype), tp_dtype_name((tp_dtype)out->dtype));
+    tp_device own = tpi_device(out);
+    if (device->type && (device->type != own.type || device->index != own.index))
+        return tpi_refuse_device(own, *device, "");
+    *dtype = (tp_dtype)out->dtype;
+    *device = own;
+    return true;
 }
 
 /* ---- what the tape asks of the operators (node.h) ---- */

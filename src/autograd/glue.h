@@ -5,6 +5,7 @@
 #include "base/scalar_math.h"
 #include "device/device.h"
 #include "ops/call.h"
+#include "device/launch.h"
 #include "ops/elsewhere.h"
 #include <string.h>
 
@@ -109,4 +110,13 @@ tp_tensor *tpi_view_of(tp_tensor *t, const tpi_geometry *g);
 tp_tensor *tpi_clone_data(tp_tensor *t);                    /* a copy that keeps the layout; no history */
 tp_tensor *tpi_store_inplace(tp_tensor *self, tp_tensor *result); /* self.copy_(result), same shape, recorded; returns self */
 tp_tensor *tpi_store_out(tp_tensor *out, tp_tensor *result);      /* out takes result's shape and values; returns out */
+tp_tensor *tpi_store_elements(tp_tensor *out, tp_tensor *result); /* the same, but out keeps its shape where it has as many elements */
+bool tpi_check_overlaps(const tp_tensor *written, int n, tp_tensor *const *inputs, tpi_overlap_rule rule); /* inputs may be NULL */
+bool tpi_check_list_overlaps(const tp_tensor *written, tp_tensors list, tpi_overlap_rule rule);
+/* A creation operator writes into `out`: its dtype and device are out's; another one that was asked for is an error. */
+bool tpi_settle_out(tp_tensor *out, tp_dtype *dtype, tp_device *device);
+/* A number that goes among like's elements: among truth values every number but zero is true. */
+static inline tp_scalar tpi_number_among(const tp_tensor *like, tp_scalar number) {
+    return like->dtype == TP_BOOL && number.kind > TP_SCALAR_BOOL ? tp_truth(tp_scalar_to_bool(number)) : number;
+}
 #endif

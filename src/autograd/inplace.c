@@ -5,7 +5,9 @@
  * of it. The base's views, the written one included, get their history anew from the base, as a strided view of it, when
  * somebody asks (tpi_view_refresh). */
 #include <string.h>
+#include <taper/binding.h>
 #include "autograd/tape.h"
+#include "tensor/overlap.h"
 
 /* ---- Checks -------------------------------------------------------------------------------------------------------------- */
 
@@ -25,26 +27,49 @@ static bool refuse_custom_view(const tp_tensor *t) {
                       (long long)tp_output_nr(t), name);
 }
 
+static bool refuse_multi_view(const tp_tensor *t) {
+    const tpi_node *fn = tpi_autograd_of(t) ? tpi_autograd_of(t)->grad_fn : NULL;
+    return tpi_refuse(TP_ERR_RUNTIME,
+                      "Output %lld of %s is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such "
+                      "functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
+                      fn ? (long long)tp_output_nr(t) : 0, fn ? fn->name : "a function");
+}
+
+bool tpi_check_tracked_write(const tp_tensor *t) {
+    if (!t->base) return true;
+    if (t->flags & TPI_NO_GRAD_VIEW) return refuse_no_grad_view();
+    return !(t->flags & TPI_MULTI_VIEW) || refuse_multi_view(t);
+}
+
 /* With the grad mode on: is t something whose history a write could go into? */
 bool tpi_check_recorded_write(tp_tensor *t) {
     tp_tensor *base = t->base;
     if (base && (t->flags & TPI_CUSTOM_VIEW) && t->requires_grad) return refuse_custom_view(t);
     if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
+    if (base && (t->flags & TPI_MULTI_VIEW) && tpi_tracks(t)) return refuse_multi_view(t);
     if (base && t->requires_grad && tpi_is_tracked_leaf(base))
         return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     if (tpi_is_tracked_leaf(t)) return tpi_refuse(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
     return true;
 }
 
-bool tpi_check_inplace(tp_tensor *t) {
+bool tpi_check_inplace_expanded(tp_tensor *t) {
     if (!tpi_is_tensor(t, "self")) return false;
     if ((t->flags & TPI_INFERENCE) && !tpi_inference)
         return tpi_refuse(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed; make a clone and write to that");
-    if (tpi_overlaps_itself(t))
-        return tpi_refuse(TP_ERR_RUNTIME, "unsupported operation: more than one element of the written-to tensor refers to a single memory location "
-                                          "(shape %s); clone the tensor before writing to it", tpi_shape_text(tpi_shape(t)));
+    if (t->flags & TPI_COPY)
+        return tpi_refuse(TP_ERR_MISSING, "conjugates are copies in Taper and views in PyTorch: a write in place would not reach the tensor that this one was made "
+                                          "of; clone() it before writing to it");
     return tpi_grad_off || tpi_check_recorded_write(t);
 }
+
+void tp_mark_copy(tp_tensor *t) {
+    if (t && tp_dtype_is_complex((tp_dtype)t->dtype)) t->flags |= TPI_COPY;
+}
+
+bool tp_is_copy(const tp_tensor *t) { return t && (t->flags & TPI_COPY); }
+
+bool tpi_check_inplace(tp_tensor *t) { return tpi_check_inplace_expanded(t) && tpi_check_no_shared_elements(t); }
 
 bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out) {
     if (tpi_grad_off) return true;
@@ -242,7 +267,7 @@ bool tpi_attach_inplace(tpi_node *node, int output, tp_tensor *t, int self_edge)
     if (!node->live || !tpi_differentiable(t)) return true;
     if (!tpi_check_recorded_write(t)) return false;
     if (!t->base) return tpi_node_attach(node, output, t);
-    if (t->flags & TPI_NO_GRAD_VIEW) return refuse_no_grad_view();
+    if (!tpi_check_tracked_write(t)) return false;
     if (tpi_is_tracked_leaf(t->base))
         return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     tpi_autograd *of_base = tpi_autograd_make(t->base), *ag = tpi_autograd_make(t);

@@ -1,9 +1,17 @@
 /* Grad modes: scopes without a tape, and inference scopes. A mode belongs to the thread and is put back when its scope ends. */
 #include <taper/autograd.h>
+#include <taper/binding.h>
 #include "autograd/node.h"
 
 TPI_THREAD_LOCAL bool tpi_grad_off;
 TPI_THREAD_LOCAL bool tpi_inference;
+TPI_THREAD_LOCAL bool tpi_keeps_inference;
+
+bool tp_keep_inference(bool on) {
+    bool before = tpi_keeps_inference;
+    tpi_keeps_inference = on;
+    return before;
+}
 
 tp_grad_mode tp_grad_mode_enter(bool grad_on, bool inference) {
     tp_grad_mode before = {tpi_grad_off, tpi_inference};

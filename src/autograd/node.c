@@ -213,11 +213,18 @@ void tpi_node_rename(tp_tensor *result, tp_tensor *input, const char *name) {
     if (ag && ag->grad_fn && (!of || of->grad_fn != ag->grad_fn)) ag->grad_fn->name = name;
 }
 
+void tpi_mark_pieces(tp_tensors views, tp_tensor *of, const char *node) {
+    for (int64_t i = 0; i < views.n; i++) {
+        views.v[i]->flags |= TPI_MULTI_VIEW;
+        tpi_node_rename(views.v[i], of, node);
+    }
+}
+
 /* ---- What the tensor layer calls ------------------------------------------------------------------------------------- */
 
 static void of_view(tp_tensor *view, tp_tensor *of) {
     if (tpi_grad_off || (of->flags & TPI_NO_GRAD_VIEW)) view->flags |= TPI_NO_GRAD_VIEW;
-    view->flags |= of->flags & TPI_CUSTOM_VIEW;
+    view->flags |= of->flags & (TPI_CUSTOM_VIEW | TPI_MULTI_VIEW | TPI_COPY);
 }
 
 const char *tp_grad_fn_name(const tp_tensor *t) {

@@ -41,10 +41,13 @@ typedef struct tpi_autograd {
 
 /* ---- For generated code -------------------------------------------------------------------------------------------- */
 extern TPI_THREAD_LOCAL bool tpi_inference; /* set inside inference scopes */
+extern TPI_THREAD_LOCAL bool tpi_keeps_inference; /* tensors of inference scopes may be saved: the tape ends before the scope does */
 
 /* Tensor flags beside those of tensor.h: a view made without a tape, which has no history and may not get one by an in-place write;
- * and a view that a custom function returned, whose history is that function's and may not be rewritten. */
-enum { TPI_NO_GRAD_VIEW = 64, TPI_CUSTOM_VIEW = 128 };
+ * a view that a custom function returned, whose history is that function's and may not be rewritten; and one of several views that one call
+ * made (unbind, split), which may not be written in place where gradients flow. */
+enum { TPI_COPY = 16, /* of what is a view in PyTorch; see tp_mark_copy */
+       TPI_MULTI_VIEW = 32, TPI_NO_GRAD_VIEW = 64, TPI_CUSTOM_VIEW = 128 };
 
 /* Might a gradient flow to t? A view whose base got a history later, by an in-place write, counts: its own is made when asked for.
  * A yes may turn out to be wrong; then no edge of the node leads anywhere, and attaching leaves the results alone. */
@@ -93,6 +96,9 @@ tp_tensor *tpi_copy_for_backward(tp_tensor *t);
 /* Before an in-place write to t: refuses, in grad mode, a leaf that requires grad, a view of one, and a view made without a tape of
  * something that requires grad; always, tensors that overlap themselves (expanded), and inference tensors outside of inference scopes. */
 bool tpi_check_inplace(tp_tensor *t);
+bool tpi_check_inplace_expanded(tp_tensor *t); /* the same where several of its elements may share memory: fills, and views in place */
+void tpi_mark_pieces(tp_tensors views, tp_tensor *of, const char *node); /* views of one tensor that one call made; PyTorch's name of their node */
+bool tpi_check_tracked_write(const tp_tensor *t); /* before a write that will be recorded, whatever made it so */
 /* out= forms do not differentiate: refuses if any of the tensors requires grad in grad mode. */
 bool tpi_check_out(int n, tp_tensor *const *inputs, tp_tensor *out);
 

@@ -13,3 +13,8 @@ bool tp_set_deterministic(tp_determinism mode) {
     atomic_store_explicit(&wish, mode, memory_order_relaxed);
     return true;
 }
+
+static atomic_bool leaves_memory; /* the opposite, so that it starts as false */
+
+bool tp_fill_uninitialized(void) { return !atomic_load_explicit(&leaves_memory, memory_order_relaxed); }
+void tp_set_fill_uninitialized(bool on) { atomic_store_explicit(&leaves_memory, !on, memory_order_relaxed); }

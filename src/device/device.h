@@ -56,6 +56,7 @@ typedef struct tpi_fold_op {
     uint8_t rule, types;
     uint8_t sum_like;           /* bool and integers accumulate in and give int64 (sum, prod) */
     uint8_t has_empty;          /* defined over no elements; otherwise an error */
+    uint8_t each;               /* an empty list of dims folds each element by itself; otherwise it stands for all dims */
     uint8_t uses_index;         /* the step reads the element's index: one dim, or all of them flattened */
     uint8_t state_type[4];      /* TPI_CTYPES = the compute type, + 1 = its real type, + 2 = the type with more digits (double for float), else fixed */
     uint8_t out_type[4];        /* TPI_RESULT_* */

@@ -35,6 +35,21 @@ tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
     }
 }
 
+/* What PyTorch's messages call a dtype. */
+static const char *dtype_word(tp_dtype dtype) {
+    static const char *const words[TP_DTYPE_COUNT] = {
+        [TP_BOOL] = "Bool",      [TP_UINT8] = "Byte",        [TP_INT8] = "Char",     [TP_INT16] = "Short",
+        [TP_INT32] = "Int",      [TP_INT64] = "Long",        [TP_FLOAT16] = "Half",  [TP_BFLOAT16] = "BFloat16",
+        [TP_FLOAT32] = "Float",  [TP_FLOAT64] = "Double",    [TP_COMPLEX64] = "ComplexFloat",
+        [TP_COMPLEX128] = "ComplexDouble",
+    };
+    return words[dtype] ? words[dtype] : tp_dtype_name(dtype);
+}
+
+bool tpi_refuse_cast(tp_dtype result, tp_dtype wanted) {
+    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", dtype_word(result), dtype_word(wanted));
+}
+
 bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
     if (types & tpi_dtype_category[dtype]) return true;
     static const char *const names[] = {"bool", "integer", "floating point", "complex"};
@@ -183,7 +198,7 @@ static tp_tensor *new_result(const map_call *c) {
 /* The last check of a call: only when nothing else can be wrong does a result of another shape take the right one. */
 static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out) {
     if (!tp_can_cast(c->result, (tp_dtype)out->dtype))
-        return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtype_name(c->result), tp_dtype_name(out->dtype));
+        return tpi_refuse_cast(c->result, (tp_dtype)out->dtype);
     if (!full_shape(c, out)) {
         bool in_place = false;
         for (int i = 0; i < c->op->nin; i++) in_place |= in[i].tensor == out;
@@ -192,36 +207,13 @@ static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out
                               tpi_shape_text((tp_ints){c->shape, c->ndim}));
         if (!tpi_resize(out, (tp_ints){c->shape, c->ndim})) return false;
     }
-    if (!tp_is_contiguous(out) && tpi_overlaps_itself(out))
-        return tpi_refuse(TP_ERR_RUNTIME, "more than one element of the written-to tensor refers to a single memory location; clone it first");
+    if (!tp_is_contiguous(out) && !tpi_check_no_shared_elements(out)) return false;
+    for (int i = 0; i < c->op->nin; i++)
+        if (!tpi_check_overlap(out, c->tensor[i], TPI_OVERLAP_SAME)) return false;
     return true;
 }
 
 /* ---- Overlap --------------------------------------------------------------------------------------------------------------- */
-static void extent(const tp_tensor *t, const char **low, const char **high) {
-    int64_t item = (int64_t)tpi_itemsize(t), first = 0, last = 0;
-    for (int d = 0; d < t->ndim; d++) {
-        int64_t reach = (t->shape[d] - 1) * t->strides[d];
-        if (reach < 0) first += reach;
-        else last += reach;
-    }
-    *low = t->data + first * item, *high = t->data + (last + 1) * item;
-}
-
-static bool same_elements(const tp_tensor *a, const tp_tensor *b) {
-    if (a->data != b->data || a->dtype != b->dtype || a->ndim != b->ndim) return false;
-    for (int d = 0; d < a->ndim; d++)
-        if (a->shape[d] != b->shape[d] || (a->shape[d] > 1 && a->strides[d] != b->strides[d])) return false;
-    return true;
-}
-
-bool tpi_shares_memory(const tp_tensor *a, const tp_tensor *b) {
-    if (a->numel == 0 || b->numel == 0 || same_elements(a, b)) return false;
-    const char *a_low, *a_high, *b_low, *b_high;
-    extent(a, &a_low, &a_high);
-    extent(b, &b_low, &b_high);
-    return a_low < b_high && b_low < a_high;
-}
 
 static bool part_from(map_call *c, const tp_tensor *out) {
     for (int i = 0; i < c->op->nin; i++) {
@@ -323,6 +315,19 @@ static tp_tensor *run_plain(const tpi_map_op *op, const tp_operand *in, const tp
     return NULL;
 }
 
+/* The kernel rounds once, to what it writes: where the operator's own dtype is narrower than what the kernel computes in, a result of yet
+ * another dtype would be more exact than PyTorch's, which is rounded to the operator's dtype first. */
+static bool rounds_twice(const map_call *c, const tp_tensor *out) {
+    return c->result == c->dtype && c->dtype != (tp_dtype)out->dtype && tpi_ctype_dtype(c->compute) != c->dtype;
+}
+
+static bool launch_by_way(map_call *c, tp_tensor *out, const tp_scalar *params) {
+    tp_tensor *own = new_result(c);
+    bool ok = own && launch(c, own, params) && tpi_copy_data(out, own);
+    if (own) tpi_release(own);
+    return ok;
+}
+
 static tp_tensor *run(const tpi_map_op *op, tp_tensor *out, const tp_operand *in, const tp_scalar *params) {
     const tp_tensor *first = out ? NULL : first_tensor(op, in);
     if (first && is_plain(op, in, first)) return run_plain(op, in, first, params);
@@ -335,7 +340,8 @@ static tp_tensor *run(const tpi_map_op *op, tp_tensor *out, const tp_operand *in
     bool mine = tpi_gpu_takes(c.device, op->name);
     tp_tensor *result = out ? tpi_retain(out) : new_result(&c);
     tpi_gpu_took(mine);
-    bool ok = result && (!out || part_from(&c, out)) && launch(&c, result, params);
+    bool ok = result && (!out || part_from(&c, out));
+    if (ok) ok = out && rounds_twice(&c, out) ? launch_by_way(&c, out, params) : launch(&c, result, params);
     for (int i = 0; i < op->nin; i++)
         if (c.copy[i]) tpi_release(c.copy[i]);
     if (ok && c.number_result && !out) result->flags |= TPI_WRAPPED;

@@ -2,6 +2,7 @@
 #ifndef TPI_LAUNCH_H
 #define TPI_LAUNCH_H
 #include "device/device.h"
+#include "tensor/overlap.h"
 
 /* The dtype of a result of kind TPI_RESULT_* when the operator computes in `dtype`. */
 tp_dtype tpi_result_dtype(int result, tp_dtype dtype);
@@ -20,6 +21,6 @@ static inline tpi_ctype tpi_param_ctype(uint8_t type, tpi_ctype compute) {
 bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype);
 /* Parameters in the types that the kernel reads them in. */
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params);
-/* Whether the two may share memory without being the very same elements in the same places. */
-bool tpi_shares_memory(const tp_tensor *a, const tp_tensor *b);
+/* False and PyTorch's error: a result of one dtype has no place in a tensor of the other. */
+bool tpi_refuse_cast(tp_dtype result, tp_dtype wanted);
 #endif

@@ -50,8 +50,9 @@ static bool check_empty(const tpi_fold_op *op, const tp_tensor *x, tp_ints dims,
 
 static bool fold(const tpi_fold_op *op, tp_tensor **outs, tp_tensor *x, tp_ints dims, bool keepdim, tp_dtype dtype, const tp_scalar *params, const tpi_feed *feed) {
     if (!x) return tpi_refuse(TP_ERR_VALUE, "argument 'self'%s%s: expected a tensor, got NULL", TPI_IN(op->name));
-    bool reduced[TP_MAX_DIMS];
-    if (!tpi_wrap_dims(dims, x->ndim, reduced) || !check_empty(op, x, dims, reduced)) return false;
+    bool reduced[TP_MAX_DIMS] = {false};
+    if (!(op->each && dims.v && !dims.n) && !tpi_wrap_dims(dims, x->ndim, reduced)) return false;
+    if (!check_empty(op, x, dims, reduced)) return false;
     tp_dtype d = compute_dtype(op->name, op->types, op->rule, op->sum_like, x, dtype);
     const tpi_device_ops *device = tpi_device_ops_of(tpi_device(x));
     if (d == TP_NO_DTYPE || !device) return false;

@@ -2,6 +2,7 @@
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "device/gpu/gpu.h"
+#include "device/uninitialized.h"
 #include <complex.h>
 #include <math.h>
 
@@ -33,7 +34,7 @@ static tp_dtype dtype_of_scalar(tp_scalar s) {
 }
 
 tp_tensor *tpi_native_empty(tp_ints size, tp_dtype dtype, tp_device device, tp_layout memory_format) {
-    return fresh("empty", size, dtype, device, memory_format);
+    return tpi_uninitialized(fresh("empty", size, dtype, device, memory_format));
 }
 
 tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype, tp_device device) {
@@ -43,7 +44,7 @@ tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype
                         (long long)stride.n);
     for (int64_t d = 0; d < stride.n; d++)
         if (stride.v[d] < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected no negative strides, got %s", tpi_shape_text(stride));
-    return tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device));
+    return tpi_uninitialized(tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device)));
 }
 
 tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("zeros", size, dtype, device, TP_CONTIGUOUS), tp_int(0)); }
@@ -52,7 +53,7 @@ tp_tensor *tpi_native_full(tp_ints size, tp_scalar fill_value, tp_dtype dtype, t
     return filled(fresh("full", size, dtype ? dtype : dtype_of_scalar(fill_value), device, TP_CONTIGUOUS), fill_value);
 }
 
-tp_tensor *tpi_native_empty_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+static tp_tensor *fresh_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
     if (!dtype) dtype = self->dtype;
     if (!device.type) device = tpi_device(self);
     if (memory_format != TP_PRESERVE) return tpi_empty_layout(tpi_shape(self), dtype, device, memory_format);
@@ -62,27 +63,34 @@ tp_tensor *tpi_native_empty_like(tp_tensor *self, tp_dtype dtype, tp_device devi
     return tpi_after(t, tpi_empty_strided(tpi_shape(t), tpi_strides(t), dtype, device));
 }
 
-tp_tensor *tpi_native_zeros_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
-    return filled(tpi_native_empty_like(self, dtype, device, memory_format), tp_int(0));
-}
-tp_tensor *tpi_native_ones_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
-    return filled(tpi_native_empty_like(self, dtype, device, memory_format), tp_int(1));
-}
-tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype dtype, tp_device device, tp_layout memory_format) {
-    return filled(tpi_native_empty_like(self, dtype, device, memory_format), fill_value);
+tp_tensor *tpi_native_empty_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return tpi_uninitialized(fresh_like(self, dtype, device, memory_format));
 }
 
-tp_tensor *tpi_native_new_empty(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
+tp_tensor *tpi_native_zeros_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return filled(fresh_like(self, dtype, device, memory_format), tp_int(0));
+}
+tp_tensor *tpi_native_ones_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return filled(fresh_like(self, dtype, device, memory_format), tp_int(1));
+}
+tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype dtype, tp_device device, tp_layout memory_format) {
+    return filled(fresh_like(self, dtype, device, memory_format), fill_value);
+}
+
+static tp_tensor *fresh_of(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
     return fresh("new_empty", size, dtype ? dtype : (tp_dtype)self->dtype, device.type ? device : tpi_device(self), TP_CONTIGUOUS);
 }
+tp_tensor *tpi_native_new_empty(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
+    return tpi_uninitialized(fresh_of(self, size, dtype, device));
+}
 tp_tensor *tpi_native_new_zeros(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
-    return filled(tpi_native_new_empty(self, size, dtype, device), tp_int(0));
+    return filled(fresh_of(self, size, dtype, device), tp_int(0));
 }
 tp_tensor *tpi_native_new_ones(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
-    return filled(tpi_native_new_empty(self, size, dtype, device), tp_int(1));
+    return filled(fresh_of(self, size, dtype, device), tp_int(1));
 }
 tp_tensor *tpi_native_new_full(tp_tensor *self, tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
-    return filled(tpi_native_new_empty(self, size, dtype, device), fill_value);
+    return filled(fresh_of(self, size, dtype, device), fill_value);
 }
 
 tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) { return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s); }

@@ -4,6 +4,11 @@
 #include "tensor/sizes.h"
 
 static tp_tensor *scale(tp_tensor *a, double k) { return tpo_mul(tp_operand_tensor(a), tp_operand_double(k)); }
+/* a / (n h), for a distance h that may be complex. */
+static tp_tensor *by_steps(tp_tensor *a, double n, tp_scalar h) {
+    if (h.kind != TP_SCALAR_COMPLEX) return scale(a, 1 / (n * tp_scalar_to_double(h)));
+    return tpo_div(tp_operand_tensor(a), tp_operand_scalar(tp_cplx(n * h.as.d[0], n * h.as.d[1])));
+}
 static tp_tensor *part(tpi_bag *bag, tp_tensor *t, int64_t dim, int64_t start, int64_t length) {
     return t ? tpi_put(bag, tpo_narrow(t, dim, start, length)) : NULL;
 }
@@ -112,20 +117,20 @@ static tp_tensor *by_places(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_tenso
 }
 
 /* By a distance h. */
-static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, double h, int64_t edge_order) {
+static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, tp_scalar h, int64_t edge_order) {
     int64_t n = self->shape[dim];
     tp_tensor *rise = minus(bag, part(bag, self, dim, 1, n - 1), part(bag, self, dim, 0, n - 1)); /* (n - 1) along dim */
     tp_tensor *first = part(bag, rise, dim, 0, 1), *last = part(bag, rise, dim, n - 2, 1), *middle = NULL;
     if (n > 2) {
         tp_tensor *across = minus(bag, part(bag, self, dim, 2, n - 2), part(bag, self, dim, 0, n - 2));
-        middle = across ? tpi_put(bag, scale(across, 1 / (2 * h))) : NULL;
+        middle = across ? tpi_put(bag, by_steps(across, 2, h)) : NULL;
     }
     if (edge_order == 2) { /* (3 r0 - r1) / 2 at an end, r0 the rise next to it */
         tp_tensor *second = part(bag, rise, dim, 1, 1), *before = part(bag, rise, dim, n - 3, 1);
         first = first && second ? tpi_put(bag, tpo_sub(tp_operand_tensor(tpi_put(bag, scale(first, 1.5))), tp_operand_tensor(second), tp_float(0.5))) : NULL;
         last = last && before ? tpi_put(bag, tpo_sub(tp_operand_tensor(tpi_put(bag, scale(last, 1.5))), tp_operand_tensor(before), tp_float(0.5))) : NULL;
     }
-    tp_tensor *a = first ? tpi_put(bag, scale(first, 1 / h)) : NULL, *c = last ? tpi_put(bag, scale(last, 1 / h)) : NULL;
+    tp_tensor *a = first ? tpi_put(bag, by_steps(first, 1, h)) : NULL, *c = last ? tpi_put(bag, by_steps(last, 1, h)) : NULL;
     if (!a || !c || (n > 2 && !middle)) return NULL;
     tp_tensor *list[3] = {a, n > 2 ? middle : c, c};
     return tpo_cat((tp_tensors){list, n > 2 ? 3 : 2}, dim);
@@ -134,7 +139,8 @@ static tp_tensor *by_distance(tpi_bag *bag, tp_tensor *self, int64_t dim, double
 static tp_tensor *one_gradient(tp_tensor *self, int64_t dim, tp_scalar spacing, tp_tensor *places, int64_t edge_order) {
     tpi_bag bag = {0};
     if (!places || places->ndim == 0) {
-        double h = places && tpi_device(places).type != TP_META ? tp_item(places) : spacing.kind == TP_SCALAR_NONE ? 1 : tp_scalar_to_double(spacing);
+        tp_scalar h = spacing.kind == TP_SCALAR_NONE ? tp_int(1) : spacing;
+        if (places && tpi_device(places).type != TP_META) h = tp_item_scalar(places);
         return tpi_empty_bag(&bag, by_distance(&bag, self, dim, h, edge_order));
     }
     tp_tensor *lined = points_along(&bag, self, places, (int)dim), *steps = lined ? tpi_put(&bag, difference(lined, dim)) : NULL;

@@ -127,6 +127,19 @@ tp_tensor *tpi_compose_matrix_norm_str(tp_tensor *self, const char *ord, tp_ints
     return x ? tpi_empty_bag(&bag, singular_norm(x, row, column, '+', keepdim)) : NULL;
 }
 
+bool tpi_native_norm_has_identity(tp_tensor *self, tp_scalar ord, tp_ints dim, bool *out) {
+    double order = ord.kind == TP_SCALAR_NONE ? 2 : tp_scalar_to_double(ord);
+    *out = self->numel || (order >= 0 && order != INFINITY);
+    if (*out || !dim.v || !dim.n) return true;
+    *out = true; /* the result may have no elements either */
+    for (int64_t i = 0; i < dim.n; i++) {
+        int d = TPI_DIM(self, dim.v[i]);
+        if (d < 0) return false;
+        if (self->ndim && self->shape[d] == 0) *out = false;
+    }
+    return true;
+}
+
 tp_tensor *tpi_compose_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
     bool given = ord.kind != TP_SCALAR_NONE;
     if (dim.v && dim.n != 1 && dim.n != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected one or two dims, got %lld", (long long)dim.n);

@@ -232,13 +232,37 @@ tp_tensor *tpi_compose_svd_backward(tp_tensor *gU, tp_tensor *gS, tp_tensor *gVh
 /* ---- Least squares ----------------------------------------------------------------------------------------------------------- */
 
 /* X = P b with P = A^+: g_b = P^H gX, and A's gradient is that of the pseudo-inverse under gX b^H. */
-bool tpi_compose_lstsq_backward(tp_tensor *grad, tp_tensor *A, tp_tensor *b, tp_tensor **out) {
+static void solution_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor **gA, tp_tensor **gB) {
+    tp_tensor *P = tpi_put(bag, tpo_linalg_pinv(A, TP_NO_FLOAT, TP_NO_FLOAT, false));
+    tp_tensor *gP = product(bag, g, adjoint(bag, B));
+    *gB = product(bag, adjoint(bag, P), g);
+    *gA = gP && P ? tpi_put(bag, tpo_pinv_backward(gP, A, P)) : NULL;
+}
+
+/* L = sum |r|^2 over each column of r = A X - B. X makes L smallest, so that L does not change with X. */
+static void residual_gradients(tpi_bag *bag, tp_tensor *g, tp_tensor *A, tp_tensor *B, tp_tensor *X, tp_tensor **gA, tp_tensor **gB) {
+    tp_tensor *r = minus(bag, product(bag, A, X), B), *twice = tpi_put(bag, tpo_mul(TP_OPERAND(g), TP_OPERAND(2)));
+    tp_tensor *weighted = times(bag, r, as_row(bag, twice));
+    *gA = product(bag, weighted, adjoint(bag, X));
+    *gB = weighted ? tpi_put(bag, tpo_neg(weighted)) : NULL;
+}
+
+bool tpi_compose_lstsq_backward(tp_tensor *grad_solution, tp_tensor *grad_residuals, tp_tensor *A, tp_tensor *b, tp_tensor *solution, tp_tensor **out) {
     tpi_bag bag = {0};
     bool vector = b->ndim == 1 || b->ndim == A->ndim - 1;
-    tp_tensor *g = vector ? as_column(&bag, grad) : grad, *B = vector ? as_column(&bag, b) : b;
-    tp_tensor *P = tpi_put(&bag, tpo_linalg_pinv(A, TP_NO_FLOAT, TP_NO_FLOAT, false));
-    tp_tensor *gB = product(&bag, adjoint(&bag, P), g), *gP = product(&bag, g, adjoint(&bag, B));
-    tp_tensor *gA = gP && P ? tpi_put(&bag, tpo_pinv_backward(gP, A, P)) : NULL;
-    if (vector) gB = tpi_put(&bag, tpo_squeeze_dim(gB, -1));
-    return give_two(&bag, gA, gB, out);
+    tp_tensor *B = vector ? as_column(&bag, b) : b, *gA[2] = {NULL}, *gB[2] = {NULL};
+    int n = 0;
+    if (grad_solution) solution_gradients(&bag, vector ? as_column(&bag, grad_solution) : grad_solution, A, B, &gA[n], &gB[n]), n++;
+    if (grad_residuals && grad_residuals->numel) {
+        tp_tensor *X = vector ? as_column(&bag, solution) : solution; /* residuals have a column for a vector, too */
+        residual_gradients(&bag, grad_residuals, A, B, X, &gA[n], &gB[n]);
+        n++;
+    }
+    tp_tensor *a = n == 2 ? plus(&bag, gA[0], gA[1]) : gA[0], *c = n == 2 ? plus(&bag, gB[0], gB[1]) : gB[0];
+    if (!n) { /* residuals that there are none of */
+        a = tpi_put(&bag, tpo_zeros_like(A, TP_NO_DTYPE, tpi_device(A), TP_PRESERVE));
+        c = tpi_put(&bag, tpo_zeros_like(B, TP_NO_DTYPE, tpi_device(B), TP_PRESERVE));
+    }
+    if (vector && c) c = tpi_put(&bag, tpo_squeeze_dim(c, -1));
+    return give_two(&bag, a, c, out);
 }

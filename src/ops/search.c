@@ -2,6 +2,7 @@
 #include "ops/native.h"
 #include "ops/order.h"
 #include "ops/search.h"
+#include "tpi_ops.h"
 
 #define CHUNK 4096
 
@@ -136,4 +137,20 @@ tp_tensor *tpi_native_isin(tp_tensor *elements, tp_tensor *test_elements, bool a
     tpi_release(known);
     tpi_release(values);
     return out;
+}
+
+/* ---- One number ---- */
+/* As exact as the number is: in promotion it counts as a number all the same. */
+static tp_tensor *number_beside(tp_scalar number, const tp_tensor *beside) {
+    return tpi_of_scalar(number, number.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : TP_NO_DTYPE, tpi_device(beside));
+}
+
+tp_tensor *tpi_compose_searchsorted_scalar(tp_tensor *sorted_sequence, tp_scalar self, bool out_int32, bool right, const char *side, tp_tensor *sorter) {
+    tp_tensor *number = number_beside(self, sorted_sequence);
+    return number ? tpi_after(number, tpo_searchsorted(sorted_sequence, number, out_int32, right, side, sorter)) : NULL;
+}
+
+tp_tensor *tpi_compose_bucketize_scalar(tp_scalar self, tp_tensor *boundaries, bool out_int32, bool right) {
+    tp_tensor *number = number_beside(self, boundaries);
+    return number ? tpi_after(number, tpo_bucketize(number, boundaries, out_int32, right)) : NULL;
 }

@@ -18,7 +18,7 @@ static const function functions[] = {
     {"sinh", 1, RC, 0}, {"cosh", 1, RC, 0}, {"tanh", 1, RC, 0}, {"asin", 1, RC, 0}, {"acos", 1, RC, 0}, {"atan", 1, RC, 0},
     {"asinh", 1, RC, 0}, {"acosh", 1, RC, 0}, {"atanh", 1, RC, 0}, {"exp2", 1, RC, 0}, {"expm1", 1, RC, 0}, {"log2", 1, RC, 0},
     {"log10", 1, RC, 0}, {"log1p", 1, RC, 0}, {"rsqrt", 1, RC, 0}, {"sigmoid", 1, RC, 0}, {"cbrt", 1, R, 0},
-    {"pow", 2, RIC, 0}, {"reciprocal", 1, RC, 0},
+    {"pow", 2, RIC, 0}, {"reciprocal", 1, RC, 0}, {"phase", 1, RC, 0}, /* phase: e to the imaginary part */
     {"erf", 1, R, 0}, {"near_ndtr", 1, R, 0}, {"erfc", 1, R, 0}, {"erfinv", 1, R, 0}, {"erfcx", 1, R, 0}, {"lgamma", 1, R, 0}, {"digamma", 1, R, 0},
     {"polygamma", 2, R, 0}, {"zeta", 2, R, 0}, {"igamma", 2, R, 0}, {"igammac", 2, R, 0},
     {"i0", 1, R, 0}, {"i0e", 1, R, 0}, {"i1", 1, R, 0}, {"i1e", 1, R, 0}, {"ndtr", 1, R, 0}, {"ndtri", 1, R, 0}, {"log_ndtr", 1, R, 0}, {"spherical_j0", 1, R, 0},

@@ -94,6 +94,17 @@ static char *scalar_text(const arg *a) {
     return v == V_SCALAR ? a->name : v == V_FLOAT ? format("tp_float(%s)", a->name) : format("tp_int(%s)", a->name);
 }
 
+/* The tensor whose dtype is the operator's own, where one tensor alone decides it. */
+static const char *bool_operand(const op *o) {
+    const char *found = NULL;
+    for (int i = 0; i < o->nargs; i++) {
+        if (!is_tensor(o->args[i].type) || o->args[i].fixed != C_TYPES) continue;
+        if (found || o->args[i].type != T_TENSOR) return NULL;
+        found = o->args[i].name;
+    }
+    return found;
+}
+
 static char *map_call(const op *o, const char *into, bool inplace) {
     kernel_inputs k;
     text t = {0};
@@ -105,7 +116,11 @@ static char *map_call(const op *o, const char *into, bool inplace) {
         put(&t, "%s%s", i ? ", " : "", operand ? a->name : format("tp_operand_tensor(%s)", a->name));
     }
     put(&t, "}, %s", k.nparam ? "(tp_scalar[]){" : "NULL");
-    for (int i = 0; i < k.nparam; i++) put(&t, "%s%s", i ? ", " : "", scalar_text(&o->args[k.param[i]]));
+    for (int i = 0; i < k.nparam; i++) {
+        const arg *a = &o->args[k.param[i]];
+        const char *like = kind_of_type(a->type) == V_SCALAR && (o->types & CAT_BOOL) ? bool_operand(o) : NULL;
+        put(&t, "%s%s", i ? ", " : "", like ? format("tpi_number_among(%s, %s)", like, a->name) : scalar_text(a));
+    }
     put(&t, "%s)", k.nparam ? "}" : "");
     return t.s;
 }
@@ -318,6 +333,10 @@ static void write_functional(text *t, const op *o, const needs *n) {
         put(t, "    return out;\n}\n\n");
         return;
     }
+    if (o->kind == K_COMPOSE_C && o->node && list) {
+        put(t, "    tp_tensors out = %s(%s);\n    tpi_mark_pieces(out, %s, \"%s\");\n    return out;\n}\n\n", o->function, arguments(o), first_tensor(o), o->node);
+        return;
+    }
     if (o->kind == K_COMPOSE_C) {
         put(t, "    return %s(%s%s)%s;\n}\n\n", o->function, arguments(o), o->plain || many ? (o->nargs ? ", out" : "out") : "", many ? format(" || tpi_no_results(out, %d)", o->nresults) : "");
         return;
@@ -348,7 +367,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
 static void write_view_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
     char *track = differentiable(o) ? any_tracks(o) : NULL;
-    put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n", self, o->function, arguments(o));
+    put(t, "    if (!tpi_check_inplace_expanded(%s)) return NULL;\n    tpi_geometry g;\n    g.dtype = TP_NO_DTYPE;\n    if (!%s(%s, &g)) return NULL;\n", self, o->function, arguments(o));
     if (track) put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s) && !(node = %s_node(%s))) return NULL;\n", track, o->cname, arguments(o));
     put(t, "    if (!tpi_set_geometry(%s, &g)) %s\n    tpi_touch(%s);\n", self, track ? "goto unrecorded;" : "return NULL;", self);
     if (track) {
@@ -403,6 +422,19 @@ static bool write_inplace_call(text *t, const op *o) {
     return true;
 }
 
+/* Refuses inputs that share memory with what is written; arguments before `first` are not looked at. */
+static void write_overlap_checks(text *t, const op *o, const char *written, int rule, int first) {
+    const char *name = rule == OVERLAP_SAME ? "TPI_OVERLAP_SAME" : "TPI_OVERLAP_NONE";
+    text list = {0};
+    int n = 0;
+    for (int i = first; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        if (is_tensor(a->type)) put(&list, "%s%s%s", n++ ? ", " : "", a->name, a->type == T_OPERAND ? ".tensor" : "");
+        if (is_tensors(a->type)) put(t, "    if (!tpi_check_list_overlaps(%s, %s, %s)) return NULL;\n", written, a->name, name);
+    }
+    if (n) put(t, "    if (!tpi_check_overlaps(%s, %d, (tp_tensor *[]){%s}, %s)) return NULL;\n", written, n, list.s, name);
+}
+
 /* In place: maps and in-place natives write into self; anything else computes and copies. */
 static void write_inplace(text *t, const op *o, const needs *n) {
     const char *self = o->args[0].name;
@@ -420,7 +452,8 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         return;
     }
     write_checks(t, o, "NULL", true);
-    put(t, "    if (!tpi_check_inplace(%s)) return NULL;\n", self);
+    put(t, "    if (!tpi_check_inplace%s(%s)) return NULL;\n", o->expanded ? "_expanded" : "", self);
+    if (o->kind == K_NATIVE_INPLACE) write_overlap_checks(t, o, self, o->overlap ? o->overlap : OVERLAP_NONE, 1);
     char *track = differentiable(o) ? any_tracks(o) : NULL;
     text rest = {0}, build = {0};
     for (int i = 1; i < o->nargs; i++) put(&rest, ", %s", o->args[i].name);
@@ -433,7 +466,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
             if (at) track = format("%.*stpi_tracks(%s)%s", (int)(at - track), track, self, at + k);
         }
         put(&build, "        tp_tensor *before = %s;\n", inplace_saves_copy(o, n) ? format("tpi_copy_for_backward(%s)", self) : format("tpi_retain(%s)", self));
-        put(&build, "        if (!before) return NULL;\n        node = %s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n", o->cname,
+        put(&build, "        if (!before || !tpi_check_tracked_write(%s)) return tp_release(before), NULL;\n        node = %s_node(%s%s);\n        tp_release(before);\n        if (!node) return NULL;\n", self, o->cname,
             o->args[0].type == T_OPERAND ? "tp_operand_tensor(before)" : "before", rest.s ? rest.s : "");
         put(t, "    tpi_node *node = NULL;\n    if (!tpi_grad_off && (%s)) {\n%s    }\n", track, build.s);
     }
@@ -466,7 +499,12 @@ static void write_out(text *t, const op *o) {
         put(t, "    tp_tensor *out = %s;\n    if (!out) return NULL;\n    tp_release(out);\n    tpi_touch(out_);\n    return out_;\n}\n\n", map_call(o, "out_", false));
         return;
     }
-    put(t, "    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n    tp_tensor *r = tpi_store_out(out_, out);\n    tp_release(out);\n    return r;\n}\n\n", o->cname, arguments(o));
+    int rule = o->overlap ? (int)o->overlap : o->kind == K_SCAN ? OVERLAP_SAME : OVERLAP_UNSET;
+    if (rule) write_overlap_checks(t, o, "out_", rule, 0);
+    int dtype = find_arg(o, "dtype"), device = find_arg(o, "device");
+    if (device >= 0 && dtype >= 0 && !first_tensor(o)) put(t, "    if (!tpi_settle_out(out_, &dtype, &device)) return NULL;\n");
+    put(t, "    tp_tensor *out = tpo_%s(%s);\n    if (!out) return NULL;\n    tp_tensor *r = tpi_store_%s(out_, out);\n    tp_release(out);\n    return r;\n}\n\n", o->cname,
+        arguments(o), o->out_elements ? "elements" : "out");
 }
 
 /* ---- descriptors ---- */
@@ -520,7 +558,8 @@ static void fold_descriptor(text *t, const op *o) {
     put(t, "TPI_ISA_DECLARE(extern const tpi_%s_kernel, tpk_%s, [TPI_CTYPES]);\nextern const char *const tpt_%s[TPI_CTYPES];\n", k, o->cname, o->cname);
     put(t, "const tpi_%s_op tpi_%s_%s = {.name = \"%s\", .nstate = %d, .nout = %d, .nparam = %d, .rule = %s, .types = %d, .sum_like = %d,\n", k, k, o->cname, o->name, o->start->n, o->nresults,
         nparam, o->rule_float ? "TPI_RULE_FLOAT" : "TPI_RULE_PROMOTE", o->types | (o->rule_float ? CAT_BOOL | CAT_INT : 0), o->rule_sum);
-    if (o->kind == K_FOLD) put(t, "    .has_empty = %d, .uses_index = %d,\n", !o->empty_error, o->first || step_uses_index(o));
+    if (o->kind == K_FOLD)
+        put(t, "    .has_empty = %d, .each = %d, .uses_index = %d,\n", !o->empty_error, o->each, o->first || step_uses_index(o));
     put(t, "    .state_type = {");
     for (int i = 0; i < o->start->n; i++) {
         const char *s = o->start->type[i];

@@ -156,6 +156,7 @@ typedef struct op {
     expr *first;          /* fold: the second state is the index of the first element for which this holds with the final value, or NULL */
     char *over, *keep, *of;
     bool empty_error;
+    bool each;            /* fold: an empty list of dims folds each element by itself; otherwise it stands for all dims */
     bool rule_float, rule_sum;
     int result_kind[6];   /* RESULT_* per result */
     int types;            /* CAT_* mask, -1 unset */
@@ -165,6 +166,10 @@ typedef struct op {
     char *node_with;      /* and its name when the argument node_arg is given, or NULL */
     int node_arg;
     bool method, inplace, out, internal;
+    bool out_elements;    /* an out tensor with as many elements as the result keeps its shape */
+    enum { OVERLAP_UNSET, OVERLAP_SAME, OVERLAP_NONE } overlap; /* what inputs may share with what is written */
+    bool lazy;            /* PyTorch's result is a view, ours a copy */
+    bool expanded;        /* in place: elements of self may share memory */
     const char *autocast, *autocast_gpu; /* "LOWER", "FLOAT", ...: what automatic mixed precision does to the arguments, on the CPU and on GPUs; NULL: nothing anywhere */
     char *batch;          /* how torch.vmap takes a batch through it; NULL: slice by slice */
     bool module;          /* a layer's constructor: gives a tp_module */

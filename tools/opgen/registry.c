@@ -67,10 +67,10 @@ void write_boxed(text *t, const char *family) {
         put(t, "{NULL, NULL, NULL}};\nstatic const char *const results_%s[] = {", o->cname);
         for (int r = 0; r < o->nresults; r++) put(t, "\"%s\", ", o->results[r].name);
         put(t, "NULL};\n");
-        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s, \"%s\", %s, \"%s\"};\n", o->cname, o->name, c_string(o->signature), c_string(o->doc),
+        put(t, "const tp_operator tpi_operator_%s = {\"%s\", %s, %s, \"%s\", %d, %d, args_%s, results_%s, %s, %s, %s, %s, invoke_%s, %s, %s, %s, \"%s\", %s, \"%s\", %s, %s};\n", o->cname, o->name, c_string(o->signature), c_string(o->doc),
             kind_names[o->kind], o->nargs, o->nresults, o->cname, o->cname, o->nondiff || o->todo || o->plain ? "false" : "true", o->inplace ? "true" : "false", o->out ? "true" : "false",
             o->method ? "true" : "false", o->cname, o->inplace ? format("invoke_%s_", o->cname) : "NULL", o->out ? format("invoke_%s_out", o->cname) : "NULL", o->internal ? "true" : "false", o->names,
-            o->batch ? c_string(o->batch) : "NULL", runs_by(o));
+            o->batch ? c_string(o->batch) : "NULL", runs_by(o), o->lazy ? "true" : "false", o->expanded ? "true" : "false");
     }
 }
 

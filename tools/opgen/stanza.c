@@ -180,7 +180,8 @@ static void parse_over(op *o, const char *s, place at) {
     o->of = word(&s);
     if (starts(&s, "over")) o->over = word(&s);
     if (starts(&s, "keep")) o->keep = word(&s);
-    if (*spaces(s)) fail(at, "expected 'ARG over DIM keep KEEPDIM', found '%s'", s);
+    if (starts(&s, "each")) o->each = true;
+    if (*spaces(s)) fail(at, "expected 'ARG over DIM keep KEEPDIM each', found '%s'", s);
     if (find_arg(o, o->of) < 0) fail(at, "'%s' is not an argument of %s", o->of, o->name);
     if (o->over && find_arg(o, o->over) < 0) fail(at, "'%s' is not an argument of %s", o->over, o->name);
     if (o->keep && find_arg(o, o->keep) < 0) fail(at, "'%s' is not an argument of %s", o->keep, o->name);
@@ -338,6 +339,15 @@ static void parse_autocast(op *o, const char *s, place at) {
     if (*spaces(s)) fail(at, "expected the end of the line, found '%s'", s);
 }
 
+static void parse_overlap(op *o, const char *s, place at) {
+    while (*(s = spaces(s))) {
+        if (starts(&s, "same")) o->overlap = OVERLAP_SAME;
+        else if (starts(&s, "none")) o->overlap = OVERLAP_NONE;
+        else if (starts(&s, "expanded")) o->expanded = true;
+        else fail(at, "expected 'same', 'none' or 'expanded', found '%s'", s);
+    }
+}
+
 static void parse_line(op *o, const char *s, place at) {
     const char *rest = s;
     if (starts(&rest, "doc")) o->doc = copy_n(rest, strlen(rest));
@@ -387,6 +397,7 @@ static void parse_line(op *o, const char *s, place at) {
     } else if (starts(&rest, "todo")) o->todo = true;
     else if (starts(&rest, "node")) parse_node(o, rest, at);
     else if (starts(&rest, "internal")) o->internal = true;
+    else if (starts(&rest, "lazy")) o->lazy = true;
     else if (starts(&rest, "arg")) {
         char *name = word(&rest);
         arg *a = tensor_arg(o, name, at);
@@ -397,18 +408,20 @@ static void parse_line(op *o, const char *s, place at) {
         while (*(rest = spaces(rest))) {
             if (starts(&rest, "method")) o->method = true;
             else if (starts(&rest, "inplace")) o->inplace = true;
+            else if (starts(&rest, "out_elements")) o->out = o->out_elements = true;
             else if (starts(&rest, "out")) o->out = true;
             else if (starts(&rest, "internal")) o->internal = true;
-            else fail(at, "expected any of 'method inplace out internal', found '%s'", rest);
+            else fail(at, "expected any of 'method inplace out out_elements internal', found '%s'", rest);
         }
-    } else if (starts(&rest, "names")) parse_names(o, rest, at);
+    } else if (starts(&rest, "overlap")) parse_overlap(o, rest, at);
+    else if (starts(&rest, "names")) parse_names(o, rest, at);
     else if (starts(&rest, "autocast")) parse_autocast(o, rest, at);
     else if (starts(&rest, "batch")) parse_batch(o, rest, at);
     else if (starts(&rest, "check")) parse_check(o, rest, at);
     else if (starts(&rest, "sample")) parse_sample(o, rest, at, false);
     else if (starts(&rest, "error")) parse_sample(o, rest, at, true);
     else fail(at, "unknown keyword at '%.30s'; expected doc, map, fold, scan, view, part, compose, native, gpu, anywhere, writes, dtype, types, grad, nondiff, todo, node, "
-                  "forms, names, autocast, batch, arg, cname, check, internal, sample or error", s);
+                  "forms, overlap, lazy, names, autocast, batch, arg, cname, check, internal, sample or error", s);
 }
 
 op *add_op(const char *signature, const char *family, place at) {

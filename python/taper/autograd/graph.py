@@ -1,5 +1,6 @@
 """torch.autograd.graph: nodes of the tape, hooks on them and on what they save."""
 from collections import namedtuple
+from threading import Lock
 
 from taper import _C
 from taper._C import Tensor
@@ -105,27 +106,41 @@ class _MultiHandle:
         self.remove()
 
 
+def _at_first(fn):
+    """fn, at the first of its calls in each backward."""
+    lock, seen = Lock(), set()
+
+    def note(grad):
+        number = _C._backward_number()
+        with lock:
+            first = number not in seen
+            seen.add(number)
+        if first:
+            fn(grad)
+    return note
+
+
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
     """fn(grads) once all of the tensors have their gradient ("all"), or fn(grad) at the first of them ("any") in each backward."""
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     tensors = tuple(tensors)
-    grads, seen = [None] * len(tensors), set()
+    if mode == "any":
+        note = _at_first(fn)
+        return _MultiHandle([t.register_hook(note) for t in tensors if t.requires_grad])
+    lock, waiting = Lock(), {}  # backward's number -> [gradients, how many are still to come]: several threads may run one each
 
     def note(i, grad):
-        if i in seen:  # another backward began
-            seen.clear()
-            grads[:] = [None] * len(tensors)
-        first = not seen
-        seen.add(i)
-        grads[i] = grad
-        if mode == "any" and first:
-            fn(grad)
-        if len(seen) == len(tensors):
-            ready = list(grads)
-            seen.clear()
-            grads[:] = [None] * len(tensors)
-            if mode == "all":
-                fn(ready)
+        number = _C._backward_number()
+        with lock:
+            if number not in waiting:
+                waiting[number] = [[None] * len(tensors), sum(map(_C._backward_reaches, tensors))]
+            grads, left = waiting[number]
+            grads[i] = grad
+            waiting[number][1] = left - 1
+            if left == 1:
+                del waiting[number]
+        if left == 1:
+            fn(grads)
 
     return _MultiHandle([t.register_hook(lambda grad, i=i: note(i, grad)) for i, t in enumerate(tensors)])

@@ -88,7 +88,7 @@ class MultivariateNormal(OfMatrix):
 
     mean = mode = property(lambda self: self.loc)
 
-    variance = property(lambda self: self._unbroadcasted_scale_tril.square().sum(-1).expand(self._extended_shape()))
+    variance = property(lambda self: self._unbroadcasted_scale_tril.square().sum(-1).expand(self._batch_shape + self._event_shape))
 
     def rsample(self, sample_shape=Size()):
         noise = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
@@ -156,7 +156,7 @@ class LowRankMultivariateNormal(Family):
     @lazy_property
     def variance(self):
         factor, diag, _ = self._parts()
-        return torch.add(factor.square().sum(-1), diag).expand(self._extended_shape())
+        return torch.add(factor.square().sum(-1), diag).expand(self._batch_shape + self._event_shape)
 
     @lazy_property
     def scale_tril(self):
@@ -288,11 +288,12 @@ class Wishart(OfMatrix, ExponentialFamily):
 
     @property
     def _natural_params(self):
-        return 0.5 * self.df, -0.5 * self.precision_matrix
+        return -self.precision_matrix / 2, (self.df - self._event_shape[-1] - 1) / 2
 
     def _log_normalizer(self, x, y):
         p = self._event_shape[-1]
-        return x * (-torch.linalg.slogdet(-2 * y).logabsdet + math.log(2) * p) + torch.mvlgamma(x, p=p)
+        half_df = y + (p + 1) / 2
+        return half_df * (-torch.linalg.slogdet(-2 * x).logabsdet + math.log(2) * p) + torch.mvlgamma(half_df, p=p)
 
 
 class LKJCholesky(Family):

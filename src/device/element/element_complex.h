@@ -39,6 +39,7 @@
         T e = exp##m(a.re), c = cos##m(a.im), n = sin##m(a.im);                                                             \
         return a.im == 0 ? el_make_##s(e, a.im) : el_make_##s(e * c, e * n);                                                \
     }                                                                                                                       \
+    EL C el_phase_##s(C a) { return el_make_##s(cos##m(a.im), sin##m(a.im)); }                                              \
     EL C el_log_##s(C a) { return el_make_##s(log##m(hypot##m(a.re, a.im)), atan2##m(a.im, a.re)); }                        \
     EL C el_sqrt_##s(C a) {                                                                                                 \
         T n = hypot##m(a.re, a.im);                                                                                         \
@@ -60,9 +61,15 @@
     EL C el_sin_##s(C a) { return el_back_##s(el_sinh_##s(el_turn_##s(a))); }                                               \
     EL C el_cos_##s(C a) { return el_cosh_##s(el_turn_##s(a)); }                                                            \
     EL C el_tan_##s(C a) { return el_back_##s(el_tanh_##s(el_turn_##s(a))); }                                               \
+    EL C el_atanh_far_##s(C a, T n) { /* |a| = n so large that atanh(a) is 1 / a and a quarter turn */                      \
+        T re = el_isinf_##r(n) ? copysign##m((T)0, a.re) : a.re / n / n;                                                    \
+        return el_make_##s(re, copysign##m((T)1.57079632679489661923, a.im));                                               \
+    }                                                                                                                       \
     EL C el_atanh_##s(C a) {                                                                                                \
+        T n = hypot##m(a.re, a.im);                                                                                         \
         T p = (1 + a.re) * (1 + a.re) + a.im * a.im, q = (1 - a.re) * (1 - a.re) + a.im * a.im;                             \
-        return el_make_##s(log##m(p / q) / 4, atan2##m(2 * a.im, (1 - a.re) * (1 + a.re) - a.im * a.im) / 2);               \
+        C near = el_make_##s(log##m(p / q) / 4, atan2##m(2 * a.im, (1 - a.re) * (1 + a.re) - a.im * a.im) / 2);             \
+        return n > (T)1e8 ? el_atanh_far_##s(a, n) : near;                                                                  \
     }                                                                                                                       \
     EL C el_atan_##s(C a) { return el_back_##s(el_atanh_##s(el_turn_##s(a))); }                                             \
     EL C el_asin_##s(C a) { /* by the distances to the branch points at -1 and 1 */                                         \

@@ -20,6 +20,7 @@ EL_LIBM2(pow) EL_LIBM2(atan2) EL_LIBM2(hypot) EL_LIBM2(nextafter) EL_LIBM2(copys
 #define EL_REAL(T, s, m)                                                                                              \
     EL T el_rsqrt_##s(T x) { return (T)1 / sqrt##m(x); }                                                              \
     EL T el_reciprocal_##s(T x) { return (T)1 / x; }                                                                  \
+    EL T el_phase_##s(T x) { return x == x ? (T)1 : x; }                                                              \
     EL T el_sigmoid_##s(T x) { return (T)1 / ((T)1 + el_exp_##s(-x)); }                                                \
     EL T el_round_##s(T x) { return rint##m(x); }                                                                     \
     EL T el_abs_##s(T x) { return fabs##m(x); }                                                                       \

@@ -132,6 +132,16 @@ def _forward_unimplemented(self, *input):
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
+class _CallSignature:
+    """inspect.signature(module): calls are in C and pass everything on. The class itself has that of its __init__."""
+
+    def __get__(self, module, owner=None):
+        if module is None:
+            raise AttributeError("__signature__")
+        from inspect import Parameter as Argument, Signature
+        return Signature([Argument("args", Argument.VAR_POSITIONAL), Argument("kwargs", Argument.VAR_KEYWORD)])
+
+
 class Module(_C.ModuleBase):
     """The base of all layers and networks: parameters, buffers and child modules under names."""
 
@@ -139,6 +149,7 @@ class Module(_C.ModuleBase):
     _version = 1
     training: bool
     call_super_init = False
+    __signature__ = _CallSignature()
 
     def __init__(self, *args, **kwargs):
         if not self.call_super_init and (args or kwargs):
