@@ -155,8 +155,16 @@ static PyObject *item(PyObject *o) {
     tp_scalar s = tp_item_scalar(t);
     return tp_ok() ? tpy_number(s) : tpy_raise();
 }
+/* Once, as PyTorch: the number leaves the tape unseen. */
+static bool warn_of_scalar(PyObject *o) {
+    static bool told; /* under the interpreter's lock */
+    if (told || !tp_requires_grad(tpy_unwrap(o))) return true;
+    told = true;
+    return PyErr_WarnEx(PyExc_UserWarning, "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+                                           "Consider using tensor.detach() first.", 1) == 0;
+}
 static PyObject *converted(PyObject *o, PyObject *(*convert)(PyObject *)) {
-    PyObject *number = item(o), *result = number ? convert(number) : NULL;
+    PyObject *number = warn_of_scalar(o) ? item(o) : NULL, *result = number ? convert(number) : NULL;
     Py_XDECREF(number);
     return result;
 }
@@ -164,7 +172,7 @@ static PyObject *do_int(PyObject *o) { return converted(o, PyNumber_Long); }
 static PyObject *do_float(PyObject *o) { return converted(o, PyNumber_Float); }
 PyObject *tpy_complex(PyObject *o, PyObject *unused) {
     (void)unused;
-    PyObject *number = item(o);
+    PyObject *number = warn_of_scalar(o) ? item(o) : NULL;
     Py_complex value = number ? PyComplex_AsCComplex(number) : (Py_complex){0, 0};
     Py_XDECREF(number);
     return PyErr_Occurred() ? NULL : PyComplex_FromCComplex(value);

@@ -194,18 +194,6 @@ static int fit_rest(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame 
     return 1;
 }
 
-static int fit_rest_tensors(PyObject *const *args, Py_ssize_t n, tp_value *v, tpy_frame *f) { /* torch.meshgrid(x, y) */
-    tp_tensor **list = tpy_frame_room(f, (size_t)n * sizeof *list);
-    if (!list) return -1;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        if (!tpy_is_tensor(args[i])) return 0;
-        list[i] = tpy_unwrap(args[i]);
-    }
-    v->kind = TP_K_TENSORS;
-    v->as.tensors = (tp_tensors){list, n};
-    return 1;
-}
-
 typedef struct misfit { /* why an overload does not take the arguments */
     const tpy_argument *argument;
     PyObject *given, *keyword;
@@ -226,9 +214,6 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
         int fits;
         if (a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i])) {
             fits = fit_rest(args + i, n - i, &f->values[k], f);
-            i = n - 1;
-        } else if (a->kind == TPY_TENSORS && !a->length && tpy_is_tensor(args[i])) {
-            fits = fit_rest_tensors(args + i, n - i, &f->values[k], f);
             i = n - 1;
         } else {
             fits = tpy_fit(a, args[i], &f->values[k], f);
@@ -434,6 +419,8 @@ static PyObject *invoke(tpy_operator *self, const overload *o, tpy_frame *f, con
     PyTypeObject *named = named_of(self, op);
     if (PyErr_Occurred()) return NULL;
     if (x->out) return call_out(self, o, f, x->out, named);
+    if (op->lazy && strcmp(op->kind, "map") == 0 && !tp_dtype_is_complex(tp_dtype_of(f->values[0].as.tensor)))
+        return tpy_wrap(tp_retain(f->values[0].as.tensor)); /* x.conj() of real numbers is x */
     tp_value results[16] = {{0}};
     bool ok;
     TPY_HEAVY(work_of(o, f->values), ok = self->inplace ? op->invoke_inplace(f->values, results) : op->invoke(f->values, results));
@@ -494,7 +481,7 @@ static PyObject *bound_arguments(const tpy_operator *self, const overload *o, Py
         int k = place;
         if (self->method && o->self) k = place == 0 ? o->self : place <= o->self ? place - 1 : place;
         const tpy_argument *a = &o->args[k];
-        bool rest = (a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i])) || (a->kind == TPY_TENSORS && !a->length && tpy_is_tensor(args[i]));
+        bool rest = a->takes_rest && i + 1 < n && !PyTuple_Check(args[i]) && !PyList_Check(args[i]);
         PyObject *value = rest ? PyTuple_New(n - i) : Py_NewRef(args[i]);
         for (Py_ssize_t j = i; rest && value && j < n; j++) PyTuple_SET_ITEM(value, j - i, Py_NewRef(args[j]));
         if (rest) i = n - 1;

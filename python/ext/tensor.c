@@ -215,7 +215,10 @@ static PyObject *tensor_dim(PyObject *o, PyObject *unused) { (void)unused; retur
 static PyObject *tensor_numel(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_numel(tpy_unwrap(o))); }
 static PyObject *tensor_offset(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_storage_offset(tpy_unwrap(o))); }
 static PyObject *tensor_element_size(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(tpy_unwrap(o)))); }
-static PyObject *tensor_data_ptr(PyObject *o, PyObject *unused) { (void)unused; return PyLong_FromVoidPtr(tp_data(tpy_unwrap(o))); }
+static PyObject *tensor_data_ptr(PyObject *o, PyObject *unused) { /* nothing lies at the address of no elements */
+    (void)unused;
+    return PyLong_FromVoidPtr(tp_numel(tpy_unwrap(o)) ? tp_data(tpy_unwrap(o)) : NULL);
+}
 static PyObject *tensor_is_floating(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o)))); }
 static PyObject *tensor_is_complex(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o)))); }
 static PyObject *tensor_is_signed(PyObject *o, PyObject *unused) {

@@ -322,11 +322,6 @@ atleast_1d, atleast_2d, atleast_3d = _atleast("atleast_1d"), _atleast("atleast_2
 def einsum(equation, *operands):
     """Sums of products by index letters: einsum('ij,jk->ik', a, b), or with lists of indices after each operand."""
     if isinstance(equation, str):
-        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-            operands = operands[0]
-        if _C._has_torch_function(*operands):  # who answers sees the operands one by one
-            from taper.overrides import handle_torch_function
-            return handle_torch_function(einsum, operands, equation, *operands)
         return _op["einsum"](equation, _tensor_list(operands))
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
     spell = lambda axes: "".join("..." if axis is Ellipsis else letters[axis] for axis in axes)
@@ -496,6 +491,10 @@ def resolve_conj(input):
 
 def nonzero(input, *, out=None, as_tuple=False):
     """Where the elements are that are not zero: one row each, or one tensor per dim."""
+    if as_tuple and out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
+    if out is not None and out.dtype is not _C.int64:
+        raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got scalar type {out.dtype}")
     if as_tuple:
         return _op["where"](input) if input.dim() else _op["where"](input.unsqueeze(0))
     return _op["nonzero"](input) if out is None else _op["nonzero"](input, out=out)
@@ -561,7 +560,7 @@ def _assert(condition, message):
 
 # Stand-ins, such as torch.fx's, see the call itself, not what the function does with them.
 for _name in """
-        _assert atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul get_device histogramdd is_complex is_conj
+        _assert atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul einsum get_device histogramdd is_complex is_conj
         is_floating_point is_inference is_neg is_nonzero is_signed istft lu meshgrid nonzero norm normal numel pca_lowrank result_type segment_reduce split
         stft svd_lowrank tensor_split tensordot unique unique_consecutive unravel_index""".split():
     globals()[_name] = _C._Asking(globals()[_name])

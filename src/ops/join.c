@@ -69,6 +69,21 @@ static bool join_parts(tp_tensor *out, int dim, int64_t n, tp_tensor *const *par
     return true;
 }
 
+/* Do the strides say that channels come last, as PyTorch reads them? Slices of such a tensor count. */
+static bool has_channels_last(const tp_tensor *t) {
+    int order[5] = {1}, n = 1;
+    for (int d = t->ndim - 1; d >= 2; d--) order[n++] = d;
+    order[n++] = 0;
+    if (t->strides[1] == 0) return false;
+    int64_t least = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t size = t->shape[order[i]], stride = t->strides[order[i]];
+        if (size == 0 || stride < least || (order[i] == 0 && least == t->strides[1])) return false;
+        least = size > 1 ? stride * size : stride;
+    }
+    return true;
+}
+
 static bool check_part(const tp_tensor *t, const tp_tensor *first, int64_t i, int dim) {
     if (t->ndim != first->ndim)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'tensors': Tensors must have same number of dimensions: got %d and %d, shapes %s and %s of tensors 0 and %lld",
@@ -98,16 +113,17 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     int64_t n = 0, shape[TP_MAX_DIMS];
     memcpy(shape, first->shape, sizeof(int64_t) * first->ndim);
     shape[d] = 0;
-    bool ok = true, channels_last = first->ndim == 4;
+    bool ok = true, channels_last = first->ndim == 4 || first->ndim == 5;
     for (int64_t i = 0; i < tensors.n && ok; i++) {
         tp_tensor *t = tensors.v[i];
         if (skipped(t)) continue;
         ok = check_part(t, first, i, d);
-        channels_last = channels_last && !tp_is_contiguous(t) && tp_is_contiguous_as(t, TP_CHANNELS_LAST);
+        channels_last = ok && channels_last && !tp_is_contiguous(t) && has_channels_last(t);
         if (ok) parts[n++] = t, shape[d] += t->shape[d];
     }
     tp_tensor *out = NULL;
-    if (ok) out = tpi_empty_layout((tp_ints){shape, first->ndim}, tpi_promoted(&promotion), tpi_device(first), channels_last ? TP_CHANNELS_LAST : TP_CONTIGUOUS);
+    tp_layout layout = !channels_last ? TP_CONTIGUOUS : first->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D;
+    if (ok) out = tpi_empty_layout((tp_ints){shape, first->ndim}, tpi_promoted(&promotion), tpi_device(first), layout);
     if (out && !join_parts(out, d, n, parts)) out = tpi_after(out, NULL);
     tpi_mfree(parts);
     return out;

@@ -59,7 +59,11 @@ bool tpi_geometry_expand(tp_tensor *self, tp_ints size, bool implicit, tpi_geome
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': shape %s cannot be expanded to %s: dimension %lld is %lld, expected %lld or 1 there",
                               tpi_shape_text(tpi_shape(self)), tpi_shape_text(size), (long long)d, (long long)have, (long long)want);
         out->shape[d] = want;
-        out->strides[d] = d < lead || have != want ? 0 : self->strides[d - lead];
+    }
+    for (int64_t d = size.n - 1; d >= 0; d--) { /* a new dim of size one gets the stride that unsqueeze gives */
+        int64_t have = d < lead ? 1 : self->shape[d - lead];
+        int64_t own = d >= lead ? self->strides[d - lead] : d == size.n - 1 ? 1 : out->shape[d + 1] * out->strides[d + 1];
+        out->strides[d] = have != out->shape[d] || !self->ndim ? 0 : own;
     }
     return true;
 }

@@ -290,3 +290,52 @@ def test_a_conjugate_is_not_written():
     real = torch.ones(2, 2)
     real.mH.add_(1)
     assert real.tolist() == [[2, 2], [2, 2]]
+
+
+# ---- Strides ----
+def test_strides_of_new_dims():
+    x = torch.arange(6.0).view(2, 3)
+    assert x.expand(1, 2, 3).stride() == (6, 3, 1) and x.expand(1, 1, 2, 3).stride() == (6, 6, 3, 1) and x.expand(4, 1, 2, 3).stride() == (0, 6, 3, 1)
+    assert x.t().expand(1, 3, 2).stride() == (3, 1, 3) and x[:1].expand(5, 3).stride() == (0, 1) and torch.tensor(1.0).expand(3, 1).stride() == (0, 0)
+
+
+def test_joined_slices_keep_channels_last():
+    y = torch.arange(24.0).reshape(2, 2, 3, 2).contiguous(memory_format=torch.channels_last)
+    joined = torch.cat((y[:, :, :2], y[:, :, 1:]), -1)
+    assert joined.stride() == (16, 1, 8, 2) and joined.sum().item() == 368
+    assert torch.cat((y[:, :, :2], torch.ones(2, 2, 2, 2)), 2).stride() == (16, 8, 2, 1)
+    z = torch.arange(48.0).reshape(1, 2, 3, 2, 4).contiguous(memory_format=torch.channels_last_3d)
+    assert torch.cat((z, z), 1).stride() == (96, 1, 32, 16, 4) and torch.equal(torch.cat((z, z), 1), torch.cat((z.contiguous(), z.contiguous()), 1))
+
+
+def test_the_conjugate_of_real_numbers_is_the_tensor():
+    x = torch.ones(3, dtype=torch.int32)
+    assert x.conj() is x and torch.conj(x) is x and torch.conj(input=x) is x
+
+
+# ---- What PyTorch refuses ----
+def test_lists_of_tensors_are_lists():
+    for function in (torch.cat, torch.stack, torch.hstack, torch.vstack, torch.column_stack):
+        with pytest.raises(TypeError, match="must be tuple of Tensors, not Tensor"):
+            function(torch.ones(2))
+    assert [tuple(t.shape) for t in torch.meshgrid(torch.ones(2), torch.ones(3), indexing="ij")] == [(2, 3), (2, 3)]
+    assert torch.block_diag(torch.ones(1, 1), torch.ones(1, 2)).shape == (2, 3) and torch.cartesian_prod(torch.ones(2), torch.ones(2)).shape == (4, 2)
+
+
+def test_nonzero_into_a_tensor():
+    x = torch.tensor([0.0, 1.0])
+    with pytest.raises(RuntimeError, match="Expected out tensor to have scalar type Long"):
+        torch.nonzero(x, out=torch.empty(0))
+    with pytest.raises(RuntimeError, match="does not support the out kwarg"):
+        torch.nonzero(x, as_tuple=True, out=torch.empty(0, dtype=torch.int64))
+    assert torch.nonzero(x, out=torch.empty(0, dtype=torch.int64)).tolist() == [[1]]
+
+
+def test_rates_are_functions():
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))], 0.1)
+    with pytest.raises(TypeError, match="lr_lambda should be a function, but got float"):
+        torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lr_lambda=0.1)
+
+
+def test_no_elements_have_no_address():
+    assert torch.empty(0).data_ptr() == 0 and torch.ones(3)[3:3].data_ptr() == 0 and torch.ones(3).data_ptr() != 0
