@@ -20,7 +20,7 @@ opgen=$TAPER_BUILD_DIR/opgen
 grep -q 'op bump' tables/bump.op && grep -q '`bump(' generated/operators.md || fail "the operator is not in the generated docs"
 
 cc=${CC:-cc}
-flags="-std=gnu11 -O3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Wextra -Werror \
+flags="-std=gnu11 -O3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Wextra -Werror -DTP_POSITIONAL \
   -I$TAPER_SOURCE_DIR/include -I$TAPER_SOURCE_DIR/src -Igenerated -Igenerated/include -I$TAPER_SOURCE_DIR/tests"
 for isa in base avx2 avx512; do
     march=

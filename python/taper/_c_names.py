@@ -197,7 +197,22 @@ def _is_current_rpc_agent_set():
     return _is_current_rpc_agent_set()
 
 
+# Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional.
+_OF_NN = frozenset("""
+    adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot scaled_dot_product_attention softplus softshrink
+    elu_ hardtanh_ leaky_relu_ silu mish pad""".split())
+
+
+def _function_of_nn(name):
+    from taper.nn import functional
+    found = getattr(functional, "logsigmoid" if name == "log_sigmoid" else name, None) if name in _OF_NN else None
+    if found is None:
+        raise AttributeError(f"module 'torch._C._nn' has no attribute '{name}'")
+    return found
+
+
 _nn = _module("_nn", _parse_to)
+_nn.__getattr__ = _function_of_nn  # nn.functional is not loaded before somebody asks
 _functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor, get_unwrapped, _add_batch_dim,
                      _remove_batch_dim)
 _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)

@@ -382,7 +382,7 @@ static bool are_apart(const tp_compiled *g, tp_tensors inputs) {
 }
 
 bool tp_compiled_fits(const tp_compiled *g, tp_tensors inputs) {
-    if (!g || !inputs.v != !inputs.n || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype() || tpi_packers_now) return false;
+    if (!g || (inputs.n && !inputs.v) || inputs.n != g->ninputs || g->grad_off != tpi_grad_off || g->inference != tpi_inference || g->default_dtype != tp_default_dtype() || tpi_packers_now) return false;
     const bool sized = g->sizes && tpi_sizes_fit(g, inputs);
     for (int64_t i = 0; i < inputs.n; i++) {
         const tp_tensor *t = inputs.v[i];

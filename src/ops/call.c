@@ -105,7 +105,7 @@ bool tpi_unbox_scalars(const tp_value *v, const char *name, bool required, tp_sc
     }
 UNBOX(string, const char *, TP_K_STRING, string, "a text", tpi_sound_text(*out, name))
 UNBOX(dtype, tp_dtype, TP_K_DTYPE, dtype, "a dtype", tpi_sound_dtype(*out, !required, name))
-UNBOX(device, tp_device, TP_K_DEVICE, device, "a device", tpi_sound_choice(out->type, TP_DEVICE_TYPES, name, "a device"))
+UNBOX(device, tp_device, TP_K_DEVICE, device, "a device", tpi_sound_device(*out, name))
 UNBOX(layout, tp_layout, TP_K_LAYOUT, layout, "a layout", tpi_sound_choice(*out, TP_CHANNELS_LAST_3D + 1, name, "a layout"))
 UNBOX(generator, tp_generator *, TP_K_GENERATOR, generator, "a generator", true)
 

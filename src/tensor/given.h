@@ -25,6 +25,10 @@ bool tpi_refuse_choice(int64_t number, const char *argument, const char *what);
 static inline bool tpi_sound_choice(int64_t number, int64_t count, const char *argument, const char *what) {
     return (number >= 0 && number < count) || tpi_refuse_choice(number, argument, what);
 }
+/* TP_DEVICE_TYPES itself passes: Python names a device by it that nobody has, mps, and who looks devices up refuses it in PyTorch's words. */
+static inline bool tpi_sound_device(tp_device device, const char *argument) {
+    return tpi_sound_choice(device.type, TP_DEVICE_TYPES + 1, argument, "a device");
+}
 static inline bool tpi_sound_dtype(tp_dtype dtype, bool optional, const char *argument) {
     return (dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT) || (optional && dtype == TP_NO_DTYPE) || tpi_refuse_choice(dtype, argument, "a dtype");
 }

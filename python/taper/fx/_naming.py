@@ -7,19 +7,11 @@ import taper
 from taper import _C
 from taper.fx import _functional
 
-# Functions that PyTorch keeps in torch._C._nn and in torch.functional, though programs find them elsewhere.
-_NN = {name: name for name in """
-    adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot scaled_dot_product_attention softplus softshrink
-    elu_ hardtanh_ leaky_relu_ silu mish pad""".split()}
-_NN["log_sigmoid"] = "logsigmoid"
+# Functions that PyTorch keeps in torch.functional, though programs find them elsewhere.
 _FUNCTIONAL = frozenset("""
     atleast_1d atleast_2d atleast_3d align_tensors block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist chain_matmul einsum istft lu norm
     meshgrid pca_lowrank split stft svd_lowrank tensordot unique unique_consecutive unravel_index""".split())
 _IN_NN = frozenset(("avg_pool2d", "avg_pool3d", "gelu", "linear", "logsigmoid", "one_hot", "scaled_dot_product_attention", "softplus", "softshrink"))
-
-if not hasattr(_C, "_nn"):
-    from taper.nn import functional as _F
-    _C._nn = types.SimpleNamespace(**{name: getattr(_F, where) for name, where in _NN.items() if hasattr(_F, where)})
 
 
 def _torch_name(func, name):
