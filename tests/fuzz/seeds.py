@@ -106,6 +106,7 @@ def datasets():
     for name, data in files.items():
         put("idx", name, data)
         put("datasets", name, b"\2" + data)
+    put("idx", "none_of_many", bytes.fromhex("00000b03000000004f0019005d790009"))
     put("datasets", "cifar10", b"\0" + gzip.compress(bytes(2 * 3073), mtime=0))
     put("datasets", "cifar100", b"\1" + gzip.compress(bytes(3074), mtime=0))
     put("datasets", "tensors", b"\3" + saved({"x": torch.arange(6.0).view(2, 3), "y": torch.arange(2)}))
@@ -122,6 +123,10 @@ def pictures():
             buffer = io.BytesIO()
             image.save(buffer, "PNG", exif=turned)
             put("png", f"{mode.replace(';', '')}-{number}", bytes([number]) + buffer.getvalue())
+    grey = io.BytesIO()
+    Image.fromarray(pixels[..., 0]).save(grey, "PNG", exif=turned)
+    at = grey.getvalue().index(b"eXIf")
+    put("png", "exif_length", b"\3" + grey.getvalue()[:at - 4] + b"\x40" + grey.getvalue()[at - 3:])
     for mode in ("L", "RGB", "CMYK"):
         for progressive in (False, True):
             buffer = io.BytesIO()
@@ -196,6 +201,11 @@ def graphs():
             put("graph", f"{kind.__name__}-{name}", pickle_of(buffer.getvalue()))
 
 
+def steps():
+    put("steps", "letters", b"abcdefghijklmnopqrstuvwxyz0123456789")
+    put("steps", "numbers", bytes(range(200)))
+
+
 def indexes():
     import taper.distributed.checkpoint as dcp
     with tempfile.TemporaryDirectory() as folder:
@@ -205,7 +215,7 @@ def indexes():
 
 if __name__ == "__main__":
     shutil.rmtree(CORPUS, ignore_errors=True)
-    for family in (checkpoints, arrays, datasets, pictures, sounds, events, graphs, indexes):
+    for family in (checkpoints, arrays, datasets, pictures, sounds, events, graphs, steps, indexes):
         family()
     files = [path for path in CORPUS.rglob("*") if path.is_file()]
     print(len(files), "files of", sum(path.stat().st_size for path in files), "bytes")

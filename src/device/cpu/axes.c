@@ -11,10 +11,13 @@ static void swap_axes(tpi_axes *a, int i, int j, int nout) {
     }
 }
 
+/* Sizes and strides of a tensor without elements may be any, and nobody follows them: their products wrap. */
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
 static bool continues(const tpi_axes *a, int inner, int outer, int nout) {
-    if (a->x[outer] != a->x[inner] * a->size[inner]) return false;
+    if (a->x[outer] != times(a->x[inner], a->size[inner])) return false;
     for (int k = 0; k < nout; k++)
-        if (a->out[k][outer] != a->out[k][inner] * a->size[inner]) return false;
+        if (a->out[k][outer] != times(a->out[k][inner], a->size[inner])) return false;
     return true;
 }
 
@@ -25,11 +28,11 @@ void tpi_axes_take(tpi_axes *a, const tp_tensor *x, int nout, tp_tensor *const *
     for (int d = x->ndim - 1; d >= 0; d--) {
         if (mask[d] != which) continue;
         before--;
-        a->total *= x->shape[d];
+        a->total = times(a->total, x->shape[d]);
         if (x->shape[d] == 1) continue;
         int at = a->ndim++;
-        a->size[at] = x->shape[d], a->x[at] = x->strides[d] * (int64_t)tpi_itemsize(x);
-        for (int k = 0; k < nout; k++) a->out[k][at] = outs[k]->strides[outs[k]->ndim == x->ndim ? d : before] * (int64_t)tpi_itemsize(outs[k]);
+        a->size[at] = x->shape[d], a->x[at] = times(x->strides[d], (int64_t)tpi_itemsize(x));
+        for (int k = 0; k < nout; k++) a->out[k][at] = times(outs[k]->strides[outs[k]->ndim == x->ndim ? d : before], (int64_t)tpi_itemsize(outs[k]));
     }
     for (int i = 1; i < a->ndim && !in_order; i++)
         for (int j = i; j > 0 && llabs(a->x[j]) < llabs(a->x[j - 1]); j--) swap_axes(a, j, j - 1, nout);
