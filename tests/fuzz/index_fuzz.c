@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static char folder[64];
+
+static void remove_folder(void) { rmdir(folder); }
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
-    static char folder[64];
     fuzz_begin();
     if (!folder[0]) {
         snprintf(folder, sizeof folder, "%s", "/tmp/taper-fuzz-XXXXXX");
-        if (!mkdtemp(folder)) abort();
+        if (!mkdtemp(folder) || atexit(remove_folder) != 0) abort();
     }
     char path[96];
     snprintf(path, sizeof path, "%s/.metadata", folder);
