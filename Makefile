@@ -4,6 +4,7 @@ PREFIX ?= /usr/local
 WERROR ?= ON
 
 NINJA = cmake --build $(BUILD)
+JOBS  ?= $(shell nproc)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
 .PHONY: all setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install bench docs clean help
@@ -36,7 +37,7 @@ python: setup-test configure
 test: python
 	@$(NINJA) --target all tests
 	@$(MAKE) --no-print-directory docs
-	@$(CTEST) -LE long
+	@$(CTEST) -LE long -j $(JOBS)
 
 test-all: setup-long test
 	@$(CTEST) -L long

@@ -2,6 +2,7 @@
  * that lies contiguously in a block and holds the kernel's own type is used in place; others are gathered and converted
  * into L1-sized scratch blocks. Kernels take multiples of TPI_LANES elements; the rest of a block goes through a padded
  * copy, so that an element's value never depends on where it stands. */
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include "device/cpu/cpu.h"
@@ -19,6 +20,7 @@ typedef struct map_job {
     tpi_block_fn fn;
     const tpi_param *params;
     int nargs;
+    tpi_scratch scratch;        /* a block per argument, for each thread */
     int64_t block;              /* elements of a scratch block */
     uint8_t type[MAX_ARGS];     /* dtype of the kernel's blocks */
     uint8_t size[MAX_ARGS];     /* its element size */
@@ -65,8 +67,8 @@ static inline void run_block(const map_job *job, int64_t n, char *const *arg) {
 }
 
 typedef struct map_scratch {
-    _Alignas(64) char block[MAX_ARGS][TPI_BLOCK_BYTES];
-    const char *filled[MAX_ARGS]; /* the broadcast element that fills the block, or NULL */
+    char (*block)[TPI_BLOCK_BYTES]; /* one per argument */
+    const char *filled[MAX_ARGS];   /* the broadcast element that fills the block, or NULL */
 } map_scratch;
 
 /* Where the kernel finds input k for the n positions from `at` on; `run` are in the current run, whose pointers are `data`. */
@@ -91,8 +93,8 @@ static char *input_block(const map_job *job, map_scratch *s, int k, int64_t at, 
 static void map_chunk(int64_t chunk, void *context) {
     const map_job *job = context;
     const tpi_plan *p = job->plan;
-    map_scratch s;
-    memset(s.filled, 0, sizeof s.filled);
+    _Alignas(64) char stack[TPI_SCRATCH_STACK];
+    map_scratch s = {.block = tpi_scratch_take(&job->scratch, stack)};
     int64_t at = chunk * TPI_CHUNK, end = at + TPI_CHUNK < p->numel ? at + TPI_CHUNK : p->numel;
     bool long_runs = !job->all_packed && p->ndim && p->shape[0] >= LONG_RUN;
     while (at < end) {
@@ -111,6 +113,7 @@ static void map_chunk(int64_t chunk, void *context) {
         at += n;
     }
     if (job->stream) TPI_ISA_PICK(tpi_stream_end)();
+    tpi_scratch_give(&job->scratch, s.block);
 }
 
 /* What is known of each operand once and for all. */
@@ -182,11 +185,15 @@ static bool turn_over(tpi_plan *p, int k, void **copy) {
     return tpi_cpu_copy((tp_device){TP_CPU, 0}, &turn);
 }
 
-static void run_plan(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
+static bool run_plan(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
     study(job, op, compute);
-    int64_t numel = job->plan->numel;
-    if (numel <= TPI_CHUNK && job->all_packed && map_small(job)) return;
-    tpi_parallel_for(tpi_ceil_div(numel, TPI_CHUNK), numel >= TPI_WORTH_THREADS, map_chunk, job);
+    int64_t numel = job->plan->numel, chunks = tpi_ceil_div(numel, TPI_CHUNK);
+    if (numel <= TPI_CHUNK && job->all_packed && map_small(job)) return true;
+    bool worth = numel >= TPI_WORTH_THREADS;
+    if (!tpi_scratch_make(&job->scratch, (size_t)job->nargs * TPI_BLOCK_BYTES, chunks, worth)) return false;
+    tpi_parallel_for(chunks, worth, map_chunk, job);
+    tpi_scratch_free(&job->scratch);
+    return true;
 }
 
 bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_ctype compute, const tpi_param *params) {
@@ -197,10 +204,7 @@ bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_cty
     const tpi_block_fn *table = op->fn[tpi_cpu_isa];
     job.fn = table ? table[compute] : NULL;
     if (!job.fn) return tpi_refuse(TP_ERR_MISSING, "%s has no CPU kernel for %s", op->name, tp_dtype_name(tpi_ctype_dtype(compute)));
-    if (plan->ndim < 2) {
-        run_plan(&job, op, compute);
-        return true;
-    }
+    if (plan->ndim < 2) return run_plan(&job, op, compute);
     void *copies[MAX_ARGS] = {NULL};
     size_t bytes[MAX_ARGS];
     bool ok = true;
@@ -208,7 +212,7 @@ bool tpi_cpu_map(tp_device device, const tpi_map_op *op, tpi_plan *plan, tpi_cty
         bytes[k] = (size_t)(plan->numel * tpi_dtype_bytes[plan->dtype[k]]);
         if (is_turned(plan, k)) ok = turn_over(plan, k, &copies[k]);
     }
-    if (ok) run_plan(&job, op, compute);
+    ok = ok && run_plan(&job, op, compute);
     for (int k = 1; k < job.nargs; k++)
         if (copies[k]) tpi_free(copies[k], bytes[k]);
     return ok;
