@@ -432,6 +432,28 @@ static void scopes_without_a_tape(void **state) {
     }
 }
 
+/* A view made in an inference scope is what its base is: a tensor of the tape, whose writes count, or one without versions. */
+static void views_in_inference_scopes_are_as_their_bases(void **state) {
+    (void)state;
+    TP_SCOPE {
+        tp_tensor *w = LEAF(1, 2), *b = tp_ones(TP_INTS(2)), *out = tp_sum(tp_mul(b, w)), *view = NULL, *of_made = NULL;
+        TP_INFERENCE {
+            view = tp_view(b, TP_INTS(2, 1));
+            of_made = tp_view(tp_ones(TP_INTS(2)), TP_INTS(2, 1));
+            assert_false(tp_is_inference(view) || tp_is_inference(tp_detach(b)) || tp_is_inference(tp_alias(b)));
+            assert_false(tp_is_inference(tp_reshape(b, TP_INTS(2, 1))));
+            assert_true(tp_is_inference(of_made));
+        }
+        assert_null(tp_mul_(of_made, 2));
+        assert_error("Inplace update to inference tensor outside InferenceMode");
+        assert_non_null(tp_mul_(view, 1));
+        assert_non_null(tp_mul(view, w));
+        TP_INFERENCE tp_mul_(view, 10);
+        assert_false(tp_backward(out));
+        assert_error("modified by an inplace operation");
+    }
+}
+
 static void anomaly_mode_names_both_calls(void **state) {
     (void)state;
     tp_set_anomaly(true);
@@ -653,6 +675,7 @@ int main(void) {
         CASE(a_hook_sees_the_value_it_was_added_to),
         CASE(a_failing_hook_stops_the_backward),
         CASE(scopes_without_a_tape),
+        CASE(views_in_inference_scopes_are_as_their_bases),
         CASE(anomaly_mode_names_both_calls),
         CASE(threads_share_leaves_and_graphs),
         CASE(a_custom_function_twice_differentiated),

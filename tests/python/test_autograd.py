@@ -182,6 +182,27 @@ def test_inference_mode():
     assert f()
 
 
+@pytest.mark.parametrize("view", [lambda t: t.view(3), lambda t: t[:], lambda t: t.detach(), lambda t: t.reshape(3, 1), lambda t: t.flatten(),
+                                  lambda t: t.split(2)[0], lambda t: t.unbind()[0], lambda t: t.contiguous(), lambda t: t.expand(1, 3)])
+def test_views_in_inference_mode_are_as_what_they_view(view):
+    b, w = torch.ones(3), leaf(1.0, 1.0, 1.0)
+    out = (b * w).sum()
+    with torch.inference_mode():
+        v, made = view(b), view(torch.ones(3))
+        assert not v.is_inference() and not b.is_inference() and made.is_inference()
+        v.mul_(10)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+    v.add_(1)
+    assert b[0] == 11 and (v * w[:1]).requires_grad
+    with pytest.raises(RuntimeError, match="inference tensor"):
+        made.add_(1)
+    with torch.inference_mode():
+        v = view(w)
+    if v is not w:  # with the tape's own tensors, as views made without a tape
+        assert not v.requires_grad and not v.is_inference()
+
+
 # ---- history ----
 def test_detach_data_and_leaves():
     x = leaf(1.0, 2.0)

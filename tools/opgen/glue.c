@@ -357,7 +357,8 @@ static void write_functional(text *t, const op *o, const needs *n) {
         put(t, "        return %s;\n        goto unrecorded;\n    unrecorded:\n        tpi_node_done(node);\n        goto failed;\n    }\n", many ? "true" : "out");
     }
     if (o->todo) write_missing(t, o);
-    if (!list) put(t, "    if (tpi_inference_on()) tpi_mark_inference_all(%s, %d);\n", many ? "out" : "&out", o->nresults);
+    bool makes_memory = o->kind != K_VIEW; /* views take the mark from what they view */
+    if (makes_memory && !list) put(t, "    if (tpi_inference_on()) tpi_mark_inference_all(%s, %d);\n", many ? "out" : "&out", o->nresults);
     if (many) put(t, "    return true;\n%s", track ? format("failed:\n    tpi_drop_all(out, %d);\n    return false;\n", o->nresults) : "");
     else put(t, "    return out;\n%s", track ? "failed:\n    tp_release(out);\n    return NULL;\n" : "");
     put(t, "}\n\n");
