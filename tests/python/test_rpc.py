@@ -1,4 +1,8 @@
 """torch.distributed.rpc, its autograd and its optimiser: calls, references, errors, and gradients that are those of one process."""
+import subprocess
+import sys
+
+import pytest
 from ranks import run_ranks
 
 HEAD = """
@@ -156,3 +160,45 @@ def test_gradients_across_workers(tmp_path):
 
 def test_remote_modules(tmp_path):
     run_ranks(2, REMOTE_MODULE, tmp_path)
+
+
+BOTH = HEAD + """
+import torch.distributed as dist
+
+def add_ranks():
+    total = torch.tensor(rank + 1)
+    dist.all_reduce(total)
+    assert total.item() == world * (world + 1) // 2
+
+def call():
+    assert rpc_sync(f"w{(rank + 1) % world}", max, args=(1, 2)) == 2
+
+def begin(kind):
+    dist.init_process_group("gloo") if kind == "group" else rpc.init_rpc(f"w{rank}", rank=rank, world_size=world)
+
+def end(kind):
+    dist.destroy_process_group() if kind == "group" else rpc.shutdown()
+
+for first, second in [("group", "rpc"), ("rpc", "group"), ("group", "rpc")] if sys.argv[1] == "group" else [("rpc", "group"), ("group", "rpc")]:
+    for last in first, second:
+        begin(first)
+        begin(second)
+        add_ranks()
+        call()
+        end(first if last == second else second)
+        end(last)
+print("done")
+"""
+
+
+@pytest.mark.parametrize("first", ["group", "rpc"])
+def test_calls_beside_a_process_group(first, tmp_path):
+    """Both meet at MASTER_PORT, where one store listens: rpc after init_process_group, and the other way round, more than once."""
+    run_ranks(2, BOTH, tmp_path, arguments=[first])
+
+
+def test_calls_beside_a_process_group_by_the_launcher(tmp_path):
+    (tmp_path / "both.py").write_text(BOTH)
+    command = [sys.executable, "-m", "taper", "launch", "--nproc", "2", str(tmp_path / "both.py"), "group"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.count("done") == 2, done.stderr

@@ -8,7 +8,7 @@ from taper import _C
 from taper.distributed._reduce_op import RedOpType, ReduceOp, reduce_op  # noqa: F401
 from taper.distributed._store import FileStore, HashStore, PrefixStore, QueueEmptyError, Store, TCPStore, _Wrapped, _seconds  # noqa: F401
 from taper.distributed.constants import default_pg_nccl_timeout, default_pg_timeout
-from taper.distributed.rendezvous import env_place, find_store, register_rendezvous_handler, rendezvous  # noqa: F401
+from taper.distributed.rendezvous import env_is_served, env_place, find_store, register_rendezvous_handler, rendezvous  # noqa: F401
 
 DistError, DistBackendError, DistNetworkError, DistStoreError = _C._DistError, _C._DistBackendError, _C._DistNetworkError, _C._DistStoreError
 
@@ -340,10 +340,12 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
             raise ValueError("rank must be non-negative if using store")
     elif name is not None and BackendConfig(name).get_device_backend_map().get("cpu") == "mpi":
         rank, world_size = (rank, world_size) if rank >= 0 and world_size > 0 else (-1, -1)
-    elif (init_method is None or init_method == "env://") and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+    elif init_method is None or init_method == "env://":
         rank, world_size = env_place(rank, world_size)
+        if env_is_served(rank, world_size):
+            store, rank, world_size = find_store("env://", rank, world_size, timeout or default_pg_timeout)
     else:
-        store, rank, world_size = find_store(init_method or "env://", rank, world_size, timeout or default_pg_timeout)
+        store, rank, world_size = find_store(init_method, rank, world_size, timeout or default_pg_timeout)
     handle = _C._dist_init(name, rank, world_size, getattr(store, "_s", None), seconds)
     _store = store if store is not None else _Wrapped(_C._dist_store())
     _set_default(ProcessGroup(handle, range(handle.size), name or _default_name(), "default_pg", device_id))

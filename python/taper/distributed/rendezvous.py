@@ -9,6 +9,7 @@ from taper.distributed.constants import default_pg_timeout
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 _handlers = {}
+_env_stores = {}  # by place: one store listens at MASTER_PORT, for all that meets by env:// in a process, until that ends
 _PORT_SECONDS = 5
 
 
@@ -63,16 +64,39 @@ def _meet(host, port, world_size, serves, timeout):
             time.sleep(0.2)
 
 
+def _env_key(rank, world_size):
+    return os.getpid(), rank, world_size, os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT")
+
+
+def _store_of_group(rank, world_size):
+    """The process group's store, where it has the same ranks: all of them have it, and it may be what listens at MASTER_PORT."""
+    from taper.distributed import _process_group
+    group = _process_group._default
+    if group is None or (group.rank(), group.size()) != (rank, world_size):
+        return None
+    store = _process_group._store.clone()
+    store.host = os.environ["MASTER_ADDR"]
+    return store
+
+
+def env_is_served(rank, world_size):
+    """Whether the store of env:// is there: the launcher's, or one by which this process met others before."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" or bool(_env_stores) and _env_key(rank, world_size) in _env_stores
+
+
 def _env(rank, world_size, timeout):
     rank, world_size = env_place(rank, world_size)
     for name in ("MASTER_ADDR", "MASTER_PORT"):
         if name not in os.environ:
             raise _error("env://", f"environment variable {name} expected, but not set")
-    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = _meet(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world_size, rank == 0 and not agent, timeout)
-    if agent:
-        store = PrefixStore(f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-    return store, rank, world_size
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        attempt = f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+        return PrefixStore(attempt, _meet(host, port, world_size, False, timeout)), rank, world_size
+    key = _env_key(rank, world_size)
+    if key not in _env_stores:
+        _env_stores[key] = _store_of_group(rank, world_size) or _meet(host, port, world_size, rank == 0, timeout)
+    return _env_stores[key], rank, world_size
 
 
 def _tcp(address, query, rank, world_size, timeout):
