@@ -351,3 +351,22 @@ def test_object_setattr_passes_registration_by():
     assert module.hidden is weight and len(list(module.parameters())) == 2
     object.__delattr__(module, "hidden")
     assert not hasattr(module, "hidden")
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("enforce_sorted", [False, True])
+@pytest.mark.parametrize("length", [3, 2**40])
+def test_sequences_that_are_longer_than_the_input(length, batch_first, enforce_sorted):
+    """Nothing follows the number: the test would not end."""
+    with pytest.raises(RuntimeError, match=f"at most the input's 2 steps, but got a sequence of length {length}"):
+        nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 2), torch.tensor([length, 1]), batch_first, enforce_sorted)
+
+
+def test_padding_to_a_total_length():
+    packed = nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 1), torch.tensor([2, 1]))
+    for batch_first in False, True:
+        padded, lengths = nn.utils.rnn.pad_packed_sequence(packed, batch_first, -1.0, total_length=4)
+        padded = padded.transpose(0, 1) if batch_first else padded
+        assert padded.squeeze(2).tolist() == [[1, 1], [1, -1], [-1, -1], [-1, -1]] and lengths.tolist() == [2, 1]
+    with pytest.raises(RuntimeError, match="memory"):
+        nn.utils.rnn.pad_packed_sequence(packed, total_length=2**50)
