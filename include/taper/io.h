@@ -156,8 +156,10 @@ typedef struct tp_sink {
  * `path`. `archive` is the name of the folder inside the file. */
 TP_API bool tp_write_pt(const char *path, const tp_sink *sink, const char *archive, const void *pickle, int64_t bytes, int64_t n,
                         tp_storage *const *storages);
-/* The same pickle with modules named otherwise: rename gives a module's new name, or NULL to leave it. The result is the caller's to
- * release with tp_free_bytes. */
+/* How deep values in a pickle may be nested, for those who read it by recursion. */
+enum { TP_DEEPEST_PICKLE = 1000 };
+/* The same pickle with modules named otherwise: rename gives a module's new name, or NULL to leave it. A pickle that is nested deeper than
+ * TP_DEEPEST_PICKLE is an error. The result is the caller's to release with tp_free_bytes. */
 TP_API void *tp_pickle_rename(const void *pickle, int64_t bytes, const char *(*rename)(void *context, const char *module), void *context,
                               int64_t *result_bytes);
 TP_API void tp_free_bytes(void *bytes);

@@ -29,6 +29,7 @@ typedef struct maker {
     PyObject *find;    /* find(full name, use) -> class or function; use: "value", "new" or "call" (taper/_file_names.py) */
     PyObject *restore; /* restore(storage, location) -> storage on the device wanted; NULL: all stay on the CPU */
     PyObject *utils;   /* taper._utils */
+    int depth;         /* of the value that is being made */
 } maker;
 static PyObject *make(maker *m, const tp_saved *v);
 
@@ -276,6 +277,14 @@ static PyObject *make_fresh(maker *m, const tp_saved *v) {
     }
 }
 
+static PyObject *raise_depth(void) {
+    PyObject *module = PyImport_ImportModule("pickle"), *type = module ? PyObject_GetAttrString(module, "UnpicklingError") : NULL;
+    if (type) PyErr_Format(type, "values are nested more than %d deep", TP_DEEPEST_PICKLE);
+    Py_XDECREF(module);
+    Py_XDECREF(type);
+    return NULL;
+}
+
 static PyObject *make(maker *m, const tp_saved *v) {
     tp_saved_kind kind = tp_saved_kind_of(v);
     if (kind == TP_SAVED_NONE) Py_RETURN_NONE;
@@ -283,9 +292,10 @@ static PyObject *make(maker *m, const tp_saved *v) {
     PyObject *there = made_before(m, v);
     if (there == m->made) return PyErr_Format(PyExc_ValueError, "a tuple or an object that holds itself cannot be read");
     if (there || PyErr_Occurred()) return Py_XNewRef(there);
-    if (Py_EnterRecursiveCall(" while reading a checkpoint")) return NULL;
+    if (m->depth == TP_DEEPEST_PICKLE) return raise_depth(); /* ours: Python's limit on recursion is another in each of its versions */
+    m->depth++;
     PyObject *o = make_fresh(m, v);
-    Py_LeaveRecursiveCall();
+    m->depth--;
     return o;
 }
 

@@ -8,6 +8,13 @@
 #include <string.h>
 #include <taper/io.h>
 
+/* How deep the values on an unpickler's stack are nested. */
+enum { MARK = UINT16_MAX };
+typedef struct depths {
+    uint16_t *v;
+    size_t n, room;
+} depths;
+
 typedef struct token {
     unsigned char op;
     size_t at, end; /* of the opcode and of what follows it */
@@ -118,6 +125,61 @@ static bool find_modules(rewriter *r) {
     return true;
 }
 
+/* ---- How deep it is ---- */
+static bool push_depth(depths *d, int depth) {
+    if (depth != MARK && depth > TP_DEEPEST_PICKLE)
+        return tpi_refuse(TP_ERR_RUNTIME, "values are nested more than %d deep: they could not be loaded", TP_DEEPEST_PICKLE);
+    if (!make_room(&d->v, &d->room, d->n + 1, sizeof *d->v)) return false;
+    d->v[d->n++] = (uint16_t)depth;
+    return true;
+}
+
+/* The deepest of the last n values, which go; of all down to the mark, which goes too, for n < 0. */
+static int pop_depths(depths *d, int n) {
+    int deepest = 0;
+    while (d->n && n--) {
+        int depth = d->v[--d->n];
+        if (depth == MARK) break;
+        if (depth > deepest) deepest = depth;
+    }
+    return deepest;
+}
+
+/* The last n values, or those down to the mark, go into the value before them. */
+static bool put_into(depths *d, int n) {
+    int inside = 1 + pop_depths(d, n), own = pop_depths(d, 1);
+    return push_depth(d, own > inside ? own : inside);
+}
+
+/* What the memo gives counts nothing: who reads it has made it before. */
+static bool step_depth(depths *d, unsigned char op) {
+    switch (op) {
+    case 0x80: case 0x95: case 0x94: case 0x98: case 'q': case 'r': case 'p': case '.': return true;
+    case '(': return push_depth(d, MARK);
+    case '0': return pop_depths(d, 1), true;
+    case '1': return pop_depths(d, -1), true;
+    case 't': case 'l': case 'd': case 'o': case 'i': case 0x91: return push_depth(d, 1 + pop_depths(d, -1));
+    case 0x85: case 0x86: case 0x87: return push_depth(d, 1 + pop_depths(d, op - 0x84));
+    case 'e': case 'u': case 0x90: return put_into(d, -1);
+    case 'a': case 'R': case 'b': case 0x81: return put_into(d, 1);
+    case 's': case 0x92: return put_into(d, 2);
+    case 0x93: return pop_depths(d, 2), push_depth(d, 1);
+    case 'Q': return pop_depths(d, 1), push_depth(d, 1);
+    case 'N': case 'K': case 'M': case 'J': case 'I': case 'F': case 'G': case 0x88: case 0x89: /* numbers */
+    case 'h': case 'j': case 'g': return push_depth(d, 0);
+    default: return push_depth(d, 1);
+    }
+}
+
+static bool check_depth(const rewriter *r) {
+    depths d = {0};
+    token t;
+    bool ok = true;
+    for (size_t at = 0; ok && at < r->bytes; at = t.end) ok = next_token(r, at, &t) && step_depth(&d, t.op);
+    tpi_mfree(d.v);
+    return ok;
+}
+
 static bool put_bytes(rewriter *r, const void *data, size_t n) {
     tpi_wire_raw(&r->out, data, n);
     return !r->out.failed;
@@ -157,7 +219,7 @@ static bool write_token(rewriter *r, const token *t) {
 
 static bool rewrite(rewriter *r) {
     token t;
-    if (!find_modules(r)) return false;
+    if (!check_depth(r) || !find_modules(r)) return false;
     for (size_t at = 0; at < r->bytes; at = t.end)
         if (!next_token(r, at, &t) || !write_token(r, &t)) return false;
     return true;
