@@ -47,6 +47,8 @@ def value(function, parameter, counted):
     bare = re.sub(r"\bconst\b", "", kind).replace(" ", "")
     stars = bare.count("*")
     name = re.sub(r"\bconst\b|\*", "", kind).strip()
+    if function == "tp_release_all":
+        return "(tp_tensors){NULL, 0}"  # the array is the library's own
     if not stars:
         if parameter.endswith((" timeout", " seconds")):
             return "fmin(k->d, 0.01)"  # it may wait as long as it is told to
@@ -67,7 +69,7 @@ def value(function, parameter, counted):
         return "(void *)k->array"
     if name in ("int64_t", "double", "unsigned char"):
         return "NULL"  # an array, whose length another argument says
-    if name == "tp_graph_node":
+    if name in ("tp_graph_node", "tp_grad_mode"):  # read as they are, truths in them too
         return "(void *)k->zeros"
     if name.startswith("tp_"):
         return "(void *)k->record"  # options and the like: they begin with their size

@@ -17,7 +17,7 @@
 
 /* AddressSanitizer ends a program that asks for more than it has, unless it is told to let malloc fail. */
 const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+__attribute__((visibility("default"))) const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 
 enum { MODES = 9, SECONDS = 60 };
 static const char *const mode_names[MODES] = {"NULL and 0", "NULL and -1", "NULL and the largest numbers", "NULL and no numbers", "things and 0",

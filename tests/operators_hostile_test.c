@@ -24,6 +24,10 @@
 #include "samples.h"
 #include "tensor/tensor.h"
 
+/* AddressSanitizer ends a program that asks for more than it has, and its address space cannot be limited. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void) { return "allocator_may_return_null=1:max_allocation_size_mb=512:detect_leaks=0"; }
+
 enum {
     CALL_SECONDS = 20,        /* processor time of one call: a loop that follows a number instead of the input takes hours */
     MOST_FAILURES = 200,
@@ -60,7 +64,7 @@ static bool hostile_list(int which, tp_ints given, tp_value *out) {
     else {
         which -= (int)n * INTS;
         if (which == 0) n = 0;
-        else if (which == 1 && n > 1) n--;
+        else if (which == 1) n -= n > 1;
         else if (which == 2) items[n < MOST_ITEMS ? n++ : 0] = 2;
         else if (which == 3) {
             for (n = 0; n < MOST_ITEMS; n++) items[n] = 1;
@@ -132,7 +136,7 @@ static bool exchange(int which, const char *type, tp_value *value, tp_tensor **o
     if (!strncmp(type, "Tensor", 6) || !strncmp(type, "Operand", 7)) {
         *own = hostile_tensor(which, value->kind == TP_K_TENSOR ? value->as.tensor : NULL, &made);
         if (made) *value = tp_value_tensor(*own);
-        return made || (*type == 'O' && hostile_number(which - TENSORS, value) && which >= TENSORS);
+        return made || (*type == 'O' && which >= TENSORS && hostile_number(which - TENSORS, value));
     }
     if (!strncmp(type, "int[", 4)) return hostile_list(which, value->kind == TP_K_INTS ? value->as.ints : TP_INTS(1, 1), value);
     if (!strncmp(type, "str", 3)) return which < STRINGS && (*value = tp_value_string(hostile_strings[which]), true);

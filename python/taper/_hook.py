@@ -125,10 +125,23 @@ def _is_tried(code, at):
         for entry in table:
             if entry.start <= at < entry.end:
                 at = entry.target
-                after = [names[offset] for offset in offsets if offset >= at][:12]
-                if after[:2] == ["PUSH_EXC_INFO", "POP_TOP"] or "CHECK_EXC_MATCH" in after and "WITH_EXCEPT_START" not in after:
+                if _is_except_clause([names[offset] for offset in offsets if offset >= at]):
                     return True
                 break
+    return False
+
+
+def _is_except_clause(handler):
+    """Do these instructions begin an except clause, and not the end of a with or of a try ... finally?"""
+    if handler[0] != "PUSH_EXC_INFO":
+        return False
+    if handler[1] == "POP_TOP":  # a bare except
+        return True
+    for name in handler[1:]:
+        if name in ("WITH_EXCEPT_START", "PUSH_EXC_INFO", "RERAISE"):
+            return False
+        if name == "CHECK_EXC_MATCH":
+            return True
     return False
 
 

@@ -221,7 +221,7 @@ bool tp_autocast_cache_enabled(void) { return !here.cache_off; }
 void tp_set_autocast_cache_enabled(bool on) { here.cache_off = !on; }
 
 int64_t tp_autocast_nest(int64_t by) {
-    here.depth += by;
+    if (__builtin_add_overflow(here.depth, by, &here.depth)) here.depth = by > 0 ? INT64_MAX : 0;
     if (here.depth <= 0) {
         here.depth = 0;
         tp_clear_autocast_cache();

@@ -7,6 +7,7 @@
 #include "ops/call.h"
 #include "device/launch.h"
 #include "ops/elsewhere.h"
+#include "tensor/sizes.h"
 #include <string.h>
 
 /* ---- references ---- */

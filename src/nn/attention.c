@@ -19,7 +19,7 @@ bool tpi_build_attention(tp_module *m, int64_t embed_dim, int64_t num_heads, dou
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (!tpi_module_set(m, attributes[i].name, attributes[i].value)) return false;
     const struct { const char *name; bool there; tp_ints shape; } parameters[] = {{"q_proj_weight", !same, TP_INTS(embed_dim, embed_dim)}, {"k_proj_weight", !same, TP_INTS(embed_dim, kdim)},
-        {"v_proj_weight", !same, TP_INTS(embed_dim, vdim)}, {"in_proj_weight", same, TP_INTS(3 * embed_dim, embed_dim)}, {"in_proj_bias", bias, TP_INTS(3 * embed_dim)},
+        {"v_proj_weight", !same, TP_INTS(embed_dim, vdim)}, {"in_proj_weight", same, TP_INTS(tpi_size_times(3, embed_dim), embed_dim)}, {"in_proj_bias", bias, TP_INTS(tpi_size_times(3, embed_dim))},
         {"bias_k", add_bias_kv, TP_INTS(1, 1, embed_dim)}, {"bias_v", add_bias_kv, TP_INTS(1, 1, embed_dim)}};
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
         if (!tpi_module_make(m, parameters[i].name, TPI_PARAMETER, parameters[i].there, parameters[i].shape, dtype, device, 0)) return false;

@@ -36,10 +36,10 @@ bool tpi_build_recurrent(tp_module *m, const char *mode, int64_t input_size, int
         {"bidirectional", tp_value_bool(bidirectional)}, {"proj_size", tp_value_int(proj_size)}};
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (!tpi_module_set(m, attributes[i].name, attributes[i].value)) return false;
-    int64_t gates = gates_of(mode) * hidden_size, out = proj_size ? proj_size : hidden_size;
+    int64_t gates = tpi_size_times(gates_of(mode), hidden_size), out = proj_size ? proj_size : hidden_size;
     for (int64_t layer = 0; layer < num_layers; layer++)
         for (int reverse = 0; reverse <= bidirectional; reverse++) {
-            int64_t width = layer ? out * (bidirectional ? 2 : 1) : input_size;
+            int64_t width = layer ? tpi_size_times(out, bidirectional ? 2 : 1) : input_size;
             if (!make_weight(m, "weight_ih", layer, reverse, TP_INTS(gates, width), dtype, device) || !make_weight(m, "weight_hh", layer, reverse, TP_INTS(gates, out), dtype, device))
                 return false;
             if (bias && !(make_weight(m, "bias_ih", layer, reverse, TP_INTS(gates), dtype, device) && make_weight(m, "bias_hh", layer, reverse, TP_INTS(gates), dtype, device))) return false;

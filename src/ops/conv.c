@@ -58,7 +58,7 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
             c->y[d] = (padded - reach) / c->stride[d] + 1;
         } else {
             c->y[d] = size;
-            c->x[d] = tpi_size_plus(tpi_size_times(size - 1, c->stride[d]), tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
+            c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(size, 1), c->stride[d]), tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
             if (extra[d] < 0 || (extra[d] >= c->stride[d] && extra[d] >= c->dilation[d]))
                 return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_padding': output padding must be smaller than either stride or dilation, got %lld",
                                   (long long)extra[d]);

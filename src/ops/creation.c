@@ -253,7 +253,7 @@ static __int128 lower_count(int64_t row, int64_t col, __int128 offset) {
     int64_t first = clamp_row(-offset, row), full = clamp_row((__int128)col - offset - 1, row);
     if (full < first) full = first;
     __int128 rising = full - first;
-    return rising * (first + full + 2 * offset + 1) / 2 + (__int128)(row - full) * col;
+    return rising * ((__int128)first + full + 2 * offset + 1) / 2 + (__int128)(row - full) * col;
 }
 
 static tp_tensor *triangle(int64_t row, int64_t col, int64_t offset, bool lower, tp_dtype dtype, tp_device device) {

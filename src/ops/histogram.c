@@ -24,7 +24,7 @@ tp_tensor *tpi_native_bincount(tp_tensor *self, tp_tensor *weights, int64_t minl
     for (int64_t i = 0; i < values->numel; i++) {
         if (v[i] < 0)
             return tpi_after(values, tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected no negative numbers, got %lld at %lld", (long long)v[i], (long long)i));
-        if (v[i] >= bins) bins = v[i] + 1;
+        if (v[i] >= bins) bins = tpi_size_plus(v[i], 1);
     }
     tp_dtype dtype = !weights ? TP_INT64 : weights->dtype == TP_FLOAT32 ? TP_FLOAT32 : TP_FLOAT64;
     if (weights) {

@@ -1,5 +1,6 @@
 /* Patches as columns, and back, for each element type. */
 #include <string.h>
+#include "base/wrap.h"
 #include "ops/im2col.h"
 
 #define REAL float

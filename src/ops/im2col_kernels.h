@@ -36,9 +36,9 @@ void TPI_ISA(K(tpi_col2im))(const tpi_conv *c, int64_t channels, int64_t row0, i
                         REAL *to = x + xrow;
                         const REAL *from = cols + r * width;
                         if (s == 1)
-                            for (int64_t w = lo; w < hi; w++) to[w] += from[w];
+                            for (int64_t w = lo; w < hi; w++) to[w] = TPI_WRAPPING_SUM(to[w], from[w]);
                         else
-                            for (int64_t w = lo; w < hi; w++) to[w * s] += from[w];
+                            for (int64_t w = lo; w < hi; w++) to[w * s] = TPI_WRAPPING_SUM(to[w * s], from[w]);
                     }
                 }
 }

@@ -318,7 +318,7 @@ tp_tensor *tpi_native_repeat_interleave_Tensor(tp_tensor *repeats, int64_t outpu
     for (int64_t i = 0; i < counts->numel; i++) {
         if (count[i] < 0)
             return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME, "argument 'repeats': expected no negative counts, got %lld at %lld", (long long)count[i], (long long)i));
-        total += count[i];
+        total = tpi_size_plus(total, count[i]);
     }
     if (output_size != TP_NONE && output_size != total)
         return tpi_after(counts, tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': the counts add up to %lld, got %lld", (long long)total, (long long)output_size));

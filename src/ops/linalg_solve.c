@@ -151,12 +151,24 @@ static void ldl_solve_one(const tpi_matrices *x, int64_t i, tpi_scratch *s) {
     tpi_lapack_sytrs(x->dtype, x->hermitian, false, x->n, x->k, tpi_at(x->a, i), x->pivots + i * x->n, tpi_at(x->b, i));
 }
 
+/* LAPACK follows pivots without looking: a row's number, negative for one half of a block of two. */
+static bool pivots_fit(const tp_tensor *pivots, int64_t n) {
+    tp_tensor *wide = tpi_as_dtype_data((tp_tensor *)pivots, TP_INT64), *flat = wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
+    if (!flat) return false;
+    const int64_t *p = (const int64_t *)(const void *)flat->data;
+    bool fit = true;
+    for (int64_t i = 0; i < flat->numel && fit; i++) fit = p[i] && p[i] >= -n && p[i] <= n;
+    tpi_release(flat);
+    return fit || tpi_refuse(TP_ERR_RUNTIME, "argument 'pivots': expected |pivot| >= 1 and |pivot| <= %lld", (long long)n);
+}
+
 tp_tensor *tpi_native_ldl_solve(tp_tensor *LD, tp_tensor *pivots, tp_tensor *B, bool hermitian) {
     if (!check_system(LD, B, true)) return NULL;
     if (!tp_dtype_is_integral((tp_dtype)pivots->dtype))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'pivots': expected integers, got %s", tp_dtype_name((tp_dtype)pivots->dtype));
     if (pivots->ndim != LD->ndim - 1 || pivots->numel * (LD->numel ? cols_of(LD) : 0) != LD->numel)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'pivots': expected shape (..., n) beside LD's (..., n, n), got %s", tpi_shape_text(tpi_shape(pivots)));
+    if (!pivots_fit(pivots, cols_of(LD))) return NULL;
     tp_ints batch = tp_ints_view(LD->shape, LD->ndim - 2);
     tp_tensor *a = tpi_columns_copy(LD, batch), *b = a ? tpi_columns_copy(B, batch) : NULL;
     tp_tensor *whole = b ? tpi_as_dtype_data(pivots, TP_INT32) : NULL, *p = whole ? tpi_after(whole, tpi_contiguous_data(whole)) : NULL;

@@ -97,15 +97,18 @@ static void task(int64_t number, void *context) {
     }
 }
 
-static tp_dtype pool_dtype(const tp_tensor *t) {
-    if (tp_dtype_is_integral((tp_dtype)t->dtype)) return TP_INT64;
-    return tpi_compute_dtype(t, "input");
+/* Adaptive pools are for floating numbers, as in PyTorch. */
+static tp_dtype pool_dtype(const tp_tensor *t, action act) {
+    if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return tpi_compute_dtype(t, "input");
+    bool adaptive = act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
+    if (adaptive) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': not implemented for %s", tp_dtype_name((tp_dtype)t->dtype)), TP_NO_DTYPE;
+    return TP_INT64;
 }
 
 /* Runs the action from `from` into a fresh tensor of the shape; the two actions that have indices fill `places` with them. */
 static bool run(job *j, tp_tensor *from, tp_ints shape, tp_tensor **out, tp_tensor **places) {
     bool back = j->act == AVERAGE_BACK || j->act == ADAPTIVE_AVERAGE_BACK, indexed = j->act == MAX || j->act == ADAPTIVE_MAX;
-    j->dtype = pool_dtype(from);
+    j->dtype = pool_dtype(from, j->act);
     if (!j->dtype) return false;
     int64_t x = tpi_conv_xsize(&j->c), y = tpi_conv_ysize(&j->c);
     j->from_plane = back ? y : x, j->to_plane = back ? x : y;

@@ -1,5 +1,6 @@
 /* Pooling over one plane, for each element type. */
 #include <math.h>
+#include "base/wrap.h"
 #include "ops/pool.h"
 
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -68,9 +68,9 @@ void TPI_ISA(K(tpi_avg_plane))(const tpi_conv *c, tpi_average how, const REAL *x
         for (int64_t w = 0; w < c->y[2]; w++) sum[w] = 0;
         FOR_EACH_TAP(c, r, 0, c->y[2], xrow, lo, hi) {
             if (s == 1)
-                for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w];
+                for (int64_t w = lo; w < hi; w++) sum[w] = TPI_WRAPPING_SUM(sum[w], x[xrow + w]);
             else
-                for (int64_t w = lo; w < hi; w++) sum[w] += x[xrow + w * s];
+                for (int64_t w = lo; w < hi; w++) sum[w] = TPI_WRAPPING_SUM(sum[w], x[xrow + w * s]);
         }
         for (int64_t w = 0; w < c->y[2]; w++) sum[w] /= (REAL)divisor(c, how, r, w);
     }

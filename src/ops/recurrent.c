@@ -278,7 +278,7 @@ static bool run_packed(network n, tp_tensor *data, tp_tensor *batch_sizes, tp_te
     sequence q = {sizes->numel, (const int64_t *)(const void *)sizes->data};
     int64_t total = 0;
     bool fine = true;
-    for (int64_t t = 0; t < q.steps; t++) total += q.sizes[t], fine = fine && q.sizes[t] > 0 && (!t || q.sizes[t] <= q.sizes[t - 1]);
+    for (int64_t t = 0; t < q.steps; t++) total = tpi_size_plus(total, q.sizes[t]), fine = fine && q.sizes[t] > 0 && (!t || q.sizes[t] <= q.sizes[t - 1]);
     fine = (fine && data->ndim == 2 && total == data->shape[0]) ||
            tpi_refuse(TP_ERR_RUNTIME, "argument 'batch_sizes': expected sizes that never grow and add up to the rows of data, got data of shape %s", tpi_shape_text(tpi_shape(data)));
     fine = fine && run_network(&n, data, q, out);

@@ -256,6 +256,6 @@ bool tpi_geometry_as_strided(tp_tensor *self, tp_ints size, tp_ints stride, int6
     int64_t have = (int64_t)(self->storage->bytes / tpi_itemsize(self));
     if (numel && last >= have)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': shape %s with strides %s from element %lld needs %lld elements, the storage has %lld",
-                          tpi_shape_text(size), tpi_shape_text(stride), (long long)offset, (long long)last + 1, (long long)have);
+                          tpi_shape_text(size), tpi_shape_text(stride), (long long)offset, (long long)tpi_size_plus(last, 1), (long long)have);
     return true;
 }

@@ -93,7 +93,7 @@ static void add_in_order(char *to, const int64_t *to_strides, const tp_tensor *s
     const char *from = src->data;
     if (n == 0) return;
     switch (src->dtype) {
-    case TP_INT64: ADD_EACH(int64_t) break;
+    case TP_INT64: ADD_EACH(uint64_t) break; /* integers wrap around */
     case TP_FLOAT32: ADD_EACH(float) break;
     case TP_FLOAT64: ADD_EACH(double) break;
     case TP_COMPLEX64:

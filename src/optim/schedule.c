@@ -479,7 +479,7 @@ static void take_back(tp_schedule *s) {
 }
 tp_schedule *tp_sequential_lr(tp_optimiser *o, int64_t n, tp_schedule *const *schedules, tp_ints milestones) {
     if (!tp_ok()) return NULL;
-    if (n && milestones.n != n - 1)
+    if (n < 0 || (n && milestones.n != n - 1))
         return tpi_fail(TP_ERR_VALUE, "SequentialLR expects one schedule more than milestones, but got %lld and %lld", (long long)n,
                         (long long)milestones.n);
     tp_schedule *s = combine(&sequential, o, n, schedules, milestones);

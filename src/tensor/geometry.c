@@ -227,6 +227,6 @@ void tpi_dense_strides(int ndim, const int64_t *shape, int nargs, const int64_t 
     int64_t step = 1;
     for (int i = 0; i < ndim; i++) {
         out[perm[i]] = step;
-        if (shape[perm[i]] > 1) step *= shape[perm[i]];
+        if (shape[perm[i]] > 1) step = tpi_size_times(step, shape[perm[i]]);
     }
 }

@@ -21,7 +21,7 @@ races() { # a test, its threads, rooms
         case $source in *.isa.c) continue ;; esac
         object=$here/$(echo "${source#"$TAPER_SOURCE_DIR"/}" | tr / _).o
         flags=${command#* -I}
-        echo "cc -I${flags%% -MD *} -Wno-error -O1 -g -fno-lto -fsanitize=thread -c $source -o $object"
+        echo "cc -DTP_POSITIONAL -I${flags%% -MD *} -Wno-error -O1 -g -fno-lto -fsanitize=thread -c $source -o $object"
     done < "$here/commands" > "$here/compile"
     objects=$(sed -n 's/.* -o //p' "$here/compile" | tr '\n' ' ')
     xargs -P 2 -I{} sh -c {} < "$here/compile"

@@ -413,6 +413,9 @@ static tvalue scalar_binary(tensor_scope *s, const expr *e, tvalue a, tvalue b) 
         return plain(V_SCALAR, format("tpi_scalar_%s(%s, %s)", f, as_scalar(a, e->at), as_scalar(b, e->at)));
     }
     bool whole = a.kind != V_FLOAT && b.kind != V_FLOAT && o[0] != '/';
+    /* Sizes that users give are among these: they stop at the ends of int64 instead of wrapping around (tensor/sizes.h). */
+    const char *sized = !whole || o[1] ? NULL : o[0] == '+' ? "plus" : o[0] == '-' ? "minus" : o[0] == '*' ? "times" : NULL;
+    if (sized) return plain(V_INT, format("tpi_size_%s(%s, %s)", sized, a.c, b.c));
     if (whole) return plain(V_INT, format("(%s %s %s)", a.c, o, b.c));
     return plain(V_FLOAT, format("(%s %s %s)", as_double(a, e->at), o, as_double(b, e->at)));
 }
@@ -436,6 +439,7 @@ static tvalue unary(tensor_scope *s, const expr *e) {
     if (o == '!') return plain(V_BOOL, format("(!%s)", as_bool(a, e->at)));
     if (o != '-') fail(e->at, "'%s' is not defined for plain values", e->name);
     if (a.kind == V_SCALAR) return plain(V_SCALAR, format("tpi_scalar_sub(tp_int(0), %s)", a.c));
+    if (a.kind == V_INT && e->arg[0]->kind != E_INT) return plain(V_INT, format("tpi_size_negated(%s)", a.c));
     return plain(a.kind == V_BOOL ? V_INT : a.kind, format("(-%s)", a.c));
 }
 
