@@ -264,6 +264,45 @@ static void a_tensor_that_is_gone_is_an_error(void **state) {
     tp_error_clear();
 }
 
+static void a_module_optimiser_or_schedule_that_is_gone_is_an_error(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* it stops the program */
+#endif
+    if (getenv("TAPER_ALLOC")) skip(); /* valgrind says it in its own words */
+    tp_tensor *x = tp_ones(TP_INTS(1, 2));
+    tp_module *net = tp_nn_linear(2, 2), *other = tp_module_new("other", NULL);
+    tp_state p = tp_module_parameters(net);
+    tp_optimiser *o = tp_sgd(tp_list(p.n, p.tensors), .lr = 0.1);
+    tp_schedule *s = tp_step_lr(o, .step_size = 1);
+    tp_state_free(p);
+    tp_optimiser_free(o);
+    assert_false(tp_schedule_step(s));
+    assert_error(TP_ERR_VALUE, "tp_schedule_step: argument 'schedule': expected a schedule of an optimiser, got one that was released before");
+    tp_schedule_free(s);
+    tp_module_release(net);
+    assert_null(tp_forward(net, x));
+    assert_error(TP_ERR_VALUE, "tp_forward: argument 'm': expected a module, got one that was released before");
+    assert_null(tp_module_retain(net));
+    assert_error(TP_ERR_VALUE, "tp_module_retain");
+    tp_module_release(net);
+    assert_error(TP_ERR_VALUE, "tp_module_release");
+    assert_false(tp_module_add(other, "net", net));
+    assert_error(TP_ERR_VALUE, "tp_module_add: argument 'child'");
+    assert_true(tp_module_parameters(net).n == -1);
+    assert_error(TP_ERR_VALUE, "tp_module_parameters");
+    assert_false(tp_step(o));
+    assert_error(TP_ERR_VALUE, "tp_step: argument 'o': expected an optimiser, got one that was released before");
+    tp_optimiser_free(o);
+    assert_error(TP_ERR_VALUE, "tp_optimiser_free");
+    assert_false(tp_schedule_step(s));
+    assert_error(TP_ERR_VALUE, "tp_schedule_step: argument 'schedule': expected a schedule, got one that was released before");
+    tp_schedule_free(s);
+    assert_error(TP_ERR_VALUE, "tp_schedule_free");
+    tp_module_release(other);
+    tp_release(x);
+}
+
 /* ---- While an error stands --------------------------------------------------------------------------------------------------------- */
 
 static void effects_wait_until_an_error_is_read(void **state) {
@@ -583,6 +622,7 @@ int main(void) {
         cmocka_unit_test(what_is_released_inside_a_scope_leaves_the_scope),
         cmocka_unit_test(a_scope_of_another_thread_keeps_what_it_owns),
         cmocka_unit_test(a_tensor_that_is_gone_is_an_error),
+        cmocka_unit_test(a_module_optimiser_or_schedule_that_is_gone_is_an_error),
         cmocka_unit_test(effects_wait_until_an_error_is_read),
         cmocka_unit_test(an_error_ends_the_epoch),
         cmocka_unit_test(options_are_designated_initialisers),

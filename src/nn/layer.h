@@ -1,7 +1,7 @@
 /* What layers written by opgen, and the few by hand, build modules with. */
 #ifndef TPI_LAYER_H
 #define TPI_LAYER_H
-#include "base/error.h"
+#include "base/handle.h"
 #include "tensor/tensor.h"
 #include <taper/nn.h>
 
@@ -45,6 +45,7 @@ struct tp_module {
     int64_t references;
     const tpi_layer *layer; /* NULL: the caller's own */
     char *name;
+    uint32_t alive; /* base/handle.h */
     bool training, compressed; /* compressed: a list that prints runs of equal children once */
     tpi_slot *slots;        /* parameters and buffers, in order */
     int64_t nslots;

@@ -8,6 +8,7 @@
 tp_module *tpi_module_of(const tpi_layer *layer) {
     tp_module *m = tpi_new0(sizeof *m);
     if (!m) return NULL;
+    m->alive = TPI_HANDLE_ALIVE;
     m->references = 1, m->layer = layer, m->training = true;
     if (layer && !(m->name = tpi_strdup(layer->name))) return tp_module_release(m), NULL;
     return m;
@@ -30,6 +31,7 @@ tp_module *tp_module_new_values(const char *name, tp_forward_function forward) {
 }
 
 tp_module *tp_module_retain(tp_module *m) {
+    if (m && !TPI_HANDLE_GIVEN(m, "a module")) return NULL;
     if (m) __atomic_fetch_add(&m->references, 1, __ATOMIC_RELAXED);
     return m;
 }
@@ -42,7 +44,7 @@ static void drop_value(tp_value *v) {
 }
 
 void tp_module_release(tp_module *m) {
-    if (!m || __atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL)) return;
+    if (!m || !TPI_HANDLE_GIVEN(m, "a module") || __atomic_sub_fetch(&m->references, 1, __ATOMIC_ACQ_REL)) return;
     if (m->release_context) m->release_context(m->context);
     for (int64_t i = 0; i < m->nslots; i++) {
         tp_release(m->slots[i].tensor);
@@ -57,7 +59,8 @@ void tp_module_release(tp_module *m) {
     tpi_mfree(m->attributes);
     tpi_mfree(m->children);
     tpi_mfree(m->name);
-    tpi_delete(m, sizeof *m);
+    m->alive = 0;
+    tpi_handle_delete(m, sizeof *m);
 }
 
 /* ---- attributes ---- */
@@ -171,12 +174,12 @@ bool tpi_module_make(tp_module *m, const char *name, tpi_slot_kind kind, bool th
 }
 
 bool tp_module_add_parameter(tp_module *m, const char *name, tp_tensor *t) {
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     if (t && !tp_requires_grad(t) && !tp_set_requires_grad(t, true)) return false;
     return tpi_module_hold(m, name, TPI_PARAMETER, t);
 }
 bool tp_module_add_buffer(tp_module *m, const char *name, tp_tensor *t, bool persistent) {
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     return tpi_module_hold(m, name, persistent ? TPI_BUFFER : TPI_TEMPORARY, t);
 }
 
@@ -192,6 +195,8 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
         tp_module_release(child);
         return tp_ok() ? tpi_refuse(TP_ERR_TYPE, "argument '%s': expected a module, got NULL", m ? "child" : "m") : false;
     }
+    if (!TPI_HANDLE_GIVEN(child, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return tp_module_release(child), false;
     char *copy = NULL;
     tpi_child *at = good_name(name, "module") ? child_named(m, name, strlen(name)) : NULL;
     if (at) {
@@ -211,24 +216,24 @@ bool tp_module_add(tp_module *m, const char *name, tp_module *child) {
 }
 
 void tp_module_set_context(tp_module *m, void *context, void (*release)(void *)) {
-    if (!TPI_GIVEN(m, "a module")) return;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return;
     if (m->release_context) m->release_context(m->context);
     m->context = context, m->release_context = release;
 }
 void *tp_module_context(const tp_module *m) {
-    if (!TPI_GIVEN(m, "a module")) return NULL;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return NULL;
     return m->context;
 }
 const char *tp_module_name(const tp_module *m) {
-    if (!TPI_GIVEN(m, "a module")) return NULL;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return NULL;
     return m->name;
 }
 int64_t tp_module_child_count(const tp_module *m) {
-    if (!TPI_GIVEN(m, "a module")) return -1;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return -1;
     return m->nchildren;
 }
 tp_module *tp_module_child_at(const tp_module *m, int64_t i, const char **name) {
-    if (!TPI_GIVEN(m, "a module")) return NULL;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return NULL;
     if (i < 0 || i >= m->nchildren) return tpi_fail(TP_ERR_INDEX, "index %lld is out of range: %s has %lld children", (long long)i, m->name, (long long)m->nchildren);
     if (name) *name = m->children[i].name;
     return m->children[i].module;
@@ -246,20 +251,20 @@ static tp_module *walk(tp_module *m, const char *path, const char **last) {
 }
 tp_module *tp_module_child(tp_module *m, const char *path) {
     const char *last;
-    m = TPI_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
+    m = TPI_HANDLE_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
     if (!m) return NULL;
     tpi_child *c = child_named(m, last, strlen(last));
     return c ? c->module : tpi_fail(TP_ERR_VALUE, "%s has no child \"%s\"", m->name, last);
 }
 tp_tensor *tp_module_tensor(tp_module *m, const char *path) {
     const char *last;
-    m = TPI_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
+    m = TPI_HANDLE_GIVEN(m, "a module") && TPI_GIVEN(path, "a path") ? walk(m, path, &last) : NULL;
     if (!m) return NULL;
     tpi_slot *slot = tpi_module_slot(m, last);
     return slot && slot->tensor ? slot->tensor : tpi_fail(TP_ERR_VALUE, "%s has no parameter or buffer \"%s\"", m->name, last);
 }
 tp_value tp_module_attribute(tp_module *m, const char *name) {
-    return TPI_GIVEN(m, "a module") && TPI_GIVEN(name, "a text") ? tpi_module_get(m, name) : tp_value_none();
+    return TPI_HANDLE_GIVEN(m, "a module") && TPI_GIVEN(name, "a text") ? tpi_module_get(m, name) : tp_value_none();
 }
 
 /* ---- copies ---- */
@@ -271,7 +276,7 @@ static tp_tensor *clone_leaf(tp_tensor *t) {
 }
 
 tp_module *tp_module_clone(const tp_module *m) {
-    tp_module *c = TPI_GIVEN(m, "a module") ? tpi_module_of(NULL) : NULL;
+    tp_module *c = TPI_HANDLE_GIVEN(m, "a module") ? tpi_module_of(NULL) : NULL;
     if (!c) return NULL;
     c->layer = m->layer, c->training = m->training, c->compressed = m->compressed, c->forward = m->forward, c->forward_one = m->forward_one;
     memcpy(c->source_kind, m->source_kind, sizeof c->source_kind);
@@ -291,18 +296,18 @@ tp_module *tp_module_clone(const tp_module *m) {
 
 /* ---- the whole tree ---- */
 void tp_module_train(tp_module *m, bool on) {
-    if (!TPI_GIVEN(m, "a module")) return;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return;
     m->training = on;
     for (int64_t i = 0; i < m->nchildren; i++) tp_module_train(m->children[i].module, on);
 }
 bool tp_module_is_training(const tp_module *m) {
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     return m->training;
 }
 
 bool tp_module_zero_grad(tp_module *m) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].kind == TPI_PARAMETER && m->slots[i].tensor && !tp_zero_grad(m->slots[i].tensor)) return false;
     for (int64_t i = 0; i < m->nchildren; i++)
@@ -311,7 +316,7 @@ bool tp_module_zero_grad(tp_module *m) {
 }
 
 bool tp_module_requires_grad(tp_module *m, bool on) {
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].kind == TPI_PARAMETER && m->slots[i].tensor && !tp_set_requires_grad(m->slots[i].tensor, on)) return false;
     for (int64_t i = 0; i < m->nchildren; i++)
@@ -333,7 +338,7 @@ static bool convert(tp_tensor *t, tp_dtype dtype) {
 }
 bool tp_module_to(tp_module *m, tp_dtype dtype) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     if (!tp_dtype_is_floating(dtype)) return tpi_refuse(TP_ERR_TYPE, "a module converts to floating dtypes, not to %s", tp_dtype_name(dtype));
     for (int64_t i = 0; i < m->nslots; i++)
         if (m->slots[i].tensor && !convert(m->slots[i].tensor, dtype)) return false;
@@ -344,7 +349,7 @@ bool tp_module_to(tp_module *m, tp_dtype dtype) {
 
 bool tp_module_reset(tp_module *m) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(m, "a module")) return false;
+    if (!TPI_HANDLE_GIVEN(m, "a module")) return false;
     for (int64_t i = 0; i < m->nchildren; i++)
         if (!tp_module_reset(m->children[i].module)) return false;
     return !m->layer || !m->layer->reset || m->layer->reset(m);

@@ -144,7 +144,7 @@ static void add_module(tpi_text *t, tp_module *m) {
 }
 
 int64_t tp_module_format(tp_module *m, char *out, size_t room) {
-    char *s = TPI_GIVEN(m, "a module") ? text_of(m) : NULL;
+    char *s = TPI_HANDLE_GIVEN(m, "a module") ? text_of(m) : NULL;
     if (!s) return -1;
     int64_t n = (int64_t)strlen(s);
     if (room) snprintf(out, room, "%s", s);
@@ -153,7 +153,7 @@ int64_t tp_module_format(tp_module *m, char *out, size_t room) {
 }
 
 bool tp_module_print(tp_module *m) {
-    char *s = TPI_GIVEN(m, "a module") ? text_of(m) : NULL;
+    char *s = TPI_HANDLE_GIVEN(m, "a module") ? text_of(m) : NULL;
     if (!s) return false;
     bool fine = printf("%s\n", s) >= 0;
     tpi_mfree(s);

@@ -53,9 +53,9 @@ static tp_state named(const tp_module *m, wanted what) {
     tp_state_free(all);
     return (tp_state){NULL, NULL, -1};
 }
-tp_state tp_module_parameters(tp_module *m) { return named(TPI_GIVEN(m, "a module") ? m : NULL, PARAMETERS); }
-tp_state tp_module_buffers(tp_module *m) { return named(TPI_GIVEN(m, "a module") ? m : NULL, BUFFERS); }
-tp_state tp_module_state(tp_module *m) { return named(TPI_GIVEN(m, "a module") ? m : NULL, STATE); }
+tp_state tp_module_parameters(tp_module *m) { return named(TPI_HANDLE_GIVEN(m, "a module") ? m : NULL, PARAMETERS); }
+tp_state tp_module_buffers(tp_module *m) { return named(TPI_HANDLE_GIVEN(m, "a module") ? m : NULL, BUFFERS); }
+tp_state tp_module_state(tp_module *m) { return named(TPI_HANDLE_GIVEN(m, "a module") ? m : NULL, STATE); }
 
 void tp_state_free(tp_state all) {
     for (int64_t i = 0; i < all.n; i++) {

@@ -66,13 +66,13 @@ static bool add_group(tp_optimiser *o, tp_tensors params) {
 
 int64_t tp_optimiser_add_group(tp_optimiser *o, tp_tensors params) {
     TPI_STOP_ON_ERROR(-1);
-    if (!TPI_GIVEN(o, "an optimiser") || !TPI_TENSORS_GIVEN(params)) return -1;
+    if (!TPI_HANDLE_GIVEN(o, "an optimiser") || !TPI_TENSORS_GIVEN(params)) return -1;
     const char *outer = tpi_op_enter(o->kind->name);
     bool ok = add_group(o, params);
     tpi_op_leave(outer);
     return ok ? o->ngroups - 1 : -1;
 }
-int64_t tp_optimiser_groups(const tp_optimiser *o) { return TPI_GIVEN(o, "an optimiser") ? o->ngroups : 0; }
+int64_t tp_optimiser_groups(const tp_optimiser *o) { return TPI_HANDLE_GIVEN(o, "an optimiser") ? o->ngroups : 0; }
 tp_tensors tp_optimiser_params(const tp_optimiser *o, int64_t group) {
     if (o && group >= 0 && group < o->ngroups) return (tp_tensors){o->groups[group].params, o->groups[group].n};
     tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", o ? (long long)o->ngroups - 1 : -1LL, (long long)group);
@@ -106,6 +106,7 @@ static tp_optimiser *make(const tp_optimiser_kind *kind, tp_tensors params, cons
     if (failed >= 0) return refuse_values(kind, values, kind->messages[failed]), NULL;
     tp_optimiser *o = tpi_new0(sizeof *o);
     if (!o) return NULL;
+    o->alive = TPI_HANDLE_ALIVE;
     o->kind = kind;
     o->defaults = tpi_malloc(((size_t)kind->nvalues + 1) * sizeof(double));
     bool ok = o->defaults != NULL;
@@ -141,15 +142,16 @@ double tpi_option_choice(const char *kind, const char *option, const char *given
 }
 
 void tp_optimiser_free(tp_optimiser *o) {
-    if (!o) return;
+    if (!o || !TPI_HANDLE_GIVEN(o, "an optimiser")) return;
     for (int64_t g = 0; g < o->ngroups; g++) free_group(o->kind, &o->groups[g]);
     tp_lbfgs_memory_free(o->lbfgs);
     tpi_mfree(o->groups);
     tpi_mfree(o->update);
     tpi_mfree(o->defaults);
-    tpi_delete(o, sizeof *o);
+    o->alive = 0;
+    tpi_handle_delete(o, sizeof *o);
 }
-const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) { return TPI_GIVEN(o, "an optimiser") ? o->kind : NULL; }
+const tp_optimiser_kind *tp_optimiser_kind_of(const tp_optimiser *o) { return TPI_HANDLE_GIVEN(o, "an optimiser") ? o->kind : NULL; }
 
 /* ---- Steps ---- */
 static bool step(tp_optimiser *o) {
@@ -168,7 +170,7 @@ static bool step_again(void *o, tp_tensors in, tp_tensor **out) {
 
 bool tp_step(tp_optimiser *o) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(o, "an optimiser")) return false;
+    if (!TPI_HANDLE_GIVEN(o, "an optimiser")) return false;
     if (o->lbfgs) return tpi_refuse(TP_ERR_VALUE, "%s computes the loss itself: call tp_step_with and give it a closure", o->kind->name);
     tpi_recorder *recorder = tpi_recording_off();
     bool ok = step(o);
@@ -194,7 +196,7 @@ static bool call_closure(void *context, double *loss) {
 
 bool tp_step_with(tp_optimiser *o, tp_closure_fn closure, void *context, double *loss) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(o, "an optimiser") || !TPI_GIVEN(closure, "a function")) return false;
+    if (!TPI_HANDLE_GIVEN(o, "an optimiser") || !TPI_GIVEN(closure, "a function")) return false;
     c_closure c = {closure, context};
     double first;
     if (!loss) loss = &first;
@@ -205,7 +207,7 @@ bool tp_step_with(tp_optimiser *o, tp_closure_fn closure, void *context, double 
 
 bool tp_optimiser_zero_grad(tp_optimiser *o) {
     TPI_STOP_ON_ERROR(false);
-    bool ok = TPI_GIVEN(o, "an optimiser");
+    bool ok = TPI_HANDLE_GIVEN(o, "an optimiser");
     for (int64_t g = 0; ok && g < o->ngroups; g++)
         for (int64_t i = 0; ok && i < o->groups[g].n; i++) ok = tp_zero_grad(o->groups[g].params[i]);
     return ok;
@@ -227,13 +229,13 @@ static int64_t find_value(const tp_optimiser *o, int64_t group, int64_t least, c
 }
 
 double tp_optimiser_option(const tp_optimiser *o, int64_t group, const char *name) {
-    int64_t v = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_value(o, group, 0, name) : -1;
+    int64_t v = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_value(o, group, 0, name) : -1;
     return v < 0 ? NAN : o->groups[group].values[v];
 }
 
 bool tp_optimiser_set_option(tp_optimiser *o, int64_t group, const char *name, double value) {
     TPI_STOP_ON_ERROR(false);
-    int64_t v = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_value(o, group, -1, name) : -1;
+    int64_t v = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_value(o, group, -1, name) : -1;
     if (v < 0) return false;
     for (int64_t g = 0; g < o->ngroups; g++)
         if (group < 0 || g == group) o->groups[g].values[v] = value;
@@ -254,14 +256,14 @@ static tp_tensor **find_state(const tp_optimiser *o, int64_t param, const char *
 
 tp_tensor *tp_optimiser_state(const tp_optimiser *o, int64_t param, const char *name) {
     tpi_group *group;
-    tp_tensor **at = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_state(o, param, name, &group) : NULL;
+    tp_tensor **at = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") ? find_state(o, param, name, &group) : NULL;
     return at ? *at : NULL;
 }
 
 bool tp_optimiser_set_state(tp_optimiser *o, int64_t param, const char *name, tp_tensor *value) {
     TPI_STOP_ON_ERROR(false);
     tpi_group *group;
-    tp_tensor **at = TPI_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") && tpi_is_tensor(value, "value") ? find_state(o, param, name, &group) : NULL;
+    tp_tensor **at = TPI_HANDLE_GIVEN(o, "an optimiser") && TPI_GIVEN(name, "a name") && tpi_is_tensor(value, "value") ? find_state(o, param, name, &group) : NULL;
     if (!at) return false;
     int64_t i = (at - group->states) / o->kind->nstates, k = (at - group->states) % o->kind->nstates;
     if (!*at) { /* made as a step would */

@@ -1,6 +1,7 @@
 /* The optimiser object of the C API: groups, each with its values, parameters and state. */
 #ifndef TPI_OPTIMISER_H
 #define TPI_OPTIMISER_H
+#include "base/handle.h"
 #include "optim/update.h"
 
 typedef struct tpi_group {
@@ -13,6 +14,7 @@ typedef struct tpi_group {
 struct tp_optimiser {
     const tp_optimiser_kind *kind;
     double *defaults;
+    uint32_t alive; /* base/handle.h */
     int64_t ngroups;
     tpi_group *groups;
     tp_update_group *update;     /* room for a step */

@@ -15,6 +15,7 @@ typedef struct kind kind;
 struct tp_schedule {
     const kind *kind;
     tp_optimiser *o;
+    uint32_t alive; /* base/handle.h */
     tp_schedule_options opt;   /* every number given; milestones are our own */
     int64_t *milestones;
     int64_t ngroups;
@@ -34,6 +35,12 @@ struct kind {
     rate_fn next, at;
     given options[14]; /* ends with at 0 */
 };
+
+/* The schedule is there, and the optimiser whose rates it sets. */
+static bool schedule_given(const tp_schedule *s, const char *function) {
+    return tpi_handle_given(s, s ? s->alive : 0, function, "schedule", "a schedule") &&
+           tpi_handle_given(s->o, s->o->alive, function, "schedule", "a schedule of an optimiser");
+}
 
 static double epoch_of(const tp_schedule *s) { return s->number[LAST_EPOCH]; }
 
@@ -339,7 +346,7 @@ static bool step_sequence(tp_schedule *s) {
 
 bool tp_schedule_step(tp_schedule *s) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(s, "a schedule")) return false;
+    if (!schedule_given(s, __func__)) return false;
     if (s->kind == &sequential) return step_sequence(s);
     if (s->kind != &chained) return step_plain(s);
     for (int64_t i = 0; i < s->n; i++)
@@ -349,7 +356,7 @@ bool tp_schedule_step(tp_schedule *s) {
 }
 bool tp_schedule_step_to(tp_schedule *s, double epoch) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(s, "a schedule") || !move_to(s, epoch)) return false;
+    if (!schedule_given(s, __func__) || !move_to(s, epoch)) return false;
     s->number[STEPS]++;
     return true;
 }
@@ -362,7 +369,7 @@ static bool is_better(const tp_schedule *s, double a, double best) {
 }
 bool tp_schedule_report(tp_schedule *s, double figure) {
     TPI_STOP_ON_ERROR(false);
-    if (!TPI_GIVEN(s, "a schedule")) return false;
+    if (!schedule_given(s, __func__)) return false;
     if (!is(s, "ReduceLROnPlateau")) return tpi_refuse(TP_ERR_VALUE, "%s takes no figures: call tp_schedule_step", s->kind->name);
     double *n = s->number;
     n[LAST_EPOCH]++;
@@ -381,12 +388,13 @@ bool tp_schedule_report(tp_schedule *s, double figure) {
 }
 
 double tp_schedule_last_lr(const tp_schedule *s, int64_t group) {
+    if (s && !TPI_HANDLE_GIVEN(s, "a schedule")) return NAN;
     if (s && group >= 0 && group < s->ngroups) return s->last[group];
     tpi_fail(TP_ERR_INDEX, "argument 'group': expected 0 to %lld, got %lld", s ? (long long)s->ngroups - 1 : -1LL, (long long)group);
     return NAN;
 }
 double *tp_schedule_state(tp_schedule *s, int64_t *n) {
-    if (!TPI_GIVEN(s, "a schedule") || !TPI_GIVEN(n, "a place for the count")) return NULL;
+    if (!schedule_given(s, __func__) || !TPI_GIVEN(n, "a place for the count")) return NULL;
     *n = NUMBERS;
     return s->number;
 }
@@ -434,8 +442,10 @@ static tp_schedule *make(const char *name, tp_optimiser *o, const tp_schedule_op
         if (!strcmp(kinds[i].name, name)) k = &kinds[i];
     if (!k) return tpi_fail(TP_ERR_VALUE, "no schedule is called '%s'", name);
     if (!o) return tpi_fail(TP_ERR_VALUE, "argument 'optimiser' is NULL");
+    if (!tpi_handle_given(o, o->alive, "tp_schedule_new", "optimiser", "an optimiser")) return NULL;
     tp_schedule *s = tpi_new0(sizeof *s);
     if (!s) return NULL;
+    s->alive = TPI_HANDLE_ALIVE;
     s->kind = k;
     s->opt = (tp_schedule_options){TP_SCHEDULE_DEFAULTS_};
     tpi_take_options(&s->opt, sizeof s->opt, options, options->size);
@@ -456,12 +466,13 @@ static tp_schedule *combine(const kind *k, tp_optimiser *o, int64_t n, tp_schedu
     if (n < 1) return tpi_fail(TP_ERR_VALUE, "%s expects at least one scheduler, but got no scheduler.", k->name);
     for (int64_t i = 0; i < n; i++) {
         if (!parts[i]) return tpi_fail(TP_ERR_VALUE, "%s: schedule %lld is NULL", k->name, (long long)i);
+        if (!schedule_given(parts[i], k->name)) return NULL;
         if (parts[i]->o != (o ? o : parts[0]->o))
             return tpi_fail(TP_ERR_VALUE, "%s expects all schedulers to belong to the same optimizer", k->name);
         if (is(parts[i], "ReduceLROnPlateau")) return tpi_fail(TP_ERR_VALUE, "%s does not support `ReduceLROnPlateau` scheduler", k->name);
     }
     tp_schedule *s = tpi_new0(sizeof *s);
-    if (s) s->kind = k;
+    if (s) s->kind = k, s->alive = TPI_HANDLE_ALIVE;
     s = s && begin(s, parts[0]->o, milestones) && (s->part = tpi_malloc((size_t)n * sizeof *s->part)) ? s : (tp_schedule_free(s), NULL);
     if (!s) return NULL;
     memcpy(s->part, parts, (size_t)n * sizeof *s->part);
@@ -493,11 +504,12 @@ tp_schedule *tp_sequential_lr(tp_optimiser *o, int64_t n, tp_schedule *const *sc
 }
 
 void tp_schedule_free(tp_schedule *s) {
-    if (!s) return;
+    if (!s || !TPI_HANDLE_GIVEN(s, "a schedule")) return;
     for (int64_t i = 0; i < s->n; i++) tp_schedule_free(s->part[i]);
     tpi_mfree(s->part);
     tpi_mfree(s->base);
     tpi_mfree(s->last);
     tpi_mfree(s->milestones);
-    tpi_delete(s, sizeof *s);
+    s->alive = 0;
+    tpi_handle_delete(s, sizeof *s);
 }

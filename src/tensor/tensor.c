@@ -3,6 +3,7 @@
  * A header comes from the free lists and holds up to TPI_INLINE_DIMS dims inside; more live in a block of their own. The
  * invariants every function here keeps: data lies within the storage for all indices, strides are never negative, `base` is never a
  * view itself. Releasing never recurses: a base has no base, and the tape frees its graphs in a loop of its own. */
+#include "base/handle.h"
 #include "tensor/storage.h"
 #include "tensor/sizes.h"
 #include <stdlib.h>
@@ -53,22 +54,10 @@ static tp_tensor *header_new(int64_t ndim, tp_dtype dtype) {
     return t;
 }
 
-/* With TAPER_DEBUG=1 freed headers are never used again, so that whoever still uses one is told. */
-static bool keeps_freed_headers(void) {
-    static atomic_int known; /* 0: not asked yet, 1: no, 2: yes */
-    int now = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!now) {
-        const char *debug = getenv("TAPER_DEBUG");
-        now = debug && *debug && strcmp(debug, "0") ? 2 : 1;
-        atomic_store_explicit(&known, now, memory_order_relaxed);
-    }
-    return now == 2;
-}
-
 static void header_free(tp_tensor *t) {
     if (t->shape != t->inline_dims) tpi_delete(t->shape, dims_bytes(t->ndim));
     t->alive = 0;
-    if (!keeps_freed_headers()) tpi_delete(t, sizeof *t);
+    tpi_handle_delete(t, sizeof *t);
 }
 
 bool tpi_tensor_given(const tp_tensor *t, const char *argument) {

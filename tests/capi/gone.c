@@ -1,4 +1,4 @@
-/* With TAPER_DEBUG=1 a tensor that is gone is told from every other one, however many are made after it. */
+/* With TAPER_DEBUG=1 a tensor or a module that is gone is told from every other one, however many are made after it. */
 #include <stdio.h>
 #include <string.h>
 #include <taper/taper.h>
@@ -15,6 +15,14 @@ int main(void) {
     if (tp_relu(left) || !strstr(tp_error(), "relu: argument 'self': expected a tensor, got one that was released before, or whose scope has ended"))
         return puts("the use after the scope was not seen"), 1;
     tp_error_clear();
+    tp_module *net = tp_nn_linear(2, 2);
+    tp_module_release(net);
+    for (int i = 0; i < 1000; i++) tp_module_release(tp_nn_linear(2, 2));
+    tp_module *another = tp_nn_linear(2, 2);
+    if (tp_forward(net, live) || !strstr(tp_error(), "tp_forward: argument 'm': expected a module, got one that was released before"))
+        return puts("the use of a module after its release was not seen"), 1;
+    tp_error_clear();
+    tp_module_release(another);
     tp_release(live);
     return tp_ok() ? 0 : (puts(tp_error()), 1);
 }
