@@ -278,7 +278,8 @@ static PyObject *make_fresh(maker *m, const tp_saved *v) {
 }
 
 static PyObject *raise_depth(void) {
-    PyObject *module = PyImport_ImportModule("pickle"), *type = module ? PyObject_GetAttrString(module, "UnpicklingError") : NULL;
+    PyObject *module = PyImport_ImportModule("pickle");
+    PyObject *type = module ? PyObject_GetAttrString(module, "UnpicklingError") : NULL;
     if (type) PyErr_Format(type, "values are nested more than %d deep", TP_DEEPEST_PICKLE);
     Py_XDECREF(module);
     Py_XDECREF(type);
@@ -292,7 +293,8 @@ static PyObject *make(maker *m, const tp_saved *v) {
     PyObject *there = made_before(m, v);
     if (there == m->made) return PyErr_Format(PyExc_ValueError, "a tuple or an object that holds itself cannot be read");
     if (there || PyErr_Occurred()) return Py_XNewRef(there);
-    if (m->depth == TP_DEEPEST_PICKLE) return raise_depth(); /* ours: Python's limit on recursion is another in each of its versions */
+    /* A limit of ours: Python's on recursion is another in each of its versions. */
+    if (m->depth == TP_DEEPEST_PICKLE) return raise_depth();
     m->depth++;
     PyObject *o = make_fresh(m, v);
     m->depth--;

@@ -19,7 +19,8 @@ void tpi_handle_delete(void *handle, size_t bytes) {
     if (!tpi_keeps_freed()) tpi_delete(handle, bytes);
 }
 
-bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument, const char *what) {
+bool tpi_handle_given(const void *handle, uint32_t alive, const char *function, const char *argument,
+                      const char *what) {
     if (handle && alive == TPI_HANDLE_ALIVE) return true;
     if (!tpi_given(handle, function, argument, what)) return false;
     const char *before = tpi_op_enter(function);

@@ -128,7 +128,8 @@ static bool find_modules(rewriter *r) {
 /* ---- How deep it is ---- */
 static bool push_depth(depths *d, int depth) {
     if (depth != MARK && depth > TP_DEEPEST_PICKLE)
-        return tpi_refuse(TP_ERR_RUNTIME, "values are nested more than %d deep: they could not be loaded", TP_DEEPEST_PICKLE);
+        return tpi_refuse(TP_ERR_RUNTIME, "values are nested more than %d deep: they could not be loaded",
+                          TP_DEEPEST_PICKLE);
     if (!make_room(&d->v, &d->room, d->n + 1, sizeof *d->v)) return false;
     d->v[d->n++] = (uint16_t)depth;
     return true;

@@ -161,7 +161,8 @@ def deep_recursion():
     sys.setrecursionlimit(before)
 
 
-NESTINGS = {"list": lambda v: [v], "tuple": lambda v: (v,), "wide tuple": lambda v: (1, 2, 3, v), "dict": lambda v: {"a": v}, "items": lambda v: [1, v, 2]}
+NESTINGS = {"list": lambda v: [v], "tuple": lambda v: (v,), "wide tuple": lambda v: (1, 2, 3, v), "dict": lambda v: {"a": v},
+            "items": lambda v: [1, v, 2]}
 
 
 @pytest.mark.parametrize("wrap", NESTINGS.values(), ids=NESTINGS)

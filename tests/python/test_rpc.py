@@ -179,7 +179,8 @@ def begin(kind):
 def end(kind):
     dist.destroy_process_group() if kind == "group" else rpc.shutdown()
 
-for first, second in [("group", "rpc"), ("rpc", "group"), ("group", "rpc")] if sys.argv[1] == "group" else [("rpc", "group"), ("group", "rpc")]:
+orders = [("group", "rpc"), ("rpc", "group"), ("group", "rpc")]
+for first, second in orders if sys.argv[1] == "group" else orders[1:]:
     for last in first, second:
         begin(first)
         begin(second)

@@ -9,7 +9,7 @@ from taper.distributed.constants import default_pg_timeout
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 
 _handlers = {}
-_env_stores = {}  # by place: one store listens at MASTER_PORT, for all that meets by env:// in a process, until that ends
+_env_stores = {}  # by place: one store serves all that meets by env:// in a process, until that ends
 _PORT_SECONDS = 5
 
 
@@ -69,7 +69,7 @@ def _env_key(rank, world_size):
 
 
 def _store_of_group(rank, world_size):
-    """The process group's store, where it has the same ranks: all of them have it, and it may be what listens at MASTER_PORT."""
+    """The process group's store, where it has the same ranks: it may be what listens at MASTER_PORT."""
     from taper.distributed import _process_group
     group = _process_group._default
     if group is None or (group.rank(), group.size()) != (rank, world_size):
@@ -81,7 +81,8 @@ def _store_of_group(rank, world_size):
 
 def env_is_served(rank, world_size):
     """Whether the store of env:// is there: the launcher's, or one by which this process met others before."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" or bool(_env_stores) and _env_key(rank, world_size) in _env_stores
+    launchers = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return launchers or _env_key(rank, world_size) in _env_stores
 
 
 def _env(rank, world_size, timeout):

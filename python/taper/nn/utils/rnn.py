@@ -89,7 +89,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass `enforce_sorted=False` to "
                            "pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do not need ONNX exportability.")
     if steps[0] > input.shape[0]:
-        raise RuntimeError(f"Expected `lengths` to be at most the input's {input.shape[0]} steps, but got a sequence of length {steps[0]}")
+        raise RuntimeError(f"Expected `lengths` to be at most the input's {input.shape[0]} steps, "
+                           f"but got a sequence of length {steps[0]}")
     counts = [sum(n > t for n in steps) for t in range(steps[0])]
     data = _op["cat"]([input[t, :count] for t, count in enumerate(counts)])
     return PackedSequence(data, _C.tensor(counts, dtype=_C.int64, device="cpu"), sorted_indices)
@@ -110,7 +111,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     if total_length is not None and total_length > longest:
         steps = total_length - longest
         size = ((batch, steps) if batch_first else (steps, batch)) + rest
-        padded = _op["cat"]([padded, _op["full"](size, padding_value, dtype=padded.dtype, device=padded.device)], 1 if batch_first else 0)
+        filler = _op["full"](size, padding_value, dtype=padded.dtype, device=padded.device)
+        padded = _op["cat"]([padded, filler], 1 if batch_first else 0)
     lengths = _C.tensor([sum(count > b for count in counts) for b in range(batch)], dtype=_C.int64, device="cpu")
     if sequence.unsorted_indices is None:
         return padded, lengths
