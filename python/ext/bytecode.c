@@ -115,6 +115,7 @@ static bool follow_hooks(tpy_guards *g, PyObject *hooks) {
 /* What this package's own code reads is not followed, but for functions that a program has put there. */
 static bool follow_read(tpy_guards *g, PyObject *value, PyObject *globals) {
     if (PyCFunction_Check(value) && tpy_is_trusted(globals)) return true;
+    if (PyFrozenSet_CheckExact(value) && tpy_is_trusted(globals)) return PyList_Append(g->later, value) == 0; /* a table that is asked with a type, as in dataclasses */
     if (!tpy_is_own(globals)) return tpy_follow(g, value);
     if (PyODict_CheckExact(value)) return follow_hooks(g, value);
     return !PyFunction_Check(value) || tpy_is_own(((PyFunctionObject *)value)->func_globals) || tpy_follow(g, value);

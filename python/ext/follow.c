@@ -93,6 +93,21 @@ static bool follow_members(tpy_guards *g, PyObject *o, const char *const *member
 }
 
 /* ---- Functions ---- */
+static bool is_text_named(const tpy_guards *g, const char *text) {
+    PyObject *name = PyUnicode_InternFromString(text);
+    bool named = name && g->names && PySet_Contains(g->names, name) > 0;
+    Py_XDECREF(name);
+    return named;
+}
+
+/* What describes a function. The watch of it holds its annotations; what these are made of counts only where code names them. */
+static bool follow_description(tpy_guards *g, PyObject *o) {
+    const PyFunctionObject *f = (const PyFunctionObject *)o;
+    if ((f->func_doc && !tpy_follow(g, f->func_doc)) || (f->func_module && !tpy_follow(g, f->func_module))) return false;
+    PyObject *annotations = is_text_named(g, "__annotations__") ? tpy_annotations(o) : NULL;
+    return !annotations || tpy_follow(g, annotations);
+}
+
 static bool follow_function(tpy_guards *g, PyObject *o) {
     PyFunctionObject *f = (PyFunctionObject *)o;
     if (g->strict && !g->lenient && tpy_is_own(f->func_globals)) return follow_again_later(g, o); /* what this package keeps is its own affair */
@@ -102,7 +117,7 @@ static bool follow_function(tpy_guards *g, PyObject *o) {
     for (Py_ssize_t i = 0; f->func_closure && i < PyTuple_GET_SIZE(f->func_closure); i++)
         if (!tpy_follow(g, PyTuple_GET_ITEM(f->func_closure, i))) return false;
     if (f->func_dict && PyDict_GET_SIZE(f->func_dict) && !tpy_follow(g, f->func_dict)) return false;
-    return g->ran_known || tpy_guards_code(g, f->func_code, f->func_globals);
+    return follow_description(g, o) && (g->ran_known || tpy_guards_code(g, f->func_code, f->func_globals));
 }
 
 static bool follow_c_function(tpy_guards *g, PyObject *o) {
@@ -343,14 +358,15 @@ static bool is_view(PyObject *o) {
 /* Objects of C that lead to others by attributes of their own. */
 static bool follow_holder(tpy_guards *g, PyObject *o, bool *known) {
     static const char *const partial[] = {"func", "args", "keywords", "__dict__", NULL}, *const property[] = {"fget", "fset", "fdel", NULL}, *const slice[] = {"start", "stop", "step", NULL},
-                      *const wrapped[] = {"__func__", "__dict__", NULL}, *const captured[] = {"function", "__dict__", NULL}, *const namespace[] = {"__dict__", NULL}, *const self[] = {"__self__", NULL};
+                      *const wrapped[] = {"__func__", "__dict__", NULL}, *const captured[] = {"function", "__dict__", NULL}, *const namespace[] = {"__dict__", NULL}, *const self[] = {"__self__", NULL},
+                      *const described[] = {"__doc__", NULL};
     *known = true;
     if (PyCell_Check(o)) return tpy_watch_whole(g, WATCH_CELL, o) && (!PyCell_GET(o) || tpy_follow(g, PyCell_GET(o)));
     if (PyMethod_Check(o)) return tpy_follow(g, PyMethod_GET_SELF(o)) && tpy_follow(g, PyMethod_GET_FUNCTION(o));
     if (Py_TYPE(o) == &PyStaticMethod_Type || Py_TYPE(o) == &PyClassMethod_Type) return follow_attributes(g, o, wrapped);
     if (is_view(o)) return Py_TYPE(o)->tp_traverse(o, follow_visited, g) == 0;
     if (PySlice_Check(o)) return follow_attributes(g, o, slice);
-    if (Py_TYPE(o) == &PyProperty_Type) return follow_attributes(g, o, property);
+    if (Py_TYPE(o) == &PyProperty_Type) return follow_attributes(g, o, property) && (!is_text_named(g, "__doc__") || follow_members(g, o, described));
     if (is_of(o, "functools.partial")) return follow_members(g, o, partial);
     if (is_of(o, "types.SimpleNamespace")) return follow_attributes(g, o, namespace);
     if (is_of(o, "taper._C.Captured")) return follow_attributes(g, o, captured);

@@ -57,11 +57,19 @@ static bool take_sequence(watch *w, PyObject *sequence) { /* steals the sequence
     return true;
 }
 
+enum { OF_CLASS = 4, OF_FUNCTION = 8 }; /* items of these kinds before pairs of names and values */
+
+static PyObject *name_of_class(const PyTypeObject *type, bool qualified) { /* borrowed; NULL: it cannot be changed */
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return NULL;
+    return qualified ? ((const PyHeapTypeObject *)type)->ht_qualname : ((const PyHeapTypeObject *)type)->ht_name;
+}
+
 static bool take_class(watch *w) {
     PyTypeObject *type = (PyTypeObject *)w->object;
-    if (!room_for(w, 2 + 2 * PyDict_GET_SIZE(type->tp_dict))) return false;
+    if (!room_for(w, OF_CLASS + 2 * PyDict_GET_SIZE(type->tp_dict))) return false;
     w->items[0] = Py_NewRef(type->tp_mro), w->items[1] = Py_NewRef((PyObject *)Py_TYPE(type));
-    return take_pairs(w, type->tp_dict, 2);
+    w->items[2] = Py_XNewRef(name_of_class(type, false)), w->items[3] = Py_XNewRef(name_of_class(type, true));
+    return take_pairs(w, type->tp_dict, OF_CLASS);
 }
 
 static PyObject *dict_of(PyObject *o) { /* new; NULL without an exception: it has none */
@@ -83,11 +91,20 @@ static bool take_tensor(watch *w) {
     return true;
 }
 
+PyObject *tpy_annotations(PyObject *function) {
+    if (!((PyFunctionObject *)function)->func_annotations) return NULL; /* there are none, or nobody asked so far */
+    PyObject *annotations = PyFunction_GetAnnotations(function);
+    if (!annotations) PyErr_Clear();
+    return annotations;
+}
+
 static bool take_function(watch *w) {
     const PyFunctionObject *f = (const PyFunctionObject *)w->object;
-    if (!room_for(w, 4)) return false;
-    w->items[0] = Py_NewRef(f->func_code), w->items[1] = Py_XNewRef(f->func_defaults), w->items[2] = Py_XNewRef(f->func_kwdefaults), w->items[3] = Py_XNewRef(f->func_dict);
-    return true;
+    PyObject *annotations = tpy_annotations(w->object);
+    if (!room_for(w, OF_FUNCTION + (annotations ? 2 * PyDict_GET_SIZE(annotations) : 0))) return false;
+    PyObject *const held[OF_FUNCTION] = {f->func_code, f->func_defaults, f->func_kwdefaults, f->func_dict, f->func_name, f->func_qualname, f->func_doc, f->func_module};
+    for (int i = 0; i < OF_FUNCTION; i++) w->items[i] = Py_XNewRef(held[i]);
+    return !annotations || take_pairs(w, annotations, OF_FUNCTION);
 }
 
 static bool take(watch *w) {
@@ -275,16 +292,28 @@ static bool holds_list(const watch *w) {
 
 static bool holds_function(const watch *w) {
     const PyFunctionObject *f = (const PyFunctionObject *)w->object;
-    return f->func_code == w->items[0] && f->func_defaults == w->items[1] && f->func_kwdefaults == w->items[2] && (f->func_dict == w->items[3] || (is_empty(f->func_dict) && is_empty(w->items[3])));
+    if (f->func_code != w->items[0] || f->func_defaults != w->items[1] || f->func_kwdefaults != w->items[2]) return false;
+    if (f->func_dict != w->items[3] && !(is_empty(f->func_dict) && is_empty(w->items[3]))) return false;
+    if (!tpy_same(f->func_name, w->items[4]) || !tpy_same(f->func_qualname, w->items[5])) return false;
+    if (!tpy_same(f->func_doc, w->items[6]) || !tpy_same(f->func_module, w->items[7])) return false;
+    PyObject *annotations = tpy_annotations(w->object);
+    return annotations ? holds_pairs(w, annotations, OF_FUNCTION) : w->n == OF_FUNCTION;
 }
 
 static bool holds_class(const watch *w) {
     const PyTypeObject *type = (const PyTypeObject *)w->object;
-    return type->tp_mro == w->items[0] && holds_pairs(w, type->tp_dict, 2);
+    return type->tp_mro == w->items[0] && holds_pairs(w, type->tp_dict, OF_CLASS);
+}
+
+/* Another metaclass or name, which Python does not count as changes. */
+static bool is_renamed(const watch *w) {
+    const PyTypeObject *type = (const PyTypeObject *)w->object;
+    if ((PyObject *)Py_TYPE(type) != w->items[1]) return true;
+    return !tpy_same(name_of_class(type, false), w->items[2]) || !tpy_same(name_of_class(type, true), w->items[3]);
 }
 
 static bool holds(watch *w) {
-    if (w->kind == WATCH_CLASS && (PyObject *)Py_TYPE(w->object) != w->items[1]) return false; /* another metaclass, which counts as no change */
+    if (w->kind == WATCH_CLASS && is_renamed(w)) return false;
     if (w->version && w->version == version_of(w)) return true;
     bool same = false;
     switch ((watch_kind)w->kind) {

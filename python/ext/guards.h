@@ -44,6 +44,7 @@ struct tpy_guards {
 bool tpy_watch_whole(tpy_guards *g, watch_kind kind, PyObject *o);
 bool tpy_watch_name(tpy_guards *g, PyObject *dict, PyObject *name); /* also where it is not there */
 bool tpy_watch_slots(tpy_guards *g, PyObject *o, PyObject *names);  /* attributes that are kept in the object itself, by name: a list */
+PyObject *tpy_annotations(PyObject *function);                       /* a dict, borrowed; NULL: none, without an exception */
 bool tpy_guards_refuse(tpy_guards *g, const char *format, ...) __attribute__((format(printf, 2, 3))); /* false with an exception; true, and nothing is done, where it does not matter */
 
 /* ---- follow.c ---- */

@@ -107,6 +107,7 @@ static PyObject *format_as(PyObject *o, const char *name, const char *contents) 
     tp_tensor *t = tpy_unwrap(o);
     int64_t n = tp_format_as(t, name, contents, NULL, 0);
     if (n < 0) return tpy_raise();
+    tp_capture_break("the text of a tensor is made"); /* also of one that no graph knows: print options may change */
     char *text = PyMem_Malloc((size_t)n + 1);
     if (!text) return PyErr_NoMemory();
     PyObject *result = tp_format_as(t, name, contents, text, (size_t)n + 1) < 0 ? tpy_raise() : PyUnicode_DecodeUTF8(text, n, "replace");

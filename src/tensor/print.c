@@ -3,7 +3,7 @@
  * Two walks over the elements that will be shown: the first settles one format for all of them (integers as "1.", fixed or scientific, and the
  * common width), the second writes. Large tensors are summarised before either walk, so that printing costs what is printed.
  * Text grows in one buffer; when it cannot, the rest is dropped and the call fails. */
-#include "tensor/tensor.h"
+#include "tensor/recorder.h"
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -318,6 +318,7 @@ static char *text_of(const tp_tensor *t, const char *name, const char *contents,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!tpi_is_tensor(t, "t")) return NULL;
     tp_tensor *here = NULL;
+    if (!contents && t->numel && tpi_device(t).type != TP_META) tpi_looked(t);
     if (tpi_device(t).type == TP_META) {
         contents = "...";
     } else if (tpi_device(t).type != TP_CPU) {

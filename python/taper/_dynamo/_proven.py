@@ -25,7 +25,7 @@ _LOOKUPS = (getattr, hasattr, setattr, delattr, vars, str.format, str.format_map
 # Attributes through which code reads others that it does not name, and some that lead to what no guard follows.
 _LOOKUP_WORDS = "__dict__ __getattribute__ __getstate__ __reduce__ __reduce_ex__ __dir__ __match_args__".split()
 _REFUSED_WORDS = """__globals__ __builtins__ __closure__ cell_contents __subclasses__ __weakref__ f_locals f_globals f_back f_builtins gi_frame gi_yieldfrom gi_running cr_frame ag_frame
-tb_frame tb_next __traceback__ __context__ __cause__""".split()
+tb_frame tb_next __traceback__ __context__ __cause__ __type_params__""".split()
 # Functions and methods of the package's extension. Graphs know what backward and steps of optimisers do, and guards hold the modes and settings that are read here.
 _OWN = """_enter_disabled_torch_function _leave_disabled_torch_function _has_torch_function _call_torch_function _operator_kind _namespace _return_type _operator _bind tensor as_tensor
 _leaves_of _grad_accumulator is_grad_enabled _set_grad_enabled is_inference_mode_enabled _enter_inference _leave_inference _backward _gradients _log_api_usage_once _get_tracing_state

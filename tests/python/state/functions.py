@@ -525,3 +525,152 @@ def by_regular_expression():
     def change():
         a[0] = "a" + str(int(a[0][1:]) + 1)
     return lambda: float(pattern.search(a[0]).group()), change
+
+
+@plain
+def by_names_of_a_function():
+    def f():
+        pass
+
+    def change():
+        f.__name__ += "a"
+        f.__qualname__ += "bb"
+        f.__module__ = str(f.__module__) + "ccc"
+    return lambda: len(f.__name__) + len(f.__qualname__) + len(f.__module__), change
+
+
+@plain
+def by_name_that_getattr_reads():
+    def f():
+        pass
+
+    def change():
+        f.__name__ += "a"
+    return lambda: len(getattr(f, "__name__")), change
+
+
+@plain
+def by_doc_of_a_function():
+    def f():
+        """a"""
+
+    def change():
+        f.__doc__ += "a"
+    return lambda: len(f.__doc__), change
+
+
+@plain
+def by_doc_that_is_a_list():
+    def f():
+        pass
+    f.__doc__ = [1.0]
+
+    def change():
+        f.__doc__[0] += 1
+    return lambda: f.__doc__[0], change
+
+
+@plain
+def by_annotations_of_a_function():
+    def f(a: int):
+        pass
+
+    def change():
+        f.__annotations__["b" * len(f.__annotations__)] = float
+    return lambda: len(f.__annotations__), change
+
+
+@plain
+def by_annotations_that_were_not_there():
+    def f():
+        pass
+
+    def change():
+        f.__annotations__["b" * len(f.__annotations__)] = float
+    return lambda: len(f.__annotations__), change
+
+
+@plain
+def by_an_annotation_that_is_a_list():
+    def f(a: [1.0]):
+        pass
+
+    def change():
+        f.__annotations__["a"][0] += 1
+    return lambda: f.__annotations__["a"][0], change
+
+
+@source
+def by_type_hints():
+    def f(a: int):
+        pass
+
+    def change():
+        f.__annotations__["b" * len(f.__annotations__)] = float
+    return lambda: len(typing.get_type_hints(f)), change
+
+
+@plain
+def by_defaults_that_are_read():
+    def f(a=1.0, *, k=2.0):
+        pass
+
+    def change():
+        f.__defaults__ = (f.__defaults__[0] + 1,)
+        f.__kwdefaults__["k"] += 3
+    return lambda: f.__defaults__[0] + f.__kwdefaults__["k"], change
+
+
+@plain
+def by_names_of_a_class():
+    class Kind:
+        pass
+
+    def change():
+        Kind.__name__ += "a"
+        Kind.__qualname__ += "bb"
+    return lambda: len(Kind.__name__) + len(Kind.__qualname__), change
+
+
+@plain
+def by_name_of_an_object_s_class():
+    class Kind:
+        pass
+    held = Kind()
+
+    def change():
+        Kind.__name__ += "a"
+    return lambda: len(type(held).__name__) + len(held.__class__.__name__), change
+
+
+@plain
+def by_doc_module_and_annotations_of_a_class():
+    class Kind:
+        """a"""
+        k: int
+
+    def change():
+        Kind.__doc__ += "a"
+        Kind.__module__ += "bb"
+        Kind.__annotations__["k" * len(Kind.__doc__)] = float
+    return lambda: len(Kind.__doc__) + len(Kind.__module__) + len(Kind.__annotations__), change
+
+
+@plain
+def by_doc_of_a_property():
+    class Kind:
+        k = property(lambda self: 1.0, doc="a")
+
+    def change():
+        Kind.k.__doc__ += "a"
+    return lambda: len(Kind.k.__doc__), change
+
+
+@source
+def by_text_of_a_class():
+    class Kind:
+        pass
+
+    def change():
+        Kind.__qualname__ += "a"
+    return lambda: len(str(Kind)) + len(repr([Kind])), change

@@ -1,6 +1,7 @@
 """Tensors and modules, which guards follow, and what is asked of them that no graph knows."""
 import copy
 import math
+import types
 import weakref
 
 import numpy as np
@@ -353,6 +354,76 @@ def tensor_item():
 def tensor_as_text():
     t = torch.ones(1)
     return lambda: len(str(t)) + len(f"{t}"), lambda: t.mul_(100)
+
+
+@source
+def tensor_as_str():
+    t = torch.ones(1)
+    return lambda: len(str(t)), lambda: t.mul_(100)
+
+
+@source
+def tensor_as_repr():
+    t = torch.ones(1)
+    return lambda: len(repr(t)), lambda: t.mul_(100)
+
+
+@source
+def tensor_by_a_text_s_percent():
+    t = torch.ones(1)
+    return lambda: len("%s" % t), lambda: t.mul_(100)
+
+
+@source
+def tensor_as_ascii():
+    t = torch.ones(1)
+    return lambda: len(ascii(t)), lambda: t.mul_(100)
+
+
+@source
+def tensor_in_the_text_of_a_list():
+    t = torch.ones(1)
+    return lambda: len(str([t])) + len(repr({"a": (t,)})), lambda: t.mul_(100)
+
+
+@source
+def tensor_in_the_text_of_an_object():
+    held = types.SimpleNamespace(t=torch.ones(1))
+    return lambda: len(str(held)), lambda: held.t.mul_(100)
+
+
+@source
+def parameter_as_text():
+    p = nn.Parameter(torch.ones(1))
+    return lambda: len(str(p)), lambda: p.data.mul_(100)
+
+
+@source
+def tensor_computed_as_text():
+    t = torch.ones(1)
+    return lambda: len(str(t * 2)), lambda: t.mul_(100)
+
+
+def more_digits():
+    torch.set_printoptions(precision=torch.get_printoptions()["precision"] + 1)
+
+
+@source
+def print_options_by_a_text():
+    cleanup.append(lambda: torch.set_printoptions(profile="default"))
+    return lambda: len(str(torch.tensor([1.23456789]))), more_digits
+
+
+@source
+def print_options_by_their_name():
+    cleanup.append(lambda: torch.set_printoptions(profile="default"))
+    return lambda: torch.get_printoptions()["precision"], more_digits
+
+
+@source
+def print_options_by_the_object():
+    cleanup.append(lambda: torch.set_printoptions(profile="default"))
+    return lambda: torch._tensor_str.PRINT_OPTS.precision, more_digits
 
 
 @source
