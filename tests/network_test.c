@@ -135,7 +135,7 @@ static void strangers_stay_outside(void **state) {
     assert_true(is_closed(guess));
     close(guess);
     tp_store *friend = tp_store_tcp("127.0.0.1", port, false, 20);
-    char *value;
+    char *value = NULL;
     size_t n;
     assert_true(friend && tp_store_get(friend, "a", &value, &n) && n == 1 && *value == '1');
     tp_store_free_data(value);

@@ -46,7 +46,7 @@ bool tpi_device_register(tp_device_type type, const tpi_device_ops *ops) {
 }
 
 const char *tp_device_text(tp_device device, char *text, size_t room) {
-    if (!TPI_GIVEN(text, "room for a text")) return NULL;
+    if (!text) return tpi_fail(TP_ERR_VALUE, "tp_device_text: argument 'text': expected room for a text, got NULL");
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
     if (type == TP_CPU || type == TP_META) snprintf(text, room, "%s", tp_device_type_name((tp_device_type)type)); /* of which there is one */
     else snprintf(text, room, "%s:%d", tp_device_type_name((tp_device_type)type), device.index);

@@ -7,7 +7,7 @@ command -v $compiler > /dev/null || { echo "$compiler is not installed"; exit 77
 cd "$TAPER_SOURCE_DIR"
 generated=$TAPER_BUILD_DIR/generated
 host=$("$CC" -print-multiarch)
-flags="-std=gnu11 -O3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Wextra -Werror -Iinclude -I$generated/include -Isrc -I$generated
+flags="-std=gnu11 -O3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -DTP_POSITIONAL -Wall -Wextra -Werror -Iinclude -I$generated/include -Isrc -I$generated
     $(pkg-config --cflags openblas) -idirafter /usr/include/$host -idirafter /usr/include"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
