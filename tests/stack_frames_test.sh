@@ -3,15 +3,18 @@
 # code and every instruction set are in it. x86-64 alone; tests/stack_test.c runs operators on a small stack everywhere.
 set -eu
 most=65536
+grows=sub # what writes to %rsp when a frame grows: clang subtracts in another register first
+! "${CC:-cc}" --version | grep -q clang || grows='(sub|mov)'
 
 # Prints functions whose frames are too large ("NAME BYTES") or grow ("NAME grows"). The compiler subtracts a frame from %rsp in one instruction, or page by page.
 offences() { # a disassembly on stdin
-    awk -v most="$most" '
+    awk -v most="$most" -v grows="$grows +%r[a-z0-9]+,%rsp" '
         function number(hex,   i, v) { v = 0; for (i = 1; i <= length(hex); i++) v = v * 16 + index("0123456789abcdef", substr(hex, i, 1)) - 1; return v }
         / <.*>:$/ { name = $2; next }
         /sub +\$0x[0-9a-f]+,%rsp/ { match($0, /\$0x[0-9a-f]+/); size = number(substr($0, RSTART + 3, RLENGTH - 3)); if (size > most && size < 2 ^ 40) print name, size }
         /lea +-0x[0-9a-f]+\(%rsp\),%r11/ { match($0, /-0x[0-9a-f]+/); size = number(substr($0, RSTART + 3, RLENGTH - 3)); if (size > most) print name, size }
-        /sub +%r[a-z0-9]+,%rsp/ { print name, "grows" }'
+        /mov +%rbp,%rsp/ { next } # the end of a frame
+        $0 ~ grows { print name, "grows" }'
 }
 
 # The reading itself: one function of each kind must be found.
