@@ -6,6 +6,7 @@
 
 static PyObject *ran;      /* {(code's address, globals' address): (code, globals, which of its bytes ran or None)} of the call that is watched, or was */
 static bool watching, strict;
+static bool collected;     /* Python's collector was on: while a call is watched it waits, for what it frees runs functions that are not the call's */
 static bool looked_up;     /* the program read attributes by a text */
 static bool asked_classes; /* an abstract class was asked whether something is one of its own, which register() decides */
 typedef struct hearer {
@@ -167,6 +168,7 @@ bool tpy_watch_start(bool strictly) {
     strict = strictly, looked_up = asked_classes = false, last.code = NULL;
     profile_before = (hearer){thread->c_profilefunc, Py_XNewRef(thread->c_profileobj)};
     trace_before = (hearer){thread->c_tracefunc, Py_XNewRef(thread->c_traceobj)};
+    collected = PyGC_Disable();
     watching = true;
     PyEval_SetProfile(on_event, NULL);
 #if PY_VERSION_HEX < 0x030C0000
@@ -178,6 +180,7 @@ bool tpy_watch_start(bool strictly) {
 void tpy_watch_stop(void) {
     if (!watching) return;
     watching = false;
+    if (collected) PyGC_Enable();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyEval_SetProfile(profile_before.function, profile_before.context);

@@ -1,9 +1,11 @@
 """torch.compile of whole training steps: zero_grad, backward, clipping and the optimiser's step are part of the graph, and give what the Python gives, bit by
 bit; what may change between steps (rates, gradients that were kept, hooks) is seen."""
 import copy
+import gc
 import subprocess
 import sys
 import warnings
+import weakref
 
 import pytest
 import taper as torch
@@ -328,6 +330,30 @@ def test_names_that_are_used_for_two_things():
     for x, y in batches(4):
         names["step"](x, y)  # `step` is a global name as well as the optimiser's method
     assert names["step"].count == 1
+
+
+def test_a_collection_is_not_part_of_the_step():
+    """What Python's collector frees while a step is captured may call functions of anybody's."""
+    class Circle:
+        pass
+    gone, threshold = [], gc.get_threshold()
+    x, y = batches(1)[0]
+    try:
+        for after in range(50, 1050, 100):  # allocations until the next collection: some fall into the capture
+            step = pair(plain_step, OPTIMISERS["plain"])[1][2]
+            gc.collect()
+            gc.disable()
+            circle = Circle()
+            circle.itself = circle
+            watched = weakref.ref(circle, lambda _: gone.append(1))
+            del circle
+            gc.set_threshold(after)
+            gc.enable()
+            step(x, y)
+            assert gc.isenabled() and watched
+    finally:
+        gc.enable()
+        gc.set_threshold(*threshold)
 
 
 def test_amp_inside():
