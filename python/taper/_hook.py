@@ -15,6 +15,7 @@ PACKAGES = {name: "taper" if name == "torch" else "taper." + name for name in (
 SHIMMED = ("torch", "torchvision", "torchaudio")  # those that are distributions: `taper torch install` makes them, pip asks for them
 HOME = os.path.dirname(os.path.abspath(__file__))
 _known = {}
+_asked = set()  # names that are being imported because a module was asked for them
 
 
 class NotCovered(AttributeError, NotImplementedError):
@@ -169,9 +170,13 @@ def _missing(module, name, depth=2):
         raise AttributeError(f"module '{module}' has no attribute '{name}'")
     if full in names and isinstance(sys.modules.get(full, 0), ModuleType):
         return sys.modules[full]
-    if full in names and not name[0].isupper():
+    if full in names and not name[0].isupper() and full not in _asked:
         from importlib import import_module
-        return import_module(full)
+        _asked.add(full)  # a module's __getattr__ that wraps this one is asked again while the import looks for a name
+        try:
+            return import_module(full)
+        finally:
+            _asked.discard(full)
     if _imports_from(sys._getframe(depth)):
         return Absent(full)
     raise NotCovered(full)

@@ -1,7 +1,7 @@
 """torch.utils._triton: Triton's kernels are not used here."""
 
 
-def has_triton():
+def has_triton(*, include_cpu=False):
     return False
 
 
