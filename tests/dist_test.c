@@ -70,7 +70,7 @@ static void stores(void **state) {
 
 /* ---- Launchers ---- */
 static const char *const known[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_SERVER_URI2",
-    "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
+    "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_ID",
     "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID", "SLURM_NODELIST", "PMIX_RANK", "PBS_NODEFILE", "MASTER_ADDR", "MASTER_PORT"};
 
 static void check_place(const char *variables, const char *launcher, int rank, int size, int local_rank) {
@@ -105,6 +105,8 @@ static void launchers(void **state) {
     check_place("RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "torchrun", 1, 4, 1);
     check_place("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_LOCAL_RANK=0", "openmpi", 2, 3, 0);
     check_place("PMI_RANK=3 PMI_SIZE=8 MPI_LOCALRANKID=1", "mpich", 3, 8, 1);
+    check_place("PMI_RANK=3 PMI_SIZE=8 PMI_LOCAL_RANK=1 PMI_LOCAL_SIZE=4", "mpich", 3, 8, 1); /* Cray's PMI */
+    assert_int_equal(local_size(), 4);
     check_place("PMI_RANK=3 PMI_SIZE=8 PALS_RANKID=5 PALS_SIZE=12 PALS_LOCAL_RANKID=2", "pals", 5, 12, 2);
     /* PMI of a Slurm step: the place on the node is Slurm's word. */
     check_place("PMI_RANK=3 PMI_SIZE=5 SLURM_PROCID=3 SLURM_LOCALID=1 SLURM_STEP_ID=0 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2(x2),1", "mpich", 3, 5, 1);

@@ -230,12 +230,25 @@ static bool open_store(tpi_job *job, tp_store *given) {
     return job->store && share_secret_by_file(job->store) && settle_address(job);
 }
 
+/* A job that was started by mpiexec and runs over TCP is slower than its user expects, and nothing else would tell. */
+static void warn_of_no_mpi(const tpi_job *job, const char *backend) {
+    char text[1280];
+    const char *why = job->rank == 0 && job->size > 1 ? tpi_why_no_mpi(backend) : NULL;
+    if (!why) return;
+    snprintf(text, sizeof text,
+             "MPI started the %d ranks of this job, but their messages go over TCP, which is slower, because %s. Load the module of the MPI "
+             "that started them, or name its library (TAPER_MPI=/path/libmpi.so). The backend 'gloo' takes TCP without this warning",
+             job->size, why);
+    tpi_report(text);
+}
+
 /* Engines that know their ranks by themselves are opened first, and tell everybody where the store is; others need the store. */
 static bool begin(tpi_job *job, const tp_dist_init_options *o) {
     char host[32];
     const char *named = tpi_host_backend(o->backend, host, sizeof host);
     if (!tp_ok()) return false;
     job->engine = tpi_engine_for(named);
+    warn_of_no_mpi(job, named);
     job->by_nccl = tpi_gpus_by_nccl(o->backend);
     job->host = (tpi_engine_host){.version = TPI_ENGINE_VERSION, .rank = job->rank, .size = job->size, .address = "",
                                   .listen = "*", .context = job, .set = host_set, .get = host_get,

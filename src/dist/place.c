@@ -74,6 +74,8 @@ bool tp_dist_query(tp_dist_place *place) {
         if (strcmp(l->name, "slurm") == 0 && tpi_env_int("SLURM_STEP_NUM_TASKS") > 0) p.world_size = tpi_env_int("SLURM_STEP_NUM_TASKS");
         if (strcmp(l->name, "pbs") == 0) p.rank--; /* task numbers begin at 1 */
         ask_slurm(&p);
+        if (p.local_rank < 0) p.local_rank = tpi_env_int("PMI_LOCAL_RANK"); /* Cray's and others' PMI */
+        if (p.local_size < 0) p.local_size = tpi_env_int("PMI_LOCAL_SIZE");
         if (p.local_rank < 0) p.local_rank = tpi_env_int("LOCAL_RANK");
         break;
     }

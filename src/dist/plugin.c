@@ -15,6 +15,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static char no_mpi[768]; /* why there is no engine for MPI */
+
 static void *open_plugin(const char *name) {
     char path[1024];
     const char *folder = getenv("TAPER_PLUGINS");
@@ -23,7 +25,9 @@ static void *open_plugin(const char *name) {
     else if (dladdr((void *)tpi_engine_for, &about) && about.dli_fname && strrchr(about.dli_fname, '/'))
         snprintf(path, sizeof path, "%.*s/libtaper-%s.so", (int)(strrchr(about.dli_fname, '/') - about.dli_fname), about.dli_fname, name);
     else snprintf(path, sizeof path, "libtaper-%s.so", name);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!file) snprintf(no_mpi, sizeof no_mpi, "the plug-in for it cannot be opened (%s)", dlerror());
+    return file;
 }
 
 static const tpi_engine *engine_in(const char *plugin) {
@@ -31,7 +35,9 @@ static const tpi_engine *engine_in(const char *plugin) {
     tpi_engine_entry entry = NULL;
     if (file) *(void **)&entry = dlsym(file, "tpi_engine_here");
     const tpi_engine *engine = entry ? entry() : NULL;
-    return engine && engine->version == TPI_ENGINE_VERSION ? engine : NULL;
+    if (engine && engine->version == TPI_ENGINE_VERSION) return engine;
+    if (file) snprintf(no_mpi, sizeof no_mpi, "the plug-in for it, libtaper-%s.so, is of another version of Taper", plugin);
+    return NULL;
 }
 
 /* ---- MPI ---- */
@@ -64,23 +70,33 @@ static void *open_libmpi(void) {
     return found;
 }
 
+static const tpi_engine *find_mpi(void) {
+    const char *wish = getenv("TAPER_MPI");
+    void *library = open_libmpi();
+    if (library) return engine_in(dlsym(library, "ompi_mpi_comm_world") ? "mpi-openmpi" : "mpi-mpich");
+    const char *said = wish && strchr(wish, '/') ? dlerror() : NULL;
+    if (said) snprintf(no_mpi, sizeof no_mpi, "TAPER_MPI=%s: %s", wish, said);
+    else if (wish) snprintf(no_mpi, sizeof no_mpi, "the loader finds no libmpi of the kind that TAPER_MPI=%s names", wish);
+    else snprintf(no_mpi, sizeof no_mpi, "the loader finds no libmpi (%s, %s and others)", openmpi_files[0], mpich_files[0]);
+    return NULL;
+}
+
 static const tpi_engine *mpi_engine(void) {
     static bool tried;
     static const tpi_engine *engine;
     pthread_mutex_lock(&lock);
-    if (!tried) {
-        tried = true;
-        void *library = open_libmpi();
-        if (library) engine = engine_in(dlsym(library, "ompi_mpi_comm_world") ? "mpi-openmpi" : "mpi-mpich");
-    }
+    if (!tried) engine = find_mpi();
+    tried = true;
     pthread_mutex_unlock(&lock);
     return engine;
 }
 
-const tpi_engine *tpi_launching_engine(void) {
+static bool launched_by_mpi(void) {
     bool by_mpi = launched_by("openmpi mpich pals mvapich pmix") || (launched_by("slurm") && (getenv("PMIX_RANK") || getenv("PMI_RANK")));
-    return by_mpi || getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") || getenv("PALS_RANKID") ? mpi_engine() : NULL;
+    return by_mpi || getenv("OMPI_COMM_WORLD_RANK") || getenv("PMI_RANK") || getenv("PALS_RANKID");
 }
+
+const tpi_engine *tpi_launching_engine(void) { return launched_by_mpi() ? mpi_engine() : NULL; }
 
 /* ---- gloo: the library's own TCP engine, which answers sooner (docs/clusters.md has the figures), unless TAPER_GLOO=1 asks for libgloo ---- */
 static const tpi_engine *gloo_engine(void) {
@@ -95,14 +111,19 @@ static const tpi_engine *gloo_engine(void) {
 
 static bool is(const char *backend, const char *name) { return strcmp(backend, name) == 0; }
 
+/* Does it leave the choice to what started the ranks? */
+static bool prefers_mpi(const char *backend) { return backend ? is(backend, "ccl") || is(backend, "xccl") : !getenv("MASTER_ADDR"); }
+
+const char *tpi_why_no_mpi(const char *backend) { return prefers_mpi(backend) && launched_by_mpi() && !mpi_engine() ? no_mpi : NULL; }
+
 const tpi_engine *tpi_engine_for(const char *backend) {
-    const tpi_engine *launching = backend && !is(backend, "ccl") && !is(backend, "xccl") ? NULL : tpi_launching_engine();
-    if (launching && (backend || !getenv("MASTER_ADDR"))) return launching;
+    const tpi_engine *launching = prefers_mpi(backend) ? tpi_launching_engine() : NULL;
+    if (launching) return launching;
     if (!backend || is(backend, "gloo") || is(backend, "nccl") || is(backend, "ccl") || is(backend, "xccl")) return gloo_engine();
     if (is(backend, "tcp")) return &tpi_tcp_engine;
     if (!is(backend, "mpi")) return tpi_fail(TP_ERR_VALUE, "argument 'backend': expected gloo, mpi, nccl, ccl or tcp, got '%s'", backend);
     const tpi_engine *mpi = mpi_engine();
-    return mpi ? mpi : tpi_fail(TP_ERR_RUNTIME, "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, libtaper-mpi-mpich.so) speaks to");
+    return mpi ? mpi : tpi_fail(TP_ERR_RUNTIME, "backend 'mpi': no libmpi was found, or none that a plug-in (libtaper-mpi-openmpi.so, libtaper-mpi-mpich.so) speaks to: %s", no_mpi);
 }
 
 /* ---- Backends by device ---- */

@@ -11,4 +11,6 @@ bool tpi_gpus_by_nccl(const char *backend);
 const tpi_engine *tpi_engine_for(const char *backend);
 /* The MPI that this process was launched by, where there is one and a plug-in for it; NULL without an error. */
 const tpi_engine *tpi_launching_engine(void);
+/* Where MPI started this process and should carry a backend's messages, but cannot: the reason. NULL otherwise. */
+const char *tpi_why_no_mpi(const char *backend);
 #endif

@@ -51,6 +51,20 @@ def test_nothing_but_mpiexec(mpi, backend, tmp_path):
     run(mpi, 2, with_backend(MOVES, backend), tmp_path)
 
 
+def test_without_mpi_one_rank_warns(tmp_path):
+    """Ranks that mpirun started and that no MPI carries: it is said once, with the reason, unless TCP was asked for."""
+    (tmp_path / "empty").mkdir()
+    program = "import torch.distributed as dist\ndist.init_process_group({})\ndist.barrier()\n"
+    for variables, reason in (({"TAPER_PLUGINS": str(tmp_path / "empty")}, "the plug-in for it cannot be opened"),
+                              ({"TAPER_MPI": "/nowhere/libmpi.so"}, "because TAPER_MPI=/nowhere/libmpi.so: ")):
+        done = mpirun("openmpi", 3, program.format(""), tmp_path, variables=variables)
+        assert done.returncode == 0 and done.stderr.count("MPI started the 3 ranks of this job, but their messages go over TCP") == 1, done.stderr
+        assert reason in done.stderr, done.stderr
+    for chosen in ("'gloo'", ""):
+        done = mpirun("openmpi", 3, program.format(chosen), tmp_path, variables=variables if chosen else {})
+        assert done.returncode == 0 and "over TCP" not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("mpi", LAUNCHERS)
 @pytest.mark.parametrize("backend", ["mpi", "gloo"])
 def test_a_secret_is_exchanged(mpi, backend, tmp_path):
