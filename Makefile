@@ -1,10 +1,10 @@
-# Taper's front door. CMake and Ninja do the building, in $(BUILD); `make help` lists what there is.
+# Taper's front door. CMake and Ninja (or, without it, Make) do the building, in $(BUILD); `make help` lists what there is.
 BUILD  ?= build
 PREFIX ?= /usr/local
 WERROR ?= ON
 
-NINJA = cmake --build $(BUILD)
 JOBS  ?= $(shell nproc)
+NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
 .PHONY: all setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install bench docs clean help
@@ -21,9 +21,10 @@ setup-test:
 setup-long:
 	@tools/setup.sh build test python long
 
-# Ninja runs CMake again by itself when the build's files change.
+# CMake runs again by itself when the build's files change. CMAKE_ARGS holds options of the first run: make CMAKE_ARGS=-DTAPER_BLAS=MKL.
 configure: setup
-	@test -f $(BUILD)/build.ninja || cmake -S . -B $(BUILD) -G Ninja -DTAPER_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	@test -f $(BUILD)/build.ninja || test -f $(BUILD)/Makefile || cmake -S . -B $(BUILD) $$(command -v ninja > /dev/null && echo -G Ninja) \
+		-DTAPER_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_ARGS)
 
 demo: configure
 	@$(NINJA) --target digits
@@ -97,4 +98,4 @@ help:
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'
-	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own)'
+	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own), CMAKE_ARGS=-DTAPER_BLAS=MKL (docs/installing.md)'
