@@ -4,7 +4,6 @@
  * its own, of two times that are neighbours, and the row's share is the middle one. Rows about bandwidth also run on a block that stays in the
  * caches, in the same rounds, which shows what computing alone takes, and so whether memory binds at all.
  *     figures [FILE]     prints the table; with a FILE (bench/README.md) also puts it between that file's two marks */
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,10 @@ enum {
     SMALL_RUNS = 3000,
     PRODUCTS = 100,                                      /* small ones in one run */
 };
+
+/* As cblas.h has it, which not every BLAS comes with. */
+enum { CblasRowMajor = 101, CblasNoTrans = 111 };
+void cblas_sgemm(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
 
 /* ---- What the rows work on ---- */
 typedef struct operands {

@@ -1,6 +1,9 @@
 # GPU programs compiled ahead (`make kernels`): the tool runs the usual work on a device that only takes notes, and compiles what it would
 # have launched with NVRTC, which needs no GPU. Where NVRTC is not found the tool says so. The archive lies beside libtaper.so; `make install`
 # takes it along if it is there.
+if(NOT ZLIB_FOUND) # the archive is packed
+    return()
+endif()
 file(GLOB kernels_sources CONFIGURE_DEPENDS tools/kernels/*.c)
 add_executable(kernels_tool EXCLUDE_FROM_ALL ${kernels_sources})
 target_link_libraries(kernels_tool PRIVATE taper_testable)

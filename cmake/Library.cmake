@@ -12,6 +12,12 @@ foreach(room base tensor device device/cpu device/gpu device/cuda device/opencl 
     set(room_isa_sources ${room_sources})
     list(FILTER room_sources EXCLUDE REGEX "\\.isa\\.c$")
     list(FILTER room_isa_sources INCLUDE REGEX "\\.isa\\.c$")
+    foreach(format PNG JPEG) # src/io/image_missing.c stands in
+        if(NOT ${format}_FOUND)
+            string(TOLOWER ${format} file)
+            list(FILTER room_sources EXCLUDE REGEX "/io/${file}\\.c$")
+        endif()
+    endforeach()
     list(APPEND once_sources ${room_sources})
     list(APPEND isa_sources ${room_isa_sources})
 endforeach()

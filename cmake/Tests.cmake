@@ -2,6 +2,9 @@
 # tests/*_test.sh are scripts, told where things are by TAPER_SOURCE_DIR and TAPER_BUILD_DIR. tests/long/ has the same
 # two kinds, labelled `long`: `make test` leaves those out, `make test-all` runs them too. tests/python/test_*.py run under pytest, a test per file.
 
+if(NOT (ZLIB_FOUND AND PNG_FOUND AND JPEG_FOUND AND PKG_CONFIG_FOUND))
+    message(FATAL_ERROR "TAPER_BUILD_TESTS: the tests also need pkg-config, zlib, libpng and libjpeg")
+endif()
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
 file(GLOB test_support CONFIGURE_DEPENDS tests/*.c)

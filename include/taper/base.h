@@ -292,7 +292,7 @@ TP_API bool tp_fill_uninitialized(void);
 TP_API void tp_set_fill_uninitialized(bool on);
 
 /* ---- Libraries --------------------------------------------------------------------------------------------------
- * What Taper stands on, for i from 0 to tp_library_count() - 1: its part ("BLAS", "LAPACK", "oneDNN"), which version of which
+ * What Taper stands on, for i from 0 to tp_library_count() - 1: its part ("BLAS", "oneDNN", "libpng"), which version of which
  * implementation ("OpenBLAS 0.3.21"), and the file it was loaded from. version and file are NULL for an optional library that is not there;
  * asking looks for it. The texts stay. */
 TP_API int64_t tp_library_count(void);

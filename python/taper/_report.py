@@ -76,6 +76,8 @@ def _optional(package):
 
 
 _KINDS = "cuda", "xpu"
+_MISSING = {"zlib": "not in this build: files that are packed (.gz, members of archives) are refused",
+            "libpng": "not in this build: decode_png and encode_png refuse", "libjpeg": "not in this build: decode_jpeg and encode_jpeg refuse"}
 
 
 def _accelerators(kind):
@@ -105,7 +107,7 @@ def _rows():
         yield "rank", _rank()
     yield "devices", ", ".join(["cpu", *(f"{kind}:{i}" for kind in _KINDS for i in range(_C._gpu_count(kind)))])
     for name, what, file in _C._libraries():
-        yield name, f"{what} in {file}" if what else "not found"
+        yield name, f"{what} in {file}" if what else _MISSING.get(name, "not found")
     for kind in _KINDS:
         yield from _accelerators(kind)
     yield "Python", f"{sys.version.split()[0]} in {sys.executable}"

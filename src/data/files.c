@@ -3,15 +3,24 @@
 #include <stdio.h>
 #include <string.h>
 #include <taper/data.h>
-#include <zlib.h>
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/zlib.h"
 #include "tensor/storage.h"
 
 enum { FIRST_PIECE = 1 << 20 };
 
+static bool is_packed(const char *path) { /* by gzip */
+    unsigned char head[2] = {0};
+    FILE *file = fopen(path, "rb");
+    bool packed = file && fread(head, 1, 2, file) == 2 && head[0] == 0x1f && head[1] == 0x8b;
+    if (file) fclose(file);
+    return packed;
+}
+
 static gzFile open_file(const char *path) {
     if (!path) return tpi_fail(TP_ERR_TYPE, "argument 'path': expected a file name, got NULL");
+    if (!TPI_ZLIB && is_packed(path)) return tpi_fail(TP_ERR_MISSING, "%s: is packed by gzip: " TPI_NO_ZLIB, path);
     gzFile file = gzopen(path, "rb"); /* reads files that are not compressed as they are */
     return file ? file : tpi_fail(TP_ERR_IO, "%s: cannot be opened", path);
 }

@@ -1,11 +1,12 @@
-/* CRC-32: by carry-less multiplication where the processor has it, which is as fast as memory; by zlib elsewhere.
+/* CRC-32: by carry-less multiplication where the processor has it, which is as fast as memory; by zlib elsewhere, or, in a build
+ * without it, a byte at a time.
  *
  * The fast way keeps four remainders of 128 bits, or eight in pairs where the processor multiplies two at a time, and folds 64 or 128 bytes into them at a time:
  * multiplying a remainder by x^n mod P moves it n bits further. At the end all become one, 128 bits become 64 and Barrett's reduction gives the 32 bits. Constants are
  * x^n mod P, bits reversed, for the distances that the folds go. */
 #include "io/crc.h"
+#include "base/zlib.h"
 #include <stdbool.h>
-#include <zlib.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -75,8 +76,40 @@ static uint32_t by_processor(uint32_t crc, const unsigned char **data, size_t *b
 }
 #endif
 
+#ifndef TPI_HAVE_ZLIB
+/* Of half a byte at a time: 16 numbers. */
+static uint32_t crc32_z(uint32_t crc, const unsigned char *p, size_t bytes) {
+    static const uint32_t of_half[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                         0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+    for (crc = ~crc; bytes; p++, bytes--) {
+        crc ^= *p;
+        crc = of_half[crc & 15] ^ crc >> 4;
+        crc = of_half[crc & 15] ^ crc >> 4;
+    }
+    return ~crc;
+}
+#endif
+
 uint32_t tpi_crc32(uint32_t crc, const void *data, size_t bytes) {
     const unsigned char *p = data;
     crc = by_processor(crc, &p, &bytes);
     return bytes ? (uint32_t)crc32_z(crc, p, bytes) : crc; /* zlib takes NULL for a new start */
+}
+
+static uint32_t times(uint32_t a, uint32_t b) { /* of two remainders, their product's */
+    uint32_t product = 0;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+        if (a & bit) product ^= b;
+        b = b & 1 ? b >> 1 ^ 0xedb88320 : b >> 1;
+    }
+    return product;
+}
+
+uint32_t tpi_crc32_joined(uint32_t first, uint32_t second, size_t bytes) {
+    uint32_t power = 1u << 30, moved = 1u << 31; /* x and 1, bits reversed */
+    for (uint64_t bits = 8 * (uint64_t)bytes; bits; bits >>= 1) {
+        if (bits & 1) moved = times(moved, power);
+        power = times(power, power);
+    }
+    return times(moved, first) ^ second;
 }

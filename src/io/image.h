@@ -32,4 +32,7 @@ tp_tensor *tpi_png_decode(const tp_tensor *bytes, const tp_decode_options *optio
 tp_tensor *tpi_png_encode(const tp_tensor *image, const tp_encode_options *options);
 tp_tensor *tpi_jpeg_decode(const tp_tensor *bytes, const tp_decode_options *options);
 tp_tensor *tpi_jpeg_encode(const tp_tensor *image, const tp_encode_options *options);
+/* Their libraries' versions, and one function of each; NULL in a build without it, in which the functions above fail and say so. */
+const char *tpi_png_version(void **function);
+const char *tpi_jpeg_version(void **function);
 #endif

@@ -8,6 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+const char *tpi_jpeg_version(void **function) {
+    *function = (void *)jpeg_read_header;
+#ifdef LIBJPEG_TURBO_VERSION
+    return "libjpeg-turbo " TEXT(LIBJPEG_TURBO_VERSION);
+#else
+    return "libjpeg " TEXT(JPEG_LIB_VERSION);
+#endif
+}
+
 typedef struct session {
     struct jpeg_error_mgr errors; /* first: libjpeg hands it back */
     jmp_buf fail;

@@ -1,28 +1,48 @@
 /* Which libraries Taper found, for people who ask what a machine runs on. */
 #define _GNU_SOURCE /* dladdr */
-#include <dlfcn.h>
+#include "base/zlib.h"
+#include "io/image.h"
 #include "ops/blas.h"
 #include "ops/lapack.h"
 #include "ops/onednn.h"
+#include <dlfcn.h>
 
-enum { BLAS, LAPACK, ONEDNN, LIBRARIES };
+static const char *version_of_zlib(void **function) {
+#ifdef TPI_HAVE_ZLIB
+    *function = (void *)zlibVersion;
+    return zlibVersion();
+#else
+    *function = NULL;
+    return NULL;
+#endif
+}
+
+/* Each by its version and one of its functions; oneDNN, which is opened at run time, tells its file itself. */
+static const struct {
+    const char *name;
+    const char *(*version)(void **function);
+} libraries[] = {{"BLAS", tpi_blas_version}, {"LAPACK", tpi_lapack_version}, {"oneDNN", NULL},
+                 {"zlib", version_of_zlib},     {"libpng", tpi_png_version},    {"libjpeg", tpi_jpeg_version}};
+enum { LIBRARIES = sizeof libraries / sizeof *libraries };
 
 int64_t tp_library_count(void) { return LIBRARIES; }
 
 static const char *file_of(void *function) {
     Dl_info where;
-    return dladdr(function, &where) ? where.dli_fname : NULL;
+    return function && dladdr(function, &where) ? where.dli_fname : NULL;
 }
 
 bool tp_library_at(int64_t i, const char **name, const char **version, const char **file) {
-    static const char *const names[LIBRARIES] = {"BLAS", "LAPACK", "oneDNN"};
     if (i < 0 || i >= LIBRARIES) return tpi_refuse(TP_ERR_INDEX, "argument 'i': expected 0 to %d, got %lld", LIBRARIES - 1, (long long)i);
     const char *v = NULL, *f = NULL;
     void *function = NULL;
-    if (i == BLAS) v = tpi_blas_version(&function), f = file_of(function);
-    if (i == LAPACK) v = tpi_lapack_version(&function), f = file_of(function);
-    if (i == ONEDNN && !tpi_onednn_found(&v, &f)) v = f = NULL;
-    if (name) *name = names[i];
+    if (libraries[i].version) {
+        v = libraries[i].version(&function);
+        f = file_of(function);
+    } else if (!tpi_onednn_found(&v, &f)) {
+        v = f = NULL;
+    }
+    if (name) *name = libraries[i].name;
     if (version) *version = v;
     if (file) *file = f;
     return true;

@@ -6,6 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *tpi_png_version(void **function) {
+    *function = (void *)png_create_read_struct;
+    return png_get_libpng_ver(NULL);
+}
+
 enum { CHUNK_ROOM = 1 << 20 }; /* for what chunks beside the picture unpack to */
 
 typedef struct session {

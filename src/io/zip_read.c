@@ -4,12 +4,12 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "base/zlib.h"
 #include "io/crc.h"
 #include "io/zip_format.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define DEFLATE_MOST 1032 /* deflate packs no byte more than this often */
 
@@ -205,6 +205,12 @@ tpi_zip_stream *tpi_zip_begin(const tpi_zip *z, const tpi_zip_member *m) {
     s->crc = 0;
     s->inflating = m->method == 8;
     if (!s->inflating) return s;
+    if (!TPI_ZLIB) {
+        tpi_fail(TP_ERR_MISSING, "'%s': member '%s' is packed: " TPI_NO_ZLIB, z->source.path, m->name);
+        s->inflating = false;
+        tpi_zip_stop(s);
+        return NULL;
+    }
     s->inflate = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
     if (inflateInit2(&s->inflate, -MAX_WBITS) == Z_OK) return s;
     s->inflating = false;
@@ -263,7 +269,7 @@ static size_t read_side_by_side(tpi_zip_stream *s, unsigned char *out, size_t by
     if (parts < 2) return 0;
     tpi_parallel_for((int64_t)parts, true, read_part, &job);
     if (job.failed) return 0;
-    for (size_t k = 0; k < parts; k++) s->crc = (uint32_t)crc32_combine(s->crc, job.crc[k], PART_BYTES);
+    for (size_t k = 0; k < parts; k++) s->crc = tpi_crc32_joined(s->crc, job.crc[k], PART_BYTES);
     return parts * PART_BYTES;
 }
 

@@ -1,4 +1,5 @@
-/* The one file that calls the BLAS (OpenBLAS, through cblas). float32 products go to our own kernels (gemm.h) where the processor has AVX2; the
+/* The one file that declares and calls the BLAS, through cblas's names, which OpenBLAS, BLIS, MKL, FlexiBLAS, LibSci and the reference have in
+ * common. Calls that only one of them has (its version, its number of threads) are weak: missing ones are NULL. float32 products go to our own kernels (gemm.h) where the processor has AVX2; the
  * rest comes here.
  *
  * A threaded GEMM splits its work by the number of threads, and the split changes the rounding. So the library is only ever
@@ -13,7 +14,6 @@
 #include "device/device.h"
 #include "ops/gemm.h"
 #include "ops/product.h"
-#include <cblas.h>
 #include <complex.h>
 #include <limits.h>
 #include <omp.h>
@@ -30,12 +30,74 @@ enum {
     WORTH_THREADS = 1 << 17     /* multiply-adds below which one thread does all */
 };
 
-static char version_text[64];
+/* cblas's numbers and functions. Headers are not asked for: some have them under another name, in another folder or with other types. */
+enum { CblasRowMajor = 101 };
+typedef enum CBLAS_TRANSPOSE { CblasNoTrans = 111, CblasTrans = 112 } CBLAS_TRANSPOSE;
+#define DECLARE_REAL(t, real)                                                                                                              \
+    void cblas_##t##gemm(int, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, real, const real *, int, const real *, int, real, real *, int); \
+    void cblas_##t##gemv(int, CBLAS_TRANSPOSE, int, int, real, const real *, int, const real *, int, real, real *, int);                   \
+    real cblas_##t##dot(int, const real *, int, const real *, int)
+#define DECLARE_COMPLEX(t)                                                                                                                 \
+    void cblas_##t##gemm(int, CBLAS_TRANSPOSE, CBLAS_TRANSPOSE, int, int, int, const void *, const void *, int, const void *, int,         \
+                         const void *, void *, int);                                                                                       \
+    void cblas_##t##gemv(int, CBLAS_TRANSPOSE, int, int, const void *, const void *, int, const void *, int, const void *, void *, int);   \
+    void cblas_##t##dotu_sub(int, const void *, int, const void *, int, void *)
+DECLARE_REAL(s, float);
+DECLARE_REAL(d, double);
+DECLARE_COMPLEX(c);
+DECLARE_COMPLEX(z);
 
-static void find_version(void) { /* "OpenBLAS 0.3.21 NO_LAPACKE ...": the first two words */
-    snprintf(version_text, sizeof version_text, "%s", openblas_get_config());
-    char *space = strchr(version_text, ' ');
-    if (space && (space = strchr(space + 1, ' '))) *space = 0;
+/* What a single implementation has. */
+#define OPTIONAL __attribute__((weak))
+OPTIONAL char *openblas_get_config(void);
+OPTIONAL int openblas_get_parallel(void); /* 0: one thread, 1: its own threads, 2: OpenMP's */
+OPTIONAL void openblas_set_num_threads(int n);
+OPTIONAL const char *bli_info_get_version_str(void);
+OPTIONAL void bli_thread_set_num_threads(int64_t n);
+OPTIONAL void MKL_Get_Version_String(char *text, int room);
+OPTIONAL int MKL_Set_Num_Threads_Local(int n);
+OPTIONAL void flexiblas_get_version(int *major, int *minor, int *patch);
+OPTIONAL int flexiblas_current_backend(char *name, size_t room);
+OPTIONAL void flexiblas_set_num_threads(int n);
+
+static char version_text[128];
+
+static void keep_words(int n) { /* of the version's text, the first n */
+    char *end = version_text;
+    while (n-- > 0) end += strcspn(end, " ") + (n > 0 && end[strcspn(end, " ")]);
+    *end = 0;
+}
+
+/* An OpenBLAS that was built for one thread, without locks, must not be called by two at once. */
+static bool takes_one_caller(void) {
+    return openblas_get_config && openblas_get_parallel && openblas_get_parallel() == 0 && !strstr(openblas_get_config(), "USE_LOCKING");
+}
+
+/* FlexiBLAS comes first: it passes on what others are asked, and has their names. */
+static void find_version(void) {
+    if (flexiblas_get_version) {
+        int v[3] = {0};
+        char backend[64] = "";
+        flexiblas_get_version(&v[0], &v[1], &v[2]);
+        if (flexiblas_current_backend) flexiblas_current_backend(backend, sizeof backend);
+        snprintf(version_text, sizeof version_text, "FlexiBLAS %d.%d.%d%s%s", v[0], v[1], v[2], *backend ? " over " : "", backend);
+    } else if (openblas_get_config) { /* "OpenBLAS 0.3.21 NO_LAPACKE ..." */
+        snprintf(version_text, sizeof version_text, "%s", openblas_get_config());
+        keep_words(2);
+        if (takes_one_caller()) strcat(version_text, " for one thread: products take turns");
+    } else if (MKL_Get_Version_String) { /* "Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build ..." */
+        char text[200] = "";
+        MKL_Get_Version_String(text, sizeof text);
+        const char *number = strstr(text, "Version ");
+        snprintf(version_text, sizeof version_text, "MKL %s", number ? number + strlen("Version ") : text);
+        keep_words(2);
+        version_text[strcspn(version_text, "-")] = 0;
+    } else if (bli_info_get_version_str) {
+        snprintf(version_text, sizeof version_text, "BLIS %s", bli_info_get_version_str());
+        keep_words(2);
+    } else {
+        snprintf(version_text, sizeof version_text, "of unknown version");
+    }
 }
 
 const char *tpi_blas_version(void **function) {
@@ -45,14 +107,44 @@ const char *tpi_blas_version(void **function) {
     return version_text;
 }
 
-/* An OpenMP build of OpenBLAS asks OpenMP how many threads it may use; that number belongs to the calling thread. */
+static bool take_turns;
+static pthread_mutex_t turn; /* recursive: what holds it may call what takes it */
+
+/* Threads that belong to the BLAS and not to OpenMP are counted for the whole process: that count becomes 1, and stays. */
+static void keep_own_threads_out(void) {
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&turn, &recursive);
+    take_turns = takes_one_caller();
+    if (flexiblas_set_num_threads) flexiblas_set_num_threads(1);
+    else if (openblas_get_parallel && openblas_set_num_threads && openblas_get_parallel() == 1) openblas_set_num_threads(1);
+}
+
+/* BLIS counts for a thread or, in older versions, for all. */
+static void keep_blis_alone(void) {
+    static _Thread_local bool told;
+    if (told || !bli_thread_set_num_threads) return;
+    told = true;
+    bli_thread_set_num_threads(1);
+}
+
+/* A library that is built with OpenMP asks OpenMP how many threads it may use; that number belongs to the calling thread. MKL has a number
+ * of its own for a thread, of which 0 means the process's. */
 int tpi_blas_quiet(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, keep_own_threads_out);
+    if (take_turns) pthread_mutex_lock(&turn);
+    keep_blis_alone();
+    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(1);
     int before = omp_get_max_threads();
     if (before != 1) omp_set_num_threads(1);
     return before;
 }
 
 void tpi_blas_restore(int before) {
+    if (take_turns) pthread_mutex_unlock(&turn);
+    if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(0);
     if (before != 1) omp_set_num_threads(before);
 }
 

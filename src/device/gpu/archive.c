@@ -2,6 +2,7 @@
  * are then compiled when they are first used. TAPER_KERNELS names another folder than the library's. */
 #define _GNU_SOURCE /* dladdr */
 #include "device/gpu/archive.h"
+#include "base/zlib.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 static struct {
     const char *file; /* NULL: there is none; mapped for good */
