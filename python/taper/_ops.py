@@ -160,8 +160,31 @@ def tanh_backward(grad_output, output):
     return grad_output * (1 - output * output)
 
 
+def max_pool2d_with_indices_backward(grad_output, input, kernel_size, stride, padding, dilation, ceil_mode, indices):
+    flat = input.new_zeros(input.shape).flatten(-2)
+    return flat.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).view(input.shape)
+
+
+def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    import taper
+    if dropout_p:
+        raise RuntimeError("scaled_dot_product_flash_attention: Currently do not support dropout > 0")
+    factor = query.size(-1) ** -0.5 if scale is None else scale
+    out = taper.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
+    scores = (query.float() if query.dtype.itemsize == 2 else query) @ key.transpose(-2, -1).to(
+        taper.float32 if query.dtype.itemsize == 2 else query.dtype) * factor
+    if is_causal:
+        keep = taper.ones(scores.shape[-2:], dtype=taper.bool, device=scores.device).tril()
+        scores = scores.masked_fill(~keep, float("-inf"))
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    with taper.no_grad():  # PyTorch gives these no gradient
+        sums = scores.logsumexp(-1)
+    return out, sums.transpose(-2, -1).contiguous().transpose(-2, -1)
+
+
 _OWN = {f.__name__: f for f in (
-    _softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy, lift_fresh, _pin_memory, _local_scalar_dense, _is_all_true,
+    max_pool2d_with_indices_backward, _scaled_dot_product_flash_attention_for_cpu, _softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy, lift_fresh, _pin_memory, _local_scalar_dense, _is_all_true,
     _is_any_true, sym_size, sym_numel, sym_stride, silu_backward, gelu_backward, sigmoid_backward, tanh_backward)}
 
 

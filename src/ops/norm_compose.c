@@ -59,6 +59,7 @@ tp_tensor *tpi_compose_group_norm(tp_tensor *input, int64_t groups, tp_tensor *w
 
 tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_tensor *running_var, tp_tensor *weight, tp_tensor *bias, bool training,
                                   double momentum, double eps) {
+    if (input->ndim == 1 && input->numel == 0) return tpo_clone(input, TP_PRESERVE); /* no channels to look at */
     if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s", tpi_shape_text(tpi_shape(input)));
     int64_t values = input->shape[0];
     for (int i = 2; i < input->ndim; i++) values *= input->shape[i];
@@ -68,6 +69,23 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
     if (!tpo_batch_norm_forward(input, weight, bias, running_mean, running_var, training, momentum, eps, out)) return NULL;
     tpi_release(out[1]), tpi_release(out[2]);
     return out[0];
+}
+
+/* One of the statistics as native_batch_norm gives it: without a gradient, in the dtype of the parameters. */
+static tp_tensor *statistic(tp_tensor *taken, bool training, tp_dtype dtype, tp_tensor *input) {
+    if (!training) return tpi_after(taken, tpi_empty(TP_INTS(0), input->dtype, tpi_device(input)));
+    tp_tensor *plain = tpi_after(taken, tpi_detached(taken));
+    return plain ? tpi_after(plain, tpo_to_dtype(plain, dtype)) : NULL;
+}
+
+bool tpi_compose_native_batch_norm(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean, tp_tensor *running_var, bool training,
+                                   double momentum, double eps, tp_tensor **out) {
+    tp_dtype dtype = (tp_dtype)(weight ? weight : running_mean ? running_mean : input)->dtype;
+    if (!tpo_batch_norm_forward(input, weight, bias, running_mean, running_var, training, momentum, eps, out)) return false;
+    for (int i = 1; i < 3; i++) out[i] = statistic(out[i], training, dtype, input);
+    if (out[1] && out[2]) return true;
+    for (int i = 0; i < 3; i++) tpi_release(out[i]);
+    return false;
 }
 
 /* The running statistics of one image after another, as the batch norm of (1, N * C, ...) sees them: repeated, then averaged back. */

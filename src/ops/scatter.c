@@ -124,7 +124,7 @@ tp_tensor *tpi_native_gather(tp_tensor *self, int64_t dim, tp_tensor *index, boo
     (void)sparse_grad;
     int d = TPI_DIM(self, dim);
     if (d < 0) return NULL;
-    if (index->numel == 0 && (index->dtype == TP_INT64 || index->dtype == TP_INT32)) return tpi_empty(tpi_shape(index), self->dtype, tpi_device(self));
+    if (index->numel == 0) return tpi_empty(tpi_shape(index), self->dtype, tpi_device(self));
     if (!check_index(self, index, d)) return NULL;
     tp_tensor *wide = wide_index(index), *at = wide ? as_line(wide) : NULL, *from = at ? as_line(self) : NULL, *out = NULL, *to = NULL;
     tpi_release(wide);

@@ -579,3 +579,36 @@ def test_parts_of_other_dtypes_and_leaves():
     y.backward(retain_graph=True)
     y.backward()
     assert x.grad.tolist() == [2.0, 2.0, 0.0]
+
+
+# ---- Operators with several results ----
+def test_group_norms_statistics_have_gradients_and_batch_norms_have_none():
+    torch.manual_seed(0)
+    x = torch.randn(2, 6, 3, dtype=torch.float64, requires_grad=True)
+    assert autograd.gradcheck(lambda x: torch.native_group_norm(x, None, None, 2, 6, 3, 2, 0.5), (x,))
+    y, mean, invstd = torch.native_batch_norm(x, None, None, None, None, True, 0.1, 0.5)
+    assert y.requires_grad and not mean.requires_grad and not invstd.requires_grad
+    half = torch.randn(4, 5, 6, dtype=torch.bfloat16)
+    for dtype in (torch.bfloat16, torch.float32):
+        weight = torch.ones(5, dtype=dtype)
+        _, mean, _ = torch.native_batch_norm(half, weight, weight, None, None, True, 0.1, 0.5)
+        assert mean.dtype == dtype
+
+
+def test_an_index_without_elements_may_have_any_dtype():
+    assert torch.gather(torch.randn(5), 0, torch.empty(2, 0, dtype=torch.uint8)).shape == (2, 0)
+    assert torch.nn.functional.batch_norm(torch.empty(0), torch.empty(0), torch.empty(0), training=True).shape == (0,)
+
+
+def test_operators_of_aten_that_only_graphs_name():
+    torch.manual_seed(0)
+    x = torch.randn(1, 2, 5, 6)
+    values, places = torch.nn.functional.max_pool2d(x, 3, 2, return_indices=True)
+    grad = torch.ops.aten.max_pool2d_with_indices_backward(torch.ones_like(values), x, 3, 2, (0,), (1,), False, places)
+    leaf = x.clone().requires_grad_()
+    torch.nn.functional.max_pool2d(leaf, 3, 2).sum().backward()
+    assert torch.equal(grad, leaf.grad)
+    q, k, v = (torch.randn(1, 2, n, 8) for n in (3, 6, 6))
+    out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=True)
+    assert torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert torch.allclose(sums[..., 0], (q[:, :, 0] * k[:, :, 0]).sum(-1) / 8 ** 0.5, atol=1e-6)

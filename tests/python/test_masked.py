@@ -44,3 +44,11 @@ def test_tensors_with_a_mask():
     y = X.clone().requires_grad_()
     masked.as_masked_tensor(y, MASK).mean().backward()
     assert y.grad.tolist() == [[0.5, 0, 0.5], [0, 0, 0]] and masked.is_masked_tensor(a) and not masked.is_masked_tensor(y)
+
+
+def test_reductions_of_numbers_integers_and_complex_values():
+    assert masked.prod(torch.tensor(2.0), dim=0, keepdim=True).item() == 2
+    assert masked.logsumexp(torch.arange(3)).dtype == torch.int64
+    assert abs(masked.logsumexp(torch.zeros(4)).item() - 1.3863) < 1e-3
+    x = torch.tensor([[2 + 1j, 3, 4], [1, 2 - 1j, 0]])
+    assert masked.var(x, dim=1).dtype == torch.complex64 and torch.allclose(masked.var(x, dim=1), torch.full((2,), 4 / 3 + 0j))

@@ -12,6 +12,11 @@ def _dims(input, dim):
     return tuple(range(input.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
 
 
+def _axes(input, dim):
+    """The dims from the last to the first, none of them negative; a zero-dimensional tensor has none."""
+    return sorted({d % input.ndim for d in _dims(input, dim)}, reverse=True) if input.ndim else []
+
+
 def _least(dtype):
     """What no other value is below."""
     return -_inf if dtype.is_floating_point or dtype.is_complex else taper.iinfo(dtype).min if dtype != taper.bool else False
@@ -40,7 +45,7 @@ def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """The product; 1 where all is masked out."""
     result = _filled(_typed(input, dtype), mask, 1)
-    for one in sorted((d % input.ndim for d in _dims(input, dim)), reverse=True):
+    for one in _axes(input, dim):
         result = result.prod(one, keepdim)
     return result
 
@@ -89,10 +94,10 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     return _filled(input, mask, float("nan")).nanmedian(dim, keepdim).values
 
 
-def logsumexp(input, dim, *, keepdim=False, dtype=None, mask=None):
-    """The logarithm of the sum of exponentials."""
+def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
+    """The logarithm of the sum of exponentials, in the dtype that sums have: of integers it is int64."""
     input = _typed(input, dtype)
-    return _filled(input, mask, _least(input.dtype)).logsumexp(_dims(input, dim), keepdim)
+    return _filled(input, mask, _least(input.dtype)).logsumexp(_dims(input, dim), keepdim).to(input.dtype)
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -108,7 +113,7 @@ def var(input, dim=None, unbiased=None, *, correction=None, keepdim=False, dtype
     correction = int(unbiased if unbiased is not None else True) if correction is None else correction
     input = input.to(dtype if dtype is not None else input.dtype if input.is_floating_point() or input.is_complex() else taper.get_default_dtype())
     away = input - mean(input, dim, keepdim=True, mask=mask)
-    squares = (away * away.conj()).real if away.is_complex() else away * away
+    squares = away * away.conj() if away.is_complex() else away * away
     left = _counts(input, dim, keepdim, mask) - correction
     return sum(squares, dim, keepdim=keepdim, mask=mask) / left.clamp_min(0)
 

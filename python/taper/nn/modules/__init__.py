@@ -5,6 +5,7 @@ from taper.nn.modules.module import Module  # noqa: F401
 # What is written by hand and has no stanza.
 _files.update(dict.fromkeys(("Container", "Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"), "container"))
 _files.update(dict.fromkeys((f"Lazy{kind}{n}d" for kind in ("Conv", "ConvTranspose", "BatchNorm", "InstanceNorm") for n in (1, 2, 3)), "_lazy_layers"), LazyLinear="_lazy_layers")
+_files["LinearCrossEntropyOptions"] = "linear_cross_entropy_options"
 del _files["NonDynamicallyQuantizableLinear"]  # known to its file alone, as in PyTorch
 __all__ = [*_files, "Module"]
 
