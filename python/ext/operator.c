@@ -453,6 +453,27 @@ static const overload *choose(const tpy_operator *self, PyObject *const *args, P
     return NULL;
 }
 
+/* torch.zeros(2, 3, layout=torch.sparse_csr): the library's tensors are strided, taper.sparse makes the others. NULL without an exception: no such call. */
+static PyObject *make_sparse(const tpy_operator *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
+    Py_ssize_t at = kwnames ? PySequence_Index(kwnames, word.layout) : -1;
+    if (at < 0 || Py_TYPE(args[n + at]) != tpy_layout_type || tpy_is_strided(args[n + at])) {
+        PyErr_Clear();
+        return NULL;
+    }
+    PyObject *module = PyImport_ImportModule("taper.sparse._make");
+    PyObject *factory = module ? PyObject_GetAttrString(module, "factory") : NULL;
+    PyObject *made = NULL, **all = factory ? PyMem_Malloc((size_t)(n + PyTuple_GET_SIZE(kwnames) + 1) * sizeof *all) : NULL;
+    if (all) {
+        all[0] = self->name;
+        memcpy(all + 1, args, (size_t)(n + PyTuple_GET_SIZE(kwnames)) * sizeof *all);
+        made = PyObject_Vectorcall(factory, all, (size_t)n + 1, kwnames);
+    }
+    PyMem_Free(all);
+    Py_XDECREF(factory);
+    Py_XDECREF(module);
+    return made;
+}
+
 static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     tpy_operator *self = (tpy_operator *)callable;
     Py_ssize_t n = PyVectorcall_NARGS(nargsf);
@@ -464,6 +485,7 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     PyObject *made = o ? invoke(self, o, &f, &x, args) : NULL;
     tpy_frame_end(&f);
     if (o || PyErr_Occurred()) return made;
+    if ((made = make_sparse(self, args, n, kwnames)) || PyErr_Occurred()) return made;
     tpy_old_call old;
     if (tpy_old_order(PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
         PyObject *result = call_operator(callable, old.args, (size_t)old.n, old.kwnames);

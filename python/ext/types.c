@@ -233,7 +233,7 @@ typedef struct {
     PyObject_HEAD
     const char *name;
 } layout_object;
-static const char *const layout_names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc"};
+static const char *const layout_names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"};
 static PyObject *layout_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", ((layout_object *)self)->name); }
 static PyObject *layout_reduce(PyObject *self, PyObject *unused) {
     (void)unused;

@@ -100,64 +100,96 @@ def dim_order(self):
     return tuple(sorted(range(self.dim()), key=lambda i: -self.stride(i)))
 
 
-@_method
+def _sparse_only(name, kind):
+    """A method that only sparse tensors have an answer for."""
+    def method(self, *args, **kwargs):
+        if kind is None:
+            raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend. This could be because the operator doesn't exist for this backend.")
+        raise RuntimeError(f"{name} expected sparse {kind}tensor layout but got Strided")
+    method.__name__, method.__doc__ = name, "Of sparse tensors."
+    return _for_layouts(method)
+
+
+def _for_layouts(method):
+    """A method that sparse tensors, which are of a class of their own, have in another form: torch.Tensor.values(x) finds it too."""
+    from functools import wraps
+    name = method.__name__
+
+    @wraps(method)
+    def found(self, *args, **kwargs):
+        own = getattr(type(self), name, found)
+        return method(self, *args, **kwargs) if own is found else own(self, *args, **kwargs)
+    return _method(found)
+
+
+for _kind, _names in (("coordinate ", "coalesce is_coalesced indices"), ("", "values"), ("row compressed ", "crow_indices col_indices"),
+                      ("column compressed ", "ccol_indices row_indices"), (None, "_indices _values _nnz _dimI _dimV sparse_resize_ sparse_resize_and_clear_ _coalesced_")):
+    for _name in _names.split():
+        _sparse_only(_name, _kind)
+
+
+@_for_layouts
 def dense_dim(self):
     return self.dim()
 
 
-@_method
+@_for_layouts
 def sparse_dim(self):
     return 0
 
 
-@_method
+@_for_layouts
 def to_dense(self, dtype=None, *, masked_grad=True):
     """The tensor itself: it is dense already."""
     return self if dtype is None else self.to(dtype)
 
 
-def _sparse_only(name):
-    """A method that only sparse tensors have an answer for."""
-    def method(self, *args, **kwargs):
-        raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got Strided")
-    method.__name__, method.__doc__ = name, "Of sparse tensors."
-    return _method(method)
+def _to_layout(self, layout, blocksize=None, dense_dim=None, sparse_dim=None, name="dense_to_sparse"):
+    from taper.sparse import _layouts
+    return _layouts.from_dense(self, sparse_dim, layout, blocksize, dense_dim, name)
 
 
-for _name in "coalesce is_coalesced indices _indices values _values _nnz crow_indices col_indices ccol_indices row_indices".split():
-    _sparse_only(_name)
-
-
-@_method
+@_for_layouts
 def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
     """The elements that are not zero, as a sparse tensor."""
-    from taper.sparse import _tensor
-    return _tensor.from_dense(self, sparse_dim, layout)
+    return _to_layout(self, layout, blocksize, dense_dim, sparse_dim)
 
 
-@_method
+@_for_layouts
 def to_sparse_coo(self):
     """As to_sparse, in coordinates."""
     return to_sparse(self)
 
 
-@_method
+@_for_layouts
 def to_sparse_csr(self, dense_dim=None):
     """As to_sparse, row after row."""
-    return to_sparse(self, layout=_C.sparse_csr)
+    return _to_layout(self, _C.sparse_csr, None, dense_dim)
 
 
-@_method
+@_for_layouts
 def to_sparse_csc(self, dense_dim=None):
     """As to_sparse, column after column."""
-    return to_sparse(self, layout=_C.sparse_csc)
+    return _to_layout(self, _C.sparse_csc, None, dense_dim)
 
 
-@_method
+@_for_layouts
+def to_sparse_bsr(self, blocksize, dense_dim=None):
+    """As to_sparse, blocks of a size, row after row."""
+    return _to_layout(self, _C.sparse_bsr, blocksize, dense_dim)
+
+
+@_for_layouts
+def to_sparse_bsc(self, blocksize, dense_dim=None):
+    """As to_sparse, blocks of a size, column after column."""
+    return _to_layout(self, _C.sparse_bsc, blocksize, dense_dim)
+
+
+@_for_layouts
 def sparse_mask(self, mask):
     """The elements at the places that a sparse tensor stores."""
-    from taper.sparse._products import at_places
-    return mask._like(values=at_places(self, mask))
+    from taper.sparse._layouts import mask_dense
+    return mask_dense(self, mask)
 
 
 @_method

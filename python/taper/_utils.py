@@ -62,11 +62,11 @@ def _rebuild_parameter_with_state(data, requires_grad, backward_hooks, state):
 
 
 def _rebuild_sparse_tensor(layout, data):
-    from taper.sparse import _tensor
+    from taper.sparse import _make
     if layout == _C.sparse_coo:
         indices, values, size, *coalesced = data
-        return _tensor.sparse_coo_tensor(indices, values, size, is_coalesced=coalesced[0] if coalesced else None)
-    return _tensor.sparse_compressed_tensor(*data, layout=layout)
+        return _make.sparse_coo_tensor(indices, values, size, is_coalesced=coalesced[0] if coalesced else None)
+    return _make.sparse_compressed_tensor(*data, layout=layout)
 
 
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):

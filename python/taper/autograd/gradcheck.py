@@ -179,6 +179,9 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     if not check_backward_ad and not check_forward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
+    if any(isinstance(x, Tensor) and x.layout is not _C.strided for x in inputs):
+        from taper.sparse._gradcheck import over_values
+        func, inputs = over_values(func, inputs, masked)
     try:
         return _run(func, tuple(inputs), eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, masked)
     except GradcheckError:

@@ -2,7 +2,10 @@
 import taper
 from taper import _C
 from taper.sparse import _products
-from taper.sparse._tensor import Sparse, coo, entries, group_of, keys_of, sparse_coo_tensor
+from taper.sparse import _make
+from taper.sparse._gradcheck import as_sparse_gradcheck  # noqa: F401
+from taper.sparse._make import sparse_coo_tensor
+from taper.sparse._tensor import Sparse, coo, entries, group_of, keys_of
 
 
 def mm(mat1, mat2, reduce="sum"):
@@ -68,31 +71,42 @@ def spdiags(diagonals, offsets, shape, layout=None):
 
 
 class check_sparse_tensor_invariants:
-    """Asks for checks of every sparse tensor that is made. Taper always checks what it can without reading the indices."""
-
-    _on = False
+    """Checks the parts of every sparse tensor that is made: inside of a with block, in a function it decorates, or from enable() to disable()."""
 
     def __init__(self, enable=True):
         self._wanted = enable
+        self._before = None
 
     def __enter__(self):
-        cls = check_sparse_tensor_invariants
-        self._before, cls._on = cls._on, self._wanted
+        if self._before is not None:
+            raise RuntimeError("This context manager instance is already activated. Use a different context manager instance for context nesting.")
+        self._before, _make.always_check[0] = _make.always_check[0], self._wanted
 
     def __exit__(self, *error):
-        check_sparse_tensor_invariants._on = self._before
+        if self._before is None:
+            raise AssertionError("saved_state should not be None")
+        _make.always_check[0], self._before = self._before, None
 
-    @classmethod
-    def is_enabled(cls):
-        return cls._on
+    def __call__(self, function):
+        from functools import wraps
 
-    @classmethod
-    def enable(cls):
-        cls._on = True
+        @wraps(function)
+        def checked(*args, **kwargs):
+            with type(self)(self._wanted):
+                return function(*args, **kwargs)
+        return checked
 
-    @classmethod
-    def disable(cls):
-        cls._on = False
+    @staticmethod
+    def is_enabled():
+        return _make.always_check[0]
+
+    @staticmethod
+    def enable():
+        _make.always_check[0] = True
+
+    @staticmethod
+    def disable():
+        _make.always_check[0] = False
 
 
 class _OfType(type):

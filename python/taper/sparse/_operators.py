@@ -2,17 +2,17 @@
 import taper
 from taper import _C
 from taper.overrides import DisableTorchFunctionSubclass
-from taper.sparse import _products
-from taper.sparse._tensor import Sparse, coo, entries, plain
+from taper.sparse import _layouts, _products
+from taper.sparse._make import dtype_word, empty, with_dims
+from taper.sparse._tensor import BLOCKS, WORDS, Sparse, compressed, coo, entries, merged, plain
 
 # Of the values alone: dtype, device, history, hooks.
 _AS_VALUES = frozenset("""__get__ __set__ is_floating_point is_complex is_signed register_hook retain_grad get_device is_inference element_size
-    register_post_accumulate_grad_hook __hash__ _is_view is_pinned is_shared""".split())
+    register_post_accumulate_grad_hook __hash__ _is_view is_pinned is_shared is_conj is_neg""".split())
 # Element by element with f(0) = 0: on values, which must be whole sums unless f is linear.
-_LINEAR = frozenset("neg neg_ negative positive clone contiguous real imag conj".split())
-_MAPS = frozenset("""abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu relu_ floor ceil trunc round expm1 log1p erf
-    erfinv deg2rad rad2deg frac nan_to_num isnan isinf isposinf isneginf signbit angle abs_ sqrt_ sin_ tan_ tanh_ floor_ ceil_ trunc_ round_ expm1_ log1p_ erf_ sign_ square_
-    threshold leaky_relu""".split())
+_LINEAR = frozenset("neg negative positive contiguous real imag conj conj_physical resolve_conj resolve_neg".split())
+_MAPS = frozenset("""abs absolute sqrt square sin tan asin atan sinh tanh asinh atanh arcsin arctan arcsinh arctanh sign sgn relu floor ceil trunc fix round expm1 log1p erf
+    erfinv deg2rad rad2deg frac nan_to_num isnan isinf isposinf isneginf signbit angle threshold leaky_relu""".split())
 _CASTS = frozenset("to float double half bfloat16 int long short char byte bool cpu cuda xpu type_as cfloat cdouble pin_memory requires_grad_".split())
 
 
@@ -24,16 +24,42 @@ def run(func, args, kwargs):
             return func(*args, **kwargs)
     if name in _CASTS:
         return _cast(func, name, args, kwargs)
-    if name in _LINEAR or name in _MAPS:
-        return _map(func, name, *args, **kwargs)
-    found = _BY_NAME.get(name)
-    if found is None:
-        sparse = next((a for a in args if isinstance(a, Sparse)), None)
-        word = "SparseCsr" if sparse is not None and sparse.layout is not _C.sparse_coo else "Sparse"
-        device = "CPU" if sparse is None or sparse.device.type == "cpu" else sparse.device.type.upper()
-        raise NotImplementedError(f"Could not run 'aten::{name.strip('_')}' with arguments from the '{word}{device}' backend. This could be because the operator doesn't "
-                                  "exist for this backend; Tensor.to_dense() gives a tensor that has it.")
+    out = kwargs.pop("out", None)
+    if out is not None and name in ("zeros", "empty"):
+        return _become(out, empty(_size_of(args), out.layout, kwargs.get("dtype") or out.dtype, out.device))
+    if out is not None:
+        return _write_out(out, run(func, args, kwargs) if _has_sparse(args) else func(*args, **kwargs))
+    base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    if base in _LINEAR or base in _MAPS:
+        return _map(func, base, base != name, *args, **kwargs)
+    found = _BY_NAME.get(name) or Sparse.__dict__.get(name)
+    if not callable(found):
+        refuse(name, next((a for a in args if isinstance(a, Sparse)), None))
     return found(*args, **kwargs)
+
+
+def _has_sparse(args):
+    return any(isinstance(a, Sparse) or isinstance(a, (list, tuple)) and _has_sparse(a) for a in args)
+
+
+def refuse(name, sparse):
+    """Raises the error of an operator that is not there for sparse tensors."""
+    word = "SparseCsr" if sparse is not None and sparse.layout is not _C.sparse_coo else "Sparse"
+    device = "CPU" if sparse is None or sparse.device.type == "cpu" else sparse.device.type.upper()
+    name = name.strip("_") if name.startswith("__") else name
+    raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the '{word}{device}' backend. This could be because the operator doesn't "
+                              "exist for this backend; Tensor.to_dense() gives a tensor that has it.")
+
+
+def _write_out(out, made):
+    """out= of an operator that made `made`."""
+    if isinstance(out, Sparse) != isinstance(made, Sparse):
+        raise RuntimeError(f"Expected self.is_sparse() && result.is_sparse() to be true, but got false: out is {WORDS[out.layout]}, the result {WORDS[made.layout]}")
+    if isinstance(out, Sparse):
+        return _become(out, made)
+    if out.shape != made.shape:
+        out.resize_(made.shape)
+    return out.copy_(made)
 
 
 def _cast(func, name, args, kwargs):
@@ -46,16 +72,23 @@ def _cast(func, name, args, kwargs):
     if values is self:
         return self
     values = plain(values)
-    at = self._at if self._at.device == values.device else self._at.to(values.device)
-    return self._like(at=at, values=values)
+    if values.is_meta and not self.is_meta:  # what is stored is not known there
+        return _nothing_stored(self, device="meta", dtype=values.dtype)
+    if values.device == self.device:
+        return self._like(values=values)
+    if self.layout is _C.sparse_coo:
+        return self._like(at=self._at.to(values.device), values=values)
+    return self._like(first=self._compressed.to(values.device), others=self._plain.to(values.device), values=values)
 
 
-def _map(func, name, self, *args, **kwargs):
-    if name.endswith("_"):
+def _map(func, base, in_place, self, *args, **kwargs):
+    made = self.coalesce() if base in _MAPS and self.layout is _C.sparse_coo else self
+    if in_place and made is self:
         with DisableTorchFunctionSubclass():
             func(self, *args, **kwargs)
         return self
-    made = self.coalesce() if name in _MAPS and self.layout is _C.sparse_coo else self
+    if in_place:
+        return _become(self, made._like(values=func(plain(made).clone(), *args, **kwargs)))
     return made._like(values=func(plain(made), *args, **kwargs))
 
 
@@ -64,46 +97,68 @@ def _number(x):
     return not isinstance(x, _C.Tensor) or (not isinstance(x, Sparse) and x.dim() == 0)
 
 
-def _same_size(name, a, b):
-    if a.shape != b.shape:
-        raise RuntimeError(f"{name}: expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}")
-
-
 # ---- Sums ----
+def _same_size(name, a, b, what):
+    if a.shape != b.shape:
+        raise RuntimeError(f"{name}: expected 'self' and 'other' to have same size, but self has size {list(a.shape)} while other has size {list(b.shape)} "
+                           f"(FYI: {what} addition does not currently support broadcasting)")
+
+
 def _add(self, other, *, alpha=1):
+    if isinstance(self, Sparse) and self.layout is not _C.sparse_coo and isinstance(other, _C.Tensor) and not isinstance(other, Sparse):
+        return _add(other, self, alpha=1) if alpha == 1 else alpha * other + self
     if not isinstance(other, Sparse):
+        if self.layout is not _C.sparse_coo:
+            _same_size("add", taper.tensor(0), self, "op2-sparse")
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if not isinstance(self, Sparse):
+        self = taper.as_tensor(self)
+        _same_size("add", self, other, "dense-sparse")
         return self + alpha * other.to_dense()
-    _same_size("add", self, other)
+    if self.shape != other.shape:
+        raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {list(self.shape)} != {list(other.shape)}")
+    if self.layout is not _C.sparse_coo:
+        return _add_compressed(self, other, alpha)
+    if self.sparse_dim() != other.sparse_dim() and self._nnz() and other._nnz():
+        raise RuntimeError(f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {self.sparse_dim()} and {other.sparse_dim()}")
+    if self.sparse_dim() != other.sparse_dim():
+        return _nothing_plus(self, other, alpha)
     (at, values), (other_at, other_values) = entries(self), entries(other)
     made = coo(taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), self.shape)
-    if self.layout is not _C.sparse_coo:
-        return made.to_sparse(layout=self.layout)
     return made.coalesce() if self.is_coalesced() and other.is_coalesced() else made
 
 
-_WORDS = dict(zip("bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split(),
-                  "Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble".split()))
+def _nothing_plus(self, other, alpha):
+    """A sum of which one stores nothing, and may have other sparse dims for that."""
+    dtype = taper.promote_types(self.dtype, other.dtype)
+    return (self if self._nnz() else other * alpha).to(dtype)
 
 
-def _word(dtype):
-    """What PyTorch's messages call a dtype."""
-    return _WORDS.get(str(dtype).rpartition(".")[2], str(dtype))
+def _add_compressed(self, other, alpha):
+    if self.layout is not other.layout:
+        raise RuntimeError(f"add: expected 'self' and 'other' to have the same layout, but got {WORDS[self.layout]} and {WORDS[other.layout]}")
+    if self.is_meta:
+        return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
+    at, values, count = self._blocks()
+    other_at, other_values, _ = other._blocks()
+    both = merged(taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), count)
+    return _layouts.pack(*both, count, self.shape, self.layout, self._compressed.dtype)
 
 
 def _become(self, made, name="add"):
     """In place: self takes another's places and values, and keeps its dtype."""
     values = plain(made).detach()
     if not _C.can_cast(values.dtype, self.dtype):
-        raise RuntimeError(f"Can't convert result type {_word(values.dtype)} to output {_word(self.dtype)} in {name} operation")
+        raise RuntimeError(f"result type {dtype_word(values.dtype)} can't be cast to the desired output type {dtype_word(self.dtype)}")
     _C.Tensor.data.__set__(self, values.to(self.dtype))
-    self._at, self._coalesced = made._at, made._coalesced
+    for part in "_at", "_compressed", "_plain", "_coalesced", "_size", "_layout":
+        if part in made.__dict__:
+            self.__dict__[part] = made.__dict__[part]
     return self
 
 
 def _sub(self, other, *, alpha=1):
-    if isinstance(self, Sparse) and not isinstance(other, Sparse):
+    if isinstance(self, Sparse) and self.layout is _C.sparse_coo and not isinstance(other, Sparse):
         raise RuntimeError("sub(sparse, dense) is not supported. Use sub(dense, sparse) instead.")
     return _add(self, other, alpha=-alpha)
 
@@ -115,21 +170,37 @@ def _mul(self, other):
     if _number(other):
         return self._like(values=plain(self) * other)
     if isinstance(other, Sparse):
-        _same_size("mul", self, other)
-        made = _products.mul_sparse(self.to_sparse(), other.to_sparse())
-        return made if self.layout is _C.sparse_coo else made.to_sparse(layout=self.layout)
-    return self._like(values=plain(self) * _products.at_places(other, self))
+        if other.dim() == 0 and self.dim():
+            return _mul(self, other.to_dense())
+        if self.dim() == 0 and other.dim():
+            return _mul(other, self.to_dense())
+        return _products.mul_sparse(self, other)
+    return _products.mul_dense(self, other)
 
 
 def _div(self, other, *, rounding_mode=None):
-    if not isinstance(self, Sparse) or isinstance(other, Sparse) or not _number(other):
+    if not isinstance(self, Sparse) or isinstance(other, Sparse) and other.dim() or not isinstance(other, Sparse) and not _number(other):
         raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
                            f"{list(getattr(other, 'shape', []))} for divisor)")
+    if self.layout is not _C.sparse_coo:
+        raise RuntimeError(f"unsupported tensor layout: {WORDS[self.layout]}")
+    if isinstance(other, Sparse):
+        other = other.to_dense()
     made = self if rounding_mode is None else self.coalesce()
     return made._like(values=plain(made).div(other, rounding_mode=rounding_mode))
 
 
+def _floor_divide(self, other):
+    return _div(self, other, rounding_mode="floor")
+
+
 def _pow(self, exponent):
+    if isinstance(exponent, Sparse) or isinstance(exponent, _C.Tensor) and exponent.dim():
+        refuse("pow", self)
+    if exponent == 0:
+        if self.layout is not _C.sparse_coo:
+            refuse("pow", self)
+        return taper.ones(self.shape, dtype=self.dtype, device=self.device)
     made = self.coalesce() if self.layout is _C.sparse_coo else self
     return made._like(values=plain(made) ** exponent)
 
@@ -137,23 +208,47 @@ def _pow(self, exponent):
 def _in_place(operator, name):
     """The operator in place; a dense self stays dense, whatever a sparse other one is."""
     def write(self, other, **kwargs):
-        if isinstance(self, Sparse):
-            return _become(self, operator(self, other, **kwargs), name)
-        return getattr(self, name + "_")(other.to_dense(), **kwargs)
+        if not isinstance(self, Sparse):
+            return getattr(self, name + "_")(other.to_dense(), **kwargs)
+        made = operator(self, other, **kwargs)
+        if not isinstance(made, Sparse):
+            raise RuntimeError(f"{name}_: the result of a sparse and a dense tensor is dense, and cannot replace the sparse one")
+        if not _C.can_cast(made.dtype, self.dtype):
+            raise RuntimeError(f"Can't convert result type {dtype_word(made.dtype)} to output {dtype_word(self.dtype)} in {name} operation")
+        return _become(self, made, name)
     return write
 
 
 def _zero_(self):
+    if self.layout is not _C.sparse_coo:
+        plain(self).detach().zero_()
+        return self
     at, values = entries(self)
-    return _become(self, coo(at[:, :0], values.detach()[:0], self.shape, self.is_coalesced(), self.layout))
+    return _become(self, coo(at[:, :0], values.detach()[:0], self.shape, True))
 
 
 def _copy_(self, src, non_blocking=False):
     if not isinstance(self, Sparse):
         return self.copy_(src.to_dense())
+    if self.layout is not _C.sparse_coo:
+        _check_copy(self, src)
+        return _become(self, src._copy().to(self.dtype))
     if not isinstance(src, Sparse):
-        raise RuntimeError("copy_() between dense and sparse Tensors is not implemented! Found self type = " f"{self.type()} and src type = {src.type()}")
-    return _become(self, src._like(values=plain(src).to(self.dtype).clone()))
+        raise RuntimeError(f"copy_() between dense and sparse Tensors is not implemented! Found self type = {self.type()} and src type = {src.type()}")
+    return _become(self, src._copy().to(self.dtype))
+
+
+def _check_copy(self, src):
+    if src.layout is not self.layout:
+        raise RuntimeError(f"copy of sparse compressed tensors having different layouts is not supported. self layout is {WORDS[self.layout]} and src layout is {WORDS[src.layout]}")
+    if self._nnz() != src._nnz():
+        raise RuntimeError("copy_: only sparse compressed tensors with the same number of specified elements are supported.")
+    for dim, (a, b) in enumerate(zip(self.shape, src.shape)):
+        if a != b:
+            raise RuntimeError(f"copy_: expected shapes of self and src to match along dimension {dim} for {WORDS[self.layout]} layout but the corresponding dimensions "
+                               f"of self and src are {a} and {b}, respectively.")
+    if self._blocksize() != src._blocksize():
+        raise RuntimeError("copy of sparse compressed tensors having different block sizes is not supported")
 
 
 # ---- Shapes ----
@@ -164,14 +259,36 @@ def _transpose(self, dim0, dim1):
     count = self.sparse_dim()
     size = list(self.shape)
     size[dim0], size[dim1] = size[dim1], size[dim0]
+    if self.layout is not _C.sparse_coo:
+        return _transpose_compressed(self, dim0, dim1, size)
     if dim0 >= count and dim1 >= count:
         return self._like(values=plain(self).transpose(dim0 - count + 1, dim1 - count + 1), size=size)
     if dim0 >= count or dim1 >= count:
         raise RuntimeError("transpose: can't transpose sparse and dense dimensions")
     order = list(range(count))
     order[dim0], order[dim1] = order[dim1], order[dim0]
-    turned = {_C.sparse_csr: _C.sparse_csc, _C.sparse_csc: _C.sparse_csr}.get(self.layout, self.layout)
-    return self._like(at=self._at[order], size=size, coalesced=self.layout is not _C.sparse_coo, layout=turned)
+    return self._like(at=self._at[order], size=size, coalesced=self._nnz() < 2)
+
+
+_TURNED = {_C.sparse_csr: _C.sparse_csc, _C.sparse_csc: _C.sparse_csr, _C.sparse_bsr: _C.sparse_bsc, _C.sparse_bsc: _C.sparse_bsr}
+
+
+def _transpose_compressed(self, dim0, dim1, size):
+    """Within the batch both move; the two sparse dims change places by the layout alone."""
+    batch, (dim0, dim1) = len(self._batch()), sorted((dim0, dim1))
+    if dim1 < batch:
+        return compressed(self._compressed.transpose(dim0, dim1), self._plain.transpose(dim0, dim1), plain(self).transpose(dim0, dim1), size, self.layout)
+    if (dim0, dim1) != (batch, batch + 1):
+        raise RuntimeError(f"transpose(): can only transpose dimensions of the same type (Batch, Sparse, Dense), got {_kind(self, dim0)} and {_kind(self, dim1)}")
+    values = plain(self)
+    if self.layout in BLOCKS:
+        values = values.transpose(batch + 1, batch + 2)
+    return compressed(self._compressed, self._plain, values, size, _TURNED[self.layout])
+
+
+def _kind(self, dim):
+    batch = len(self._batch())
+    return "Batch" if dim < batch else "Sparse" if dim < batch + 2 else "Dense"
 
 
 def _t(self):
@@ -223,6 +340,8 @@ def _select(self, dim, index):
         raise IndexError(f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}")
     index %= n
     size = [*self.shape[:dim], *self.shape[dim + 1:]]
+    if self.layout is not _C.sparse_coo:
+        return _select_compressed(self, dim, index, size)
     if dim >= count:
         return self._like(values=plain(self).select(dim - count + 1, index), size=size)
     kept = self._at[dim] == index
@@ -231,7 +350,22 @@ def _select(self, dim, index):
     return self._like(at=taper.cat([self._at[:dim, kept], self._at[dim + 1:, kept]]), values=plain(self)[kept], size=size)
 
 
+def _select_compressed(self, dim, index, size):
+    batch = len(self._batch())
+    if dim < batch:
+        return compressed(self._compressed.select(dim, index), self._plain.select(dim, index), plain(self).select(dim, index), size, self.layout)
+    if dim >= batch + 2:
+        return compressed(self._compressed, self._plain, plain(self).select(dim - 1 + 2 * (self.layout in BLOCKS), index), size, self.layout)
+    if batch:
+        raise RuntimeError("select(): selecting rows or columns is not implemented for batched sparse compressed tensors")
+    if self.layout in BLOCKS:
+        raise RuntimeError("select(): selecting non-batch dimensions is currently only supported for non-blocked sparse compressed layouts tensors")
+    return _select(self.to_sparse(), dim, index)
+
+
 def _narrow(self, dim, start, length):
+    if self.layout is not _C.sparse_coo:
+        raise RuntimeError("Sparse CSR tensors do not have strides")
     dim %= self.dim()
     count = self.sparse_dim()
     size = [*self.shape[:dim], length, *self.shape[dim + 1:]]
@@ -308,13 +442,26 @@ def _stack(tensors, dim=0):
 
 # ---- Reductions ----
 def _sum(self, dim=None, keepdim=False, *, dtype=None):
-    if dim is None or dim == ():
+    if dim is None or not isinstance(dim, int) and len(dim) == 0:
         return plain(self).sum(dtype=dtype)
-    return _products.sum_dims(self, dim, keepdim, dtype)
+    if self.layout is _C.sparse_coo:
+        return _products.sum_dims(self, dim, keepdim, dtype)
+    if not keepdim:
+        raise RuntimeError("reduction operations on CSR tensors with keepdim=False is unsupported")
+    if len(self._batch()) or self.dense_dim():
+        raise RuntimeError("reduction operations on CSR tensors with batch or dense dims are unsupported")
+    return _products.sum_dims(self.to_sparse(), dim, True, dtype).to_sparse(layout=self.layout)
 
 
 def _norm(self, p="fro", dim=None, keepdim=False, dtype=None):
-    return plain(self.coalesce()).norm(p=p)
+    if dim is not None and (isinstance(dim, int) or len(dim)):
+        if sorted(d % self.dim() for d in ([dim] if isinstance(dim, int) else dim)) != list(range(self.dim())):
+            raise RuntimeError("norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of the input")
+    if keepdim:
+        raise RuntimeError("norm_sparse currently does not support keepdim=True")
+    if dtype is not None:
+        raise RuntimeError("norm_sparse currently does not support 'dtype' argument")
+    return plain(self.coalesce() if self.layout is _C.sparse_coo else self).norm(p="fro" if p is None else p)
 
 
 def _any(self):
@@ -322,20 +469,168 @@ def _any(self):
 
 
 # ---- Makers ----
-def _empty(self, *size):
-    size = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
-    return coo(self._at.new_zeros(len(size), 0), plain(self).detach().new_zeros(0), size)
+def _clone(self, memory_format=None):
+    if memory_format not in (None, _C.preserve_format):
+        raise RuntimeError(f"unsupported memory format option {memory_format}")
+    return self._copy()
 
 
-def _zeros_like(self, **kwargs):
-    if kwargs.pop("layout", None) is _C.strided:
-        return plain(self).new_zeros(self.shape, **{k: v for k, v in kwargs.items() if v is not None})
-    device, dtype = kwargs.get("device") or self.device, kwargs.get("dtype") or self.dtype
-    return coo(self._at[:, :0].to(device), plain(self).detach()[:0].to(device, dtype), self.shape, self.is_coalesced(), self.layout)
+def _size_of(size):
+    return size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+
+
+def _new_empty(self, *size, dtype=None, device=None, layout=None, requires_grad=False, pin_memory=False):
+    made = empty(_size_of(size), layout or self.layout, dtype or self.dtype, device or self.device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _nothing_stored(self, device=None, dtype=None):
+    """The same size and layout, without elements."""
+    device, dtype = device or self.device, dtype or self.dtype
+    values = plain(self)
+    if self.layout is _C.sparse_coo:
+        return coo(taper.zeros(self.sparse_dim(), 0, dtype=taper.int64, device=device), taper.zeros(0, *values.shape[1:], dtype=dtype, device=device), self.shape, True)
+    batch, index = self._batch(), self._compressed.dtype
+    return compressed(taper.zeros(self._compressed.shape, dtype=index, device=device), taper.zeros(*batch, 0, dtype=index, device=device),
+                      taper.zeros(*batch, 0, *values.shape[len(batch) + 1:], dtype=dtype, device=device), self.shape, self.layout)
+
+
+def _zeros_like(self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
+    layout = layout or self.layout
+    if layout is _C.strided:
+        made = taper.zeros(self.shape, dtype=dtype or self.dtype, device=device or self.device)
+    elif layout is self.layout:
+        made = _nothing_stored(self, device, dtype)
+    elif layout is _C.sparse_coo:
+        count = self.dim() - self.dense_dim()
+        made = coo(taper.zeros(count, 0, dtype=taper.int64, device=device or self.device),
+                   taper.zeros(0, *self.shape[count:], dtype=dtype or self.dtype, device=device or self.device), self.shape, True)
+    else:
+        made = _nothing_in_layout(self, layout, device or self.device, dtype or self.dtype)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _nothing_in_layout(self, layout, device, dtype):
+    """The same size in another compressed layout, without elements."""
+    dense, block = self.dense_dim(), () if self.layout is _C.sparse_coo else self._blocksize()
+    if (layout in BLOCKS) != bool(block):
+        raise RuntimeError(f"zeros_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})")
+    index = _C.int64 if self.layout is _C.sparse_coo else self._compressed.dtype
+    return with_dims(0, dense, self.shape, block, index, dtype=dtype, layout=layout, device=device)
+
+
+def _empty_like(self, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False, memory_format=None):
+    layout = layout or self.layout
+    if layout is _C.strided:
+        return taper.empty(self.shape, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    if layout is not self.layout:
+        raise RuntimeError(f"empty_like with different sparse layout is not supported (self is {WORDS[self.layout]} but you requested {WORDS[layout]})")
+    if self.layout is _C.sparse_coo:
+        made = _nothing_stored(self, device, dtype)
+    else:
+        device = device or self.device
+        made = compressed(self._compressed.detach().clone().to(device), self._plain.detach().clone().to(device),
+                          taper.empty_like(plain(self).detach(), dtype=dtype or self.dtype, device=device), self.shape, self.layout)
+    return made.requires_grad_() if requires_grad else made
+
+
+def _like(name):
+    """ones_like and its kin: of compressed tensors, at the places that are stored."""
+    def make(self, *args, dtype=None, layout=None, device=None, requires_grad=False, **kwargs):
+        if layout is _C.strided:
+            return getattr(taper, name)(plain(self).new_empty(self.shape), *args, dtype=dtype, device=device, requires_grad=requires_grad)
+        if self.layout is _C.sparse_coo or name == "rand_like":
+            refuse({"ones_like": "fill_.Scalar", "full_like": "fill_.Scalar", "randn_like": "normal_"}.get(name, "uniform_"), self)
+        made = self._like(values=getattr(taper, name)(plain(self).detach(), *args, dtype=dtype, device=device))
+        return made.requires_grad_() if requires_grad else made
+    return make
+
+
+def _unbind(self, dim=0):
+    return tuple(_select(self, dim, i) for i in range(self.shape[dim]))
+
+
+def _setitem(self, key, value):
+    raise TypeError("Cannot assign to a sparse tensor")
+
+
+def _view_as_real(self):
+    return self._like(values=taper.view_as_real(plain(self)), size=[*self.shape, 2])
+
+
+def _view_as_complex(self):
+    if self.dense_dim() == 0 or self.shape[-1] != 2:
+        raise RuntimeError("view_as_complex_sparse is only supported for sparse tensors with the last dim == 2 and dense_dim > 0.")
+    return self._like(values=taper.view_as_complex(plain(self).contiguous()), size=self.shape[:-1])
+
+
+def _resize(self, size, sparse_dim, dense_dim):
+    """sparse_resize_: other sizes, as long as what is stored still fits."""
+    stored, advice = self._nnz(), "\nYou could try the following options:\n1. If you need an empty sparse tensor of this size, call `x = torch.sparse_coo_tensor(size)`."
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+    if stored:
+        for word, new, old in (("sparse", sparse_dim, self.sparse_dim()), ("dense", dense_dim, self.dense_dim())):
+            if new != old:
+                raise RuntimeError(f"changing the number of {word} dimensions (from {old} to {new}) on a non-empty sparse tensor is not supported." + advice)
+        for word, part in (("sparse", slice(sparse_dim)), ("dense", slice(sparse_dim, None))):
+            if any(new < old for new, old in zip(size[part], self.shape[part])):
+                raise RuntimeError(f"shrinking the size of {word} dimensions (from {list(self.shape[part])} to {list(size[part])}) on a non-empty sparse tensor is not "
+                                   "supported." + advice)
+        values = plain(self).detach()
+        grown = values.new_zeros(stored, *size[sparse_dim:])
+        grown[(slice(None), *(slice(n) for n in values.shape[1:]))] = values
+        return _become(self, coo(self._at, grown, size, self._coalesced))
+    return _resize_and_clear(self, size, sparse_dim, dense_dim)
+
+
+def _resize_and_clear(self, size, sparse_dim, dense_dim):
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse_dim}, dense_dim = {dense_dim}")
+    at = taper.zeros(sparse_dim, 0, dtype=taper.int64, device=self.device)
+    return _become(self, coo(at, taper.zeros(0, *size[sparse_dim:], dtype=self.dtype, device=self.device), size, True))
+
+
+def _resize_as(self, other):
+    return _resize(self, other.shape, other.sparse_dim(), other.dense_dim())
+
+
+def resize_compressed(self, *size):
+    size = _size_of(size)
+    if self.layout is _C.sparse_coo:
+        refuse("resize_", self)
+    if len(size) < 2:
+        raise RuntimeError(f"torch.resize_: Only batched sparse CSR matrices are supported, but got size {list(size)}")
+    if size[-1] < self.shape[-1]:
+        raise RuntimeError("torch.resize_: Resizing columns of sparse CSR tensors to a smaller value is not supported. The original number of columns is "
+                           f"{self.shape[-1]} while the requested new number of columns is {size[-1]}.")
+    first, batch = self._compressed, tuple(size[:-2])
+    rows = size[-2]
+    flat = first.reshape(-1, first.shape[-1])
+    groups = 1
+    for n in batch:
+        groups *= n
+    if rows >= self.shape[-2]:
+        grown = taper.cat([flat, flat[:, -1:].expand(-1, rows - self.shape[-2])], 1)
+    else:
+        grown = flat[:, :rows + 1]
+    stored = int(grown[0, -1]) if grown.numel() else 0
+    grown = taper.cat([grown, grown.new_zeros(max(groups - grown.shape[0], 0), rows + 1)])[:groups].view(*batch, rows + 1)
+    others, values = (taper.cat([x.reshape(-1, x.shape[-1])[:groups, :stored], x.new_zeros(max(groups - x[..., 0].numel(), 0), stored)]).view(*batch, stored)
+                      for x in (self._plain, plain(self).detach()))
+    return _become(self, compressed(grown, others, values, size, self.layout))
 
 
 def _reshape(self, *shape):
-    raise RuntimeError("reshape is not implemented for sparse tensors")
+    raise RuntimeError("reshape is not implemented for sparse tensors" if self.layout is _C.sparse_coo else "Sparse CSR tensors do not have is_contiguous")
+
+
+def _is_same_size(self, other):
+    return self.shape == other.shape
+
+
+def _broadcast_to(self, *size):
+    return _products.broadcast_to(self, _size_of(size))
 
 
 _BY_NAME = {
@@ -344,7 +639,13 @@ _BY_NAME = {
     "mul_": _in_place(_mul, "mul"), "__imul__": _in_place(_mul, "mul"), "div": _div, "divide": _div, "true_divide": _div, "__truediv__": _div, "div_": _in_place(_div, "div"),
     "__itruediv__": _in_place(_div, "div"), "pow": _pow, "__pow__": _pow, "zero_": _zero_, "copy_": _copy_, "matmul": _products.matmul, "__matmul__": _products.matmul,
     "__rmatmul__": lambda self, other: _products.matmul(other, self), "mm": _products.mm, "spmm": _products.mm, "smm": _products.mm, "mv": _products.mv, "bmm": _products.bmm,
-    "addmm": _products.addmm, "linear": _products.linear, "__neg__": lambda self: _map(taper.neg, "neg", self), "__abs__": lambda self: _map(taper.abs, "abs", self),
-    "transpose": _transpose, "swapaxes": _transpose, "t": _t, "permute": _permute, "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select, "narrow": _narrow,
+    "addmm": _products.addmm, "addmm_": _products.addmm_, "addmv": _products.addmv, "addmv_": _products.addmv_, "hspmm": _products.hspmm, "sspaddmm": _products.sspaddmm, "saddmm": _products.sspaddmm, "linear": _products.linear, "__neg__": lambda self: _map(taper.neg, "neg", self), "__abs__": lambda self: _map(taper.abs, "abs", self),
+    "transpose": _transpose, "swapaxes": _transpose, "t": _t, "permute": _permute, "swapdims": _transpose, "clone": _clone, "unbind": _unbind, "__iter__": lambda self: iter(_unbind(self)), "__setitem__": _setitem,
+    "view_as_real": _view_as_real, "view_as_complex": _view_as_complex, "sparse_resize_": _resize, "sparse_resize_and_clear_": _resize_and_clear,
+    "resize_as_sparse_": _resize_as, "resize_as_": _resize_as, "is_same_size": _is_same_size, "floor_divide": _floor_divide,
+    "__floordiv__": _floor_divide, "floor_divide_": _in_place(_floor_divide, "floor_divide"), "__ifloordiv__": _in_place(_floor_divide, "floor_divide"),
+    "_sparse_broadcast_to": _broadcast_to, "expand": _broadcast_to, "broadcast_to": _broadcast_to, "expand_as": lambda self, other: _broadcast_to(self, other.shape),
+     "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select, "narrow": _narrow,
     "index_select": _index_select, "__getitem__": _getitem, "cat": _cat, "concat": _cat, "stack": _stack, "sum": _sum, "norm": _norm, "any": _any, "zeros_like": _zeros_like,
-    "empty_like": _zeros_like, "new_zeros": _empty, "new_empty": _empty, "reshape": _reshape}
+    "empty_like": _empty_like, "new_zeros": _new_empty, "new_empty": _new_empty, "ones_like": _like("ones_like"), "full_like": _like("full_like"),
+    "rand_like": _like("rand_like"), "randn_like": _like("randn_like"), "reshape": _reshape}

@@ -1,14 +1,21 @@
-"""Sparse tensors: a list of places and the values there (COO), or the same of a matrix in the order of its rows or columns (CSR, CSC).
+"""Sparse tensors: a list of places and the values there (COO), or a matrix row by row or column by column (CSR, CSC), or the same of its blocks (BSR, BSC).
 
-A Sparse is a tensor whose memory and history are those of its values, [nnz, *dense sizes], so that gradients, optimisers and copies work on what is
-stored; beside it stand the places, [sparse dims, nnz], and the size of the whole. Operators reach __torch_function__, which finds what to do by
-their name (_operators.py); what is not there raises as PyTorch does."""
+A Sparse is a tensor whose memory and history are those of its values, so that gradients, optimisers and copies work on what is stored. Beside it stand
+
+    COO          _at [sparse dims, nnz]; values are [nnz, *dense]
+    compressed   _compressed [*batch, lines + 1], where each row or column begins, and _plain [*batch, nnz], its columns or rows;
+                 values are [*batch, nnz, *block, *dense]
+
+and the size of the whole. Operators reach __torch_function__, which finds what to do by their name (_operators.py); what is not there raises as
+PyTorch does. _layouts.py converts between layouts, _make.py has the constructors and their checks."""
 from taper import _C
 from taper._C import Size, Tensor
 from taper.overrides import DisableTorchFunctionSubclass
 
-_COMPRESSED = {_C.sparse_csr: 0, _C.sparse_csc: 1}  # the dim whose places a layout writes as where each row or column begins
-_WORDS = {_C.sparse_coo: "Sparse", _C.sparse_csr: "SparseCsr", _C.sparse_csc: "SparseCsc"}
+ROWS = (_C.sparse_csr, _C.sparse_bsr)
+COLUMNS = (_C.sparse_csc, _C.sparse_bsc)
+BLOCKS = (_C.sparse_bsr, _C.sparse_bsc)
+WORDS = {_C.strided: "Strided", _C.sparse_coo: "Sparse", _C.sparse_csr: "SparseCsr", _C.sparse_csc: "SparseCsc", _C.sparse_bsr: "SparseBsr", _C.sparse_bsc: "SparseBsc"}
 
 
 def plain(tensor):
@@ -17,17 +24,35 @@ def plain(tensor):
         return tensor.as_subclass(Tensor)
 
 
-def coo(at, values, size, coalesced=False, layout=_C.sparse_coo):
-    """The tensor with these values at these places; values become the tensor, so a leaf stays one only if nobody else holds it."""
+def _wrap(values, size, layout, **parts):
     with DisableTorchFunctionSubclass():
         made = values.as_subclass(Sparse)
-    made._at, made._size, made._coalesced, made._layout = at, Size(size), coalesced, layout
+    made.__dict__.update(parts, _size=Size(size), _layout=layout)
     return made
 
 
+def coo(at, values, size, coalesced=False):
+    """The tensor with these values at these places; values become the tensor, so a leaf stays one only if nobody else holds it."""
+    return _wrap(values, size, _C.sparse_coo, _at=at, _coalesced=coalesced)
+
+
+def compressed(first, others, values, size, layout):
+    """The tensor whose line i has the values from first[i] to first[i + 1], which stand at `others` in the line."""
+    return _wrap(values, size, layout, _compressed=first, _plain=others, _coalesced=True)
+
+
 def entries(sparse):
-    """(places, values) of a sparse tensor."""
-    return sparse._at, plain(sparse)
+    """(places, values) of the elements that are stored, whatever the layout: places of a batch begin with it, blocks are taken apart."""
+    if sparse._layout is _C.sparse_coo:
+        return sparse._at, plain(sparse)
+    at, values, _ = sparse._blocks()
+    if sparse._layout not in BLOCKS:
+        return at, values
+    from taper import arange, stack
+    n, (high, wide) = at.shape[1], sparse._blocksize()
+    rows = (at[-2].view(n, 1, 1) * high + arange(high, device=at.device).view(1, high, 1)).expand(n, high, wide).reshape(-1)
+    columns = (at[-1].view(n, 1, 1) * wide + arange(wide, device=at.device)).expand(n, high, wide).reshape(-1)
+    return stack([*(batch.repeat_interleave(high * wide) for batch in at[:-2]), rows, columns]), values.flatten(0, 2)
 
 
 def keys_of(at, size, without=None):
@@ -77,9 +102,38 @@ class Sparse(Tensor):
         return _operators.run(func, args, kwargs or {})
 
     def _like(self, **parts):
-        """The same with other values, places, size, order or layout."""
-        at, values = entries(self)
-        return coo(parts.get("at", at), parts.get("values", values), parts.get("size", self._size), parts.get("coalesced", self._coalesced), parts.get("layout", self._layout))
+        """The same with other values, places, size or order."""
+        values = parts.get("values")
+        values = plain(self) if values is None else values
+        size = parts.get("size", self._size)
+        if self._layout is _C.sparse_coo:
+            return coo(parts.get("at", self._at), values, size, parts.get("coalesced", self._coalesced))
+        return compressed(parts.get("first", self._compressed), parts.get("others", self._plain), values, size, self._layout)
+
+    def _batch(self):
+        """The sizes of a compressed tensor's batch dims."""
+        return self._plain.shape[:-1]
+
+    def _blocksize(self):
+        batch = len(self._batch())
+        return tuple(plain(self).shape[batch + 1:batch + 3]) if self._layout in BLOCKS else ()
+
+    def _blocks(self):
+        """Of a compressed tensor: places of its elements or blocks, [batch dims + 2, count], what stands there, and [*batch, rows, columns] of such places."""
+        from taper import arange, stack
+        first, batch, block = self._compressed.to(_C.int64), self._batch(), self._blocksize() or (1, 1)
+        dims = len(batch)
+        lines = first.shape[-1] - 1
+        line = arange(first[..., 1:].numel(), device=first.device).repeat_interleave(first.diff(dim=-1).reshape(-1))
+        pair = [line % max(lines, 1), self._plain.reshape(-1).to(_C.int64)]
+        rest, where = line // max(lines, 1), []
+        for n in reversed(batch):
+            where.append(rest % max(n, 1))
+            rest = rest // max(n, 1)
+        values = plain(self)
+        at = stack([*where[::-1], *(pair if self._layout in ROWS else pair[::-1])])
+        return at, values.reshape(-1, *values.shape[dims + 1:]) if values.numel() else values.new_zeros(at.shape[1], *values.shape[dims + 1:]), [
+            *batch, self._size[dims] // block[0], self._size[dims + 1] // block[1]]
 
     # ---- What it is ----
     shape = property(lambda self: self._size)
@@ -104,109 +158,145 @@ class Sparse(Tensor):
     nelement = numel
 
     def stride(self, dim=None):
+        if self._layout is not _C.sparse_coo:
+            raise RuntimeError("Sparse CSR tensors do not have strides")
         return (0,) * self.dim() if dim is None else 0
 
     def is_contiguous(self, memory_format=None):
+        if self._layout is not _C.sparse_coo:
+            raise RuntimeError("Sparse CSR tensors do not have is_contiguous")
         return False
 
     def __len__(self):
         return self._size[0]
 
     def sparse_dim(self):
-        return self._at.shape[0]
+        return self._at.shape[0] if self._layout is _C.sparse_coo else 2
 
     def dense_dim(self):
-        return self.dim() - self._at.shape[0]
+        if self._layout is _C.sparse_coo:
+            return self.dim() - self._at.shape[0]
+        return plain(self).dim() - self._plain.dim() - 2 * (self._layout in BLOCKS)
+
+    def _dimV(self):
+        return self.dense_dim()
+
+    def _dimI(self):
+        return self.sparse_dim()
 
     def _nnz(self):
-        return self._at.shape[1]
+        return self._at.shape[1] if self._layout is _C.sparse_coo else self._plain.shape[-1]
 
     def is_coalesced(self):
+        self._expects("is_coalesced", (_C.sparse_coo,))
         return self._coalesced
+
+    def _coalesced_(self, coalesced):
+        self._coalesced = coalesced
+        return self
 
     def type(self, dtype=None, non_blocking=False):
         return plain(self).type().replace("torch.", "torch.sparse.", 1) if dtype is None else self._like(values=plain(self).type(dtype))
 
     # ---- Its parts ----
-    def _part(self, word, wanted, found):
+    def _expects(self, word, wanted):
         if self._layout not in wanted:
-            raise RuntimeError(f"{word} expected sparse {'coordinate' if _C.sparse_coo in wanted else 'row compressed' if _C.sparse_csr in wanted else 'column compressed'} "
-                               f"tensor layout but got {_WORDS[self._layout]}")
+            kind = "coordinate" if _C.sparse_coo in wanted else "row compressed" if _C.sparse_csr in wanted else "column compressed"
+            raise RuntimeError(f"{word} expected sparse {kind} tensor layout but got {WORDS[self._layout]}")
+
+    def _part(self, word):
         if not self._coalesced:
             raise RuntimeError(f"Cannot get {word} on an uncoalesced tensor, please call .coalesce() first")
-        return found()
 
     def indices(self):
-        return self._part("indices", (_C.sparse_coo,), lambda: self._at)
+        self._expects("indices", (_C.sparse_coo,))
+        self._part("indices")
+        return self._at
 
     def values(self):
-        return self._part("values", tuple(_WORDS), lambda: plain(self))
+        self._part("values")
+        return plain(self)
 
     def _indices(self):
+        if self._layout is not _C.sparse_coo:
+            from taper.sparse._operators import refuse
+            refuse("_indices", self)
         return self._at
 
     def _values(self):
+        if self._layout is not _C.sparse_coo:
+            from taper.sparse._operators import refuse
+            refuse("_values", self)
         return plain(self)
 
-    def _beginnings(self):
-        """Where each row (CSR) or column (CSC) begins."""
-        dim = _COMPRESSED[self._layout]
-        counts = self._at[dim].bincount(minlength=self._size[dim])
-        return _C._functions["cat"]([counts.new_zeros(1), counts.cumsum(0)])
-
     def crow_indices(self):
-        return self._part("crow_indices", (_C.sparse_csr,), self._beginnings)
+        self._expects("crow_indices", ROWS)
+        return self._compressed
 
     def col_indices(self):
-        return self._part("col_indices", (_C.sparse_csr,), lambda: self._at[1])
+        self._expects("col_indices", ROWS)
+        return self._plain
 
     def ccol_indices(self):
-        return self._part("ccol_indices", (_C.sparse_csc,), self._beginnings)
+        self._expects("ccol_indices", COLUMNS)
+        return self._compressed
 
     def row_indices(self):
-        return self._part("row_indices", (_C.sparse_csc,), lambda: self._at[0])
+        self._expects("row_indices", COLUMNS)
+        return self._plain
 
     # ---- Other forms ----
     def coalesce(self):
         """Places in order, each once."""
-        if self._layout is not _C.sparse_coo:
-            raise RuntimeError(f"coalesce expected sparse coordinate tensor layout but got {_WORDS[self._layout]}")
+        self._expects("coalesce", (_C.sparse_coo,))
         if self._coalesced:
             return self
         return coo(*merged(*entries(self), self._size), self._size, True)
 
     def to_dense(self, dtype=None, *, masked_grad=True):
+        if dtype is not None and self._layout is not _C.sparse_coo:
+            raise RuntimeError("dtype argument is not supported by sparse_csr_to_dense")
+        if self.is_meta:
+            return plain(self).new_zeros(self._size, dtype=dtype)
         at, values = entries(self)
         whole = values.new_zeros(self._size)
-        made = whole + values.sum(0) if at.shape[0] == 0 else whole.to(values.dtype).index_put(tuple(at), values, accumulate=values.dtype != _C.bool)
+        if at.shape[0] == 0:
+            made = whole + values.sum(0, dtype=values.dtype)
+        else:
+            made = whole.index_put(tuple(at), values, accumulate=values.dtype != _C.bool)
         return made if dtype is None else made.to(dtype)
 
     def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
-        if isinstance(sparse_dim, int) and sparse_dim != self.sparse_dim():
-            return self.to_dense().to_sparse(sparse_dim)
-        layout = layout or _C.sparse_coo
-        if layout is self._layout:
-            return self
-        if layout is _C.strided:
-            return self.to_dense()
-        at, values = entries(self if self._layout is not _C.sparse_coo else self.coalesce())
-        turned = layout is _C.sparse_csc
-        if turned is not (self._layout is _C.sparse_csc):  # from the order of rows to that of columns, or back
-            order = keys_of(at.flip(0) if turned else at, self._size[::-1] if turned else self._size).argsort(stable=True)
-            at, values = at[:, order], values[order]
-        return coo(at, values, self._size, True, layout)
+        from taper.sparse._layouts import convert
+        return convert(self, sparse_dim, layout, blocksize, dense_dim)
+
+    def _to_layout(self, layout, blocksize=None, dense_dim=None):
+        from taper.sparse._layouts import convert
+        came = "coo" if self._layout is _C.sparse_coo else "sparse_compressed"
+        return convert(self, None, layout, blocksize, dense_dim, f"{came}_to_{str(layout)[6:]}" if layout is not self._layout else None)
 
     def to_sparse_coo(self):
         return self.to_sparse()
 
     def to_sparse_csr(self, dense_dim=None):
-        return self.to_sparse(layout=_C.sparse_csr)
+        return self._to_layout(_C.sparse_csr, None, dense_dim)
 
     def to_sparse_csc(self, dense_dim=None):
-        return self.to_sparse(layout=_C.sparse_csc)
+        return self._to_layout(_C.sparse_csc, None, dense_dim)
+
+    def to_sparse_bsr(self, blocksize, dense_dim=None):
+        return self._to_layout(_C.sparse_bsr, blocksize, dense_dim)
+
+    def to_sparse_bsc(self, blocksize, dense_dim=None):
+        return self._to_layout(_C.sparse_bsc, blocksize, dense_dim)
+
+    def resize_(self, *size, memory_format=None):
+        from taper.sparse._operators import resize_compressed
+        return resize_compressed(self, *size)
 
     def sparse_mask(self, mask):
-        return self.to_dense().sparse_mask(mask)
+        from taper.sparse._products import mask_sparse
+        return mask_sparse(self, mask)
 
     def detach(self):
         return self._like(values=plain(self).detach())
@@ -238,120 +328,20 @@ class Sparse(Tensor):
         if self._layout is _C.sparse_coo:
             parts = self._at, plain(self).detach(), self._size, self._coalesced
         else:
-            parts = self._beginnings(), self._at[1 - _COMPRESSED[self._layout]], plain(self).detach(), self._size
+            parts = self._compressed, self._plain, plain(self).detach(), self._size
         return _rebuild_sparse_tensor, (self._layout, parts)
 
+    def _copy(self):
+        """The same with memory of its own; gradients flow back."""
+        if self._layout is _C.sparse_coo:
+            return self._like(at=self._at.clone(), values=plain(self).clone())
+        return self._like(first=self._compressed.clone(), others=self._plain.clone(), values=plain(self).clone())
+
     def __deepcopy__(self, memo):
-        return self._like(at=self._at.clone(), values=plain(self).detach().clone()).requires_grad_(self.requires_grad)
+        return self.detach()._copy().requires_grad_(self.requires_grad)
 
     def __repr__(self, *, tensor_contents=None):
-        values = plain(self)
-        if self._layout is _C.sparse_coo:
-            parts = {"indices": self._at}
-        else:
-            beginnings, others = ("crow_indices", "col_indices") if self._layout is _C.sparse_csr else ("ccol_indices", "row_indices")
-            parts = {beginnings: self._beginnings(), others: self._at[1 - _COMPRESSED[self._layout]]}
-        parts["values"] = values.detach()
-        lines = [f"{name}={_text(part, len(name) + 8)}" for name, part in parts.items()]
-        tail = [f"size={tuple(self._size)}", f"nnz={self._nnz()}"]
-        if values.device.type != "cpu":
-            tail.insert(0, f"device='{values.device}'")
-        if values.numel() and values.dtype not in (_C.float32, _C.int64, _C.bool, _C.complex64):
-            tail.append(f"dtype={values.dtype}")
-        tail.append(f"layout={self._layout}")
-        if values.grad_fn is not None and not self.is_leaf:
-            tail.append(f"grad_fn=<{values.grad_fn.name()}>")
-        elif self.requires_grad:
-            tail.append("requires_grad=True")
-        if self._layout is _C.sparse_coo:
-            return "tensor(" + ",\n       ".join([*lines, ", ".join(tail)]) + ")"
-        last = ", ".join([lines[-1], *tail[:2]])
-        rest = ", ".join(tail[2:])
-        wide = len(last.splitlines()[-1]) + 7 * (len(last.splitlines()) == 1) + len(rest) + 3 > 80
-        return "tensor(" + ",\n       ".join([*lines[:-1], last]) + (",\n       " if wide else ", ") + rest + ")"
+        from taper.sparse._text import text
+        return text(self)
 
     __str__ = __repr__
-
-
-def _text(part, indent):
-    """A part as it stands inside of the text: without its dtype, lines moved right."""
-    import re
-    if part.numel() == 0:
-        return f"tensor([], size={tuple(part.shape)})".replace(",)", ",)")
-    text = re.sub(r",\s+(dtype|device)=[^,)]*", "", repr(part.detach()))
-    return text.replace("\n", "\n" + " " * indent)
-
-
-def _checked(indices, values, size):
-    if indices.dim() != 2:
-        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(indices.shape)}")
-    if indices.shape[1] != (values.shape[0] if values.dim() else 1):
-        raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {indices.shape[1]}, nnz from values: {values.shape[0]}")
-    if size is not None and len(size) != indices.shape[0] + values.dim() - 1:
-        raise RuntimeError(f"number of dimensions must be sparse_dim ({indices.shape[0]}) + dense_dim ({values.dim() - 1}), but got {len(size)}")
-
-
-def sparse_coo_tensor(indices=None, values=None, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None, is_coalesced=None,
-                      layout=None):
-    """A tensor with values at the places that the columns of indices name; the values of a place that stands twice add up."""
-    import taper
-    if values is None and indices is not None and size is None:
-        indices, size = None, indices  # torch.sparse_coo_tensor((2, 3))
-    if indices is None:
-        indices, values = taper.zeros(len(size), 0, dtype=taper.int64), taper.zeros(0)
-        is_coalesced = is_coalesced if is_coalesced is not None else False
-    held = isinstance(values, Tensor)
-    values = taper.as_tensor(values, dtype=dtype, device=device)
-    indices = taper.as_tensor(indices, device=values.device).to(taper.int64)
-    _checked(indices, values, size)
-    if size is None:
-        size = [*((indices.amax(1) + 1).tolist() if indices.numel() else [0] * indices.shape[0]), *values.shape[1:]]
-    if requires_grad:
-        values = values.detach()
-    values = values.view_as(values) if held else values
-    made = coo(indices, values, size, bool(is_coalesced))
-    return made.requires_grad_() if requires_grad else made
-
-
-def _compressed(beginnings, others, values, size, dtype, device, requires_grad, layout):
-    import taper
-    values = taper.as_tensor(values, dtype=dtype, device=device)
-    beginnings, others = taper.as_tensor(beginnings, device=values.device).to(taper.int64), taper.as_tensor(others, device=values.device).to(taper.int64)
-    along = taper.arange(beginnings.shape[0] - 1, device=values.device).repeat_interleave(beginnings.diff())
-    _checked(others.unsqueeze(0), values, None)
-    at = taper.stack([along, others] if layout is _C.sparse_csr else [others, along])
-    if size is None:
-        size = [beginnings.shape[0] - 1, int(others.max()) + 1 if others.numel() else 0]
-        size = size if layout is _C.sparse_csr else size[::-1]
-    if requires_grad:
-        values = values.detach()
-    made = coo(at, values.view_as(values), size, True, layout)
-    return made.requires_grad_() if requires_grad else made
-
-
-def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None):
-    """A matrix whose row i has the columns and values from crow_indices[i] to crow_indices[i + 1]."""
-    return _compressed(crow_indices, col_indices, values, size, dtype, device, requires_grad, _C.sparse_csr)
-
-
-def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, *, dtype=None, device=None, pin_memory=False, requires_grad=False, check_invariants=None):
-    """A matrix whose column i has the rows and values from ccol_indices[i] to ccol_indices[i + 1]."""
-    return _compressed(ccol_indices, row_indices, values, size, dtype, device, requires_grad, _C.sparse_csc)
-
-
-def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
-                             check_invariants=None):
-    """sparse_csr_tensor or sparse_csc_tensor, by the layout."""
-    if layout not in _COMPRESSED:
-        raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {layout}")
-    return _compressed(compressed_indices, plain_indices, values, size, dtype, device, requires_grad, layout)
-
-
-def from_dense(tensor, sparse_dim=None, layout=None):
-    """The elements of a dense tensor that are not zero; a place is left out where all of its dense dims are."""
-    count = tensor.dim() if sparse_dim is None else sparse_dim
-    stored = (tensor != 0).flatten(count).any(-1) if count < tensor.dim() else tensor != 0
-    at = stored.nonzero().t().contiguous()
-    values = tensor[tuple(at)] if count else tensor.unsqueeze(0)
-    made = coo(at, values, tensor.shape, True)
-    return made if layout in (None, _C.sparse_coo) else made.to_sparse(layout=layout)
