@@ -192,6 +192,20 @@ def sparse_mask(self, mask):
     return mask_dense(self, mask)
 
 
+@_for_layouts
+def resize_as_sparse_(self, other):
+    """In place, the sizes and the room of another sparse tensor."""
+    from taper.sparse._operators import resize_as
+    return resize_as(self, other)
+
+
+@_for_layouts
+def sspaddmm(self, mat1, mat2, *, beta=1, alpha=1):
+    """beta * self + alpha * (mat1 @ mat2), sparse."""
+    from taper.sparse import _products
+    return _products.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
 @_method
 def smm(self, mat):
     """self @ mat for a sparse matrix."""

@@ -168,7 +168,8 @@ bool tpi_geometry_select(tp_tensor *self, int64_t dim, int64_t index, tpi_geomet
     if (d < 0) return false;
     int64_t size = self->shape[d];
     if (index < -size || index >= size)
-        return tpi_refuse(TP_ERR_INDEX, "argument 'index': %lld is out of range for dimension %d with size %lld", (long long)index, d, (long long)size);
+        return tpi_refuse(TP_ERR_INDEX, "index %lld out of range for tensor of size %s at dimension %d", (long long)index,
+                          tpi_shape_text(tpi_shape(self)), d);
     start_from(self, out);
     out->offset += (index < 0 ? index + size : index) * self->strides[d];
     drop_dim(out, d);

@@ -36,7 +36,7 @@ def test_tensors_with_a_mask():
     assert repr(a * 2).split() == "MaskedTensor( [ [ 3.0000, --, 4.0000], [ --, --, --] ] )".split()
     assert a.reshape(3, 2).get_mask().tolist() == [[True, False], [True, False], [False, False]] and a.to_tensor(-1.0)[1].tolist() == [-1, -1, -1]
     (a.square().sum()).backward()
-    assert a.grad.tolist() == [[3, 0, 4], [0, 0, 0]]
+    assert a.grad.get_data().tolist() == [[3, 0, 4], [0, 0, 0]] and torch.equal(a.grad.get_mask(), MASK)
     with pytest.raises(ValueError, match="masks must match"):
         a + masked.masked_tensor(X, ~MASK)
     with pytest.raises(TypeError, match="dtype bool"):

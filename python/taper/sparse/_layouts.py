@@ -80,6 +80,8 @@ def _dense_to_compressed(tensor, layout, blocksize, dense_dim, name):
     batch = tensor.dim() - 2 - dense_dim
     if dense_dim < 0 or batch < 0:
         raise RuntimeError(f"{name}: dense_dim argument must be in [0,{tensor.dim() - 2}] range, but {dense_dim} is given")
+    if 0 in tensor.shape[:batch]:
+        raise RuntimeError(f"to_{str(layout)[6:]}: Expected product of batch dimensions to be non-zero.")
     tiles = tensor
     if layout in BLOCKS:
         _check_blocks(name, tensor.shape, blocksize, batch)

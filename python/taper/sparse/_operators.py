@@ -81,14 +81,17 @@ def _cast(func, name, args, kwargs):
     return self._like(first=self._compressed.to(values.device), others=self._plain.to(values.device), values=values)
 
 
+_OTHER_NAMES = {"arcsin": "asin", "arctan": "atan", "arcsinh": "asinh", "arctanh": "atanh", "absolute": "abs", "negative": "neg", "fix": "trunc"}
+
+
 def _map(func, base, in_place, self, *args, **kwargs):
+    if in_place and base in _MAPS and self.layout is _C.sparse_coo and not self._coalesced:
+        raise RuntimeError(f"{_OTHER_NAMES.get(base, base)}_ requires coalesced input")
     made = self.coalesce() if base in _MAPS and self.layout is _C.sparse_coo else self
-    if in_place and made is self:
+    if in_place:
         with DisableTorchFunctionSubclass():
             func(self, *args, **kwargs)
         return self
-    if in_place:
-        return _become(self, made._like(values=func(plain(made).clone(), *args, **kwargs)))
     return made._like(values=func(plain(made), *args, **kwargs))
 
 
@@ -115,6 +118,8 @@ def _add(self, other, *, alpha=1):
         self = taper.as_tensor(self)
         _same_size("add", self, other, "dense-sparse")
         return self + alpha * other.to_dense()
+    if self.shape != other.shape and self.layout is not _C.sparse_coo:
+        raise RuntimeError(f"Expected input tensors to have the same shape, but got tensor `self` with shape {list(self.shape)} and tensor `other` with shape {list(other.shape)}")
     if self.shape != other.shape:
         raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {list(self.shape)} != {list(other.shape)}")
     if self.layout is not _C.sparse_coo:
@@ -123,6 +128,8 @@ def _add(self, other, *, alpha=1):
         raise RuntimeError(f"add: expected 'self' and 'other' to have same number of sparse dimensions, but got {self.sparse_dim()} and {other.sparse_dim()}")
     if self.sparse_dim() != other.sparse_dim():
         return _nothing_plus(self, other, alpha)
+    if self.is_meta:
+        return _nothing_stored(self, dtype=taper.promote_types(self.dtype, other.dtype))
     (at, values), (other_at, other_values) = entries(self), entries(other)
     made = coo(taper.cat([at, other_at], 1), taper.cat([values, other_values if alpha == 1 else alpha * other_values]), self.shape)
     return made.coalesce() if self.is_coalesced() and other.is_coalesced() else made
@@ -179,18 +186,18 @@ def _mul(self, other):
 
 
 def _div(self, other, *, rounding_mode=None):
-    if not isinstance(self, Sparse) or isinstance(other, Sparse) and other.dim() or not isinstance(other, Sparse) and not _number(other):
+    if not isinstance(self, Sparse) or isinstance(other, Sparse) or not _number(other):
         raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
                            f"{list(getattr(other, 'shape', []))} for divisor)")
     if self.layout is not _C.sparse_coo:
         raise RuntimeError(f"unsupported tensor layout: {WORDS[self.layout]}")
-    if isinstance(other, Sparse):
-        other = other.to_dense()
     made = self if rounding_mode is None else self.coalesce()
     return made._like(values=plain(made).div(other, rounding_mode=rounding_mode))
 
 
 def _floor_divide(self, other):
+    if isinstance(other, Sparse) or not _number(other):
+        raise RuntimeError(f"Sparse floor division requires a scalar or zero-dim dense tensor divisor (got shape {list(getattr(other, 'shape', []))} for divisor)")
     return _div(self, other, rounding_mode="floor")
 
 
@@ -297,7 +304,14 @@ def _t(self):
     return self if self.dim() < 2 else _transpose(self, 0, 1)
 
 
-def _permute(self, *dims):
+def _permute(self, *dims, **kwargs):
+    dims = dims or (kwargs["dims"],)
+    asked = list(dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)
+    if len(asked) != self.dim():
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions "
+                           f"i.e. input.dim() = {self.dim()} is not equal to len(dims) = {len(asked)}")
+    if len({d % self.dim() for d in asked}) != len(asked):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
     dims = [d % self.dim() for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = self.sparse_dim()
     if sorted(dims[:count]) != list(range(count)):
@@ -305,7 +319,7 @@ def _permute(self, *dims):
     values = plain(self)
     if self.dense_dim():
         values = values.permute(0, *(d - count + 1 for d in dims[count:]))
-    return self._like(at=self._at[dims[:count]], values=values, size=[self.shape[d] for d in dims], coalesced=dims[:count] == list(range(count)) and self.is_coalesced())
+    return self._like(at=self._at[dims[:count]], values=values, size=[self.shape[d] for d in dims], coalesced=self.is_coalesced() and asked[:1] == [0] and dims[:count] == list(range(count)))
 
 
 def _unsqueeze(self, dim):
@@ -346,7 +360,8 @@ def _select(self, dim, index):
         return self._like(values=plain(self).select(dim - count + 1, index), size=size)
     kept = self._at[dim] == index
     if count == 1:
-        return plain(self)[kept].sum(0)
+        found = plain(self)[kept]
+        return found.any(0) if found.dtype == _C.bool else found.sum(0, dtype=found.dtype)
     return self._like(at=taper.cat([self._at[:dim, kept], self._at[dim + 1:, kept]]), values=plain(self)[kept], size=size)
 
 
@@ -357,10 +372,8 @@ def _select_compressed(self, dim, index, size):
     if dim >= batch + 2:
         return compressed(self._compressed, self._plain, plain(self).select(dim - 1 + 2 * (self.layout in BLOCKS), index), size, self.layout)
     if batch:
-        raise RuntimeError("select(): selecting rows or columns is not implemented for batched sparse compressed tensors")
-    if self.layout in BLOCKS:
-        raise RuntimeError("select(): selecting non-batch dimensions is currently only supported for non-blocked sparse compressed layouts tensors")
-    return _select(self.to_sparse(), dim, index)
+        raise RuntimeError("select(): selecting sparse dimensions is not supported for batched sparse compressed tensors.")
+    return _select(self.to_sparse().coalesce(), dim, index)
 
 
 def _narrow(self, dim, start, length):
@@ -591,8 +604,27 @@ def _resize_and_clear(self, size, sparse_dim, dense_dim):
     return _become(self, coo(at, taper.zeros(0, *size[sparse_dim:], dtype=self.dtype, device=self.device), size, True))
 
 
-def _resize_as(self, other):
+def resize_as(self, other):
+    if self.layout is not other.layout:
+        if self.layout is _C.strided:
+            raise RuntimeError("resize_as_sparse_compressed_: self  expected sparse compressed tensor layout but got Strided")
+        raise RuntimeError("resize_as_sparse_compressed_tensor_: self and src must have the same layout, but got: self "
+                           f"({WORDS[self.layout]}) and source ({WORDS[other.layout]})")
+    if self.layout is not _C.sparse_coo:
+        made = other.detach()._copy().to(self.dtype)
+        made._compressed, made._plain = made._compressed.to(self._compressed.dtype), made._plain.to(self._plain.dtype)
+        return _become(self, made)
     return _resize(self, other.shape, other.sparse_dim(), other.dense_dim())
+
+
+def new(self, *args):
+    """x.new(indices, values, size): the old way to make a COO tensor of x's dtype."""
+    from taper.sparse._make import sparse_coo_tensor
+    if len(args) >= 2 and isinstance(args[0], _C.Tensor):
+        return sparse_coo_tensor(args[0], args[1], *args[2:], dtype=self.dtype, device=self.device)
+    if args and not all(isinstance(n, int) for n in _size_of(args)) or len(args) == 1 and isinstance(args[0], list):
+        raise TypeError("new(): expected a size, or indices and values")
+    return empty(_size_of(args) if args else (0,), _C.sparse_coo, self.dtype, self.device)
 
 
 def resize_compressed(self, *size):
@@ -612,8 +644,9 @@ def resize_compressed(self, *size):
         groups *= n
     if rows >= self.shape[-2]:
         grown = taper.cat([flat, flat[:, -1:].expand(-1, rows - self.shape[-2])], 1)
-    else:
-        grown = flat[:, :rows + 1]
+    else:  # as many elements as the new size has room for stay
+        grown = flat[:, :rows + 1].clone()
+        grown[:, -1] = min(self._nnz(), rows * size[-1])
     stored = int(grown[0, -1]) if grown.numel() else 0
     grown = taper.cat([grown, grown.new_zeros(max(groups - grown.shape[0], 0), rows + 1)])[:groups].view(*batch, rows + 1)
     others, values = (taper.cat([x.reshape(-1, x.shape[-1])[:groups, :stored], x.new_zeros(max(groups - x[..., 0].numel(), 0), stored)]).view(*batch, stored)
@@ -642,10 +675,10 @@ _BY_NAME = {
     "addmm": _products.addmm, "addmm_": _products.addmm_, "addmv": _products.addmv, "addmv_": _products.addmv_, "hspmm": _products.hspmm, "sspaddmm": _products.sspaddmm, "saddmm": _products.sspaddmm, "linear": _products.linear, "__neg__": lambda self: _map(taper.neg, "neg", self), "__abs__": lambda self: _map(taper.abs, "abs", self),
     "transpose": _transpose, "swapaxes": _transpose, "t": _t, "permute": _permute, "swapdims": _transpose, "clone": _clone, "unbind": _unbind, "__iter__": lambda self: iter(_unbind(self)), "__setitem__": _setitem,
     "view_as_real": _view_as_real, "view_as_complex": _view_as_complex, "sparse_resize_": _resize, "sparse_resize_and_clear_": _resize_and_clear,
-    "resize_as_sparse_": _resize_as, "resize_as_": _resize_as, "is_same_size": _is_same_size, "floor_divide": _floor_divide,
+    "resize_as_": resize_as, "is_same_size": _is_same_size, "floor_divide": _floor_divide,
     "__floordiv__": _floor_divide, "floor_divide_": _in_place(_floor_divide, "floor_divide"), "__ifloordiv__": _in_place(_floor_divide, "floor_divide"),
     "_sparse_broadcast_to": _broadcast_to, "expand": _broadcast_to, "broadcast_to": _broadcast_to, "expand_as": lambda self, other: _broadcast_to(self, other.shape),
-     "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select, "narrow": _narrow,
+     "unsqueeze": _unsqueeze, "squeeze": _squeeze, "select": _select, "select_copy": lambda self, dim, index: _select(self, dim, index).clone(), "narrow": _narrow,
     "index_select": _index_select, "__getitem__": _getitem, "cat": _cat, "concat": _cat, "stack": _stack, "sum": _sum, "norm": _norm, "any": _any, "zeros_like": _zeros_like,
     "empty_like": _empty_like, "new_zeros": _new_empty, "new_empty": _new_empty, "ones_like": _like("ones_like"), "full_like": _like("full_like"),
     "rand_like": _like("rand_like"), "randn_like": _like("randn_like"), "reshape": _reshape}

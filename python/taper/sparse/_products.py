@@ -132,7 +132,10 @@ def hspmm(mat1, mat2):
 
 
 def sspaddmm(mat, mat1, mat2, *, beta=1, alpha=1):
-    """beta * mat + alpha * (mat1 @ mat2), all of it sparse."""
+    """beta * mat + alpha * (mat1 @ mat2) of a sparse mat1 and a dense mat2; the result is sparse."""
+    for word, given, wanted in (("mat1", mat1, _C.sparse_coo), ("mat2", mat2, _C.strided)):
+        if given.layout is not wanted:
+            raise RuntimeError(f"sspaddmm: expected '{word}' to have {'sparse' if wanted is _C.sparse_coo else 'strided'} layout, got '{word}' with layout {WORDS[given.layout]}")
     product = mm(mat1, mat2)
     return beta * mat + alpha * (product if isinstance(product, Sparse) else product.to_sparse())
 

@@ -132,8 +132,7 @@ class Sparse(Tensor):
             rest = rest // max(n, 1)
         values = plain(self)
         at = stack([*where[::-1], *(pair if self._layout in ROWS else pair[::-1])])
-        return at, values.reshape(-1, *values.shape[dims + 1:]) if values.numel() else values.new_zeros(at.shape[1], *values.shape[dims + 1:]), [
-            *batch, self._size[dims] // block[0], self._size[dims + 1] // block[1]]
+        return at, values.reshape(at.shape[1], *values.shape[dims + 1:]), [*batch, self._size[dims] // block[0], self._size[dims + 1] // block[1]]
 
     # ---- What it is ----
     shape = property(lambda self: self._size)
@@ -289,6 +288,10 @@ class Sparse(Tensor):
 
     def to_sparse_bsc(self, blocksize, dense_dim=None):
         return self._to_layout(_C.sparse_bsc, blocksize, dense_dim)
+
+    def new(self, *args, **kwargs):
+        from taper.sparse._operators import new
+        return new(self, *args)
 
     def resize_(self, *size, memory_format=None):
         from taper.sparse._operators import resize_compressed
