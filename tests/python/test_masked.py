@@ -52,3 +52,41 @@ def test_reductions_of_numbers_integers_and_complex_values():
     assert abs(masked.logsumexp(torch.zeros(4)).item() - 1.3863) < 1e-3
     x = torch.tensor([[2 + 1j, 3, 4], [1, 2 - 1j, 0]])
     assert masked.var(x, dim=1).dtype == torch.complex64 and torch.allclose(masked.var(x, dim=1), torch.full((2,), 4 / 3 + 0j))
+
+
+def test_sparse_inputs():
+    mask = torch.tensor([[True, False, True], [True, True, False]])
+    sparse = torch.tensor([[1.5, 0.0, 2.0], [0.0, 3.0, 0.0]]).to_sparse()
+    assert masked.sum(sparse, 0).to_dense().tolist() == [1.5, 3, 2] and masked.sum(sparse).layout is torch.sparse_coo
+    assert masked.amax(sparse, 1, mask=mask.to_sparse()).to_dense().tolist() == [2, 3] and masked.prod(sparse, 1, mask=mask).to_dense().tolist() == [3, 0]
+    assert masked.mean(sparse.to_sparse_csr(), 1, keepdim=True, mask=mask.to_sparse_csr()).to_dense().tolist() == [[1.75], [1.5]]
+    for call, text in ((lambda: masked.amax(sparse, 0), "expects explicit mask for torch.sparse_coo"), (lambda: masked.softmax(sparse, 0), "expects strided tensor")):
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_sparse_tensors_with_a_mask(layout):
+    mask = MASK.to_sparse(layout=getattr(torch, layout))
+    a = masked.masked_tensor(X.sparse_mask(mask), mask, requires_grad=True)
+    assert a.layout is getattr(torch, layout) and a.shape == (2, 3) and torch.exp(a).get_data().values().tolist() == torch.exp(X[MASK]).tolist()
+    (a * a).to_dense().sum().backward()
+    assert a.grad.layout is a.layout and a.grad.to_dense().to_tensor(0.0).tolist() == [[3, 0, 4], [0, 0, 0]]
+    assert masked.masked_tensor(X, MASK).to_sparse().to_dense().to_tensor(0.0).tolist() == [[1.5, 0, 2], [0, 0, 0]] and a.argmax().get_data() == 2
+    with pytest.raises(TypeError, match="must have the same layout"):
+        masked.masked_tensor(X, mask)
+    with pytest.raises(TypeError, match="torch._ops.aten.max.default"):
+        a.max()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_operators_by_element_and_what_moves():
+    from taper.masked.maskedtensor.binary import NATIVE_BINARY_FNS
+    from taper.masked.maskedtensor.unary import NATIVE_UNARY_FNS
+    assert len(NATIVE_UNARY_FNS) == 62 and len(NATIVE_BINARY_FNS) == 36
+    a = masked.masked_tensor(X, MASK)
+    assert torch.equal(torch.ops.aten.atan2(a, X).get_data(), torch.atan2(X, X)) and a.neg_() is a and torch.equal(a.get_data(), -X)
+    chosen = torch.where(MASK, a, masked.masked_tensor(X, ~MASK))
+    assert chosen.get_mask().all() and chosen.get_data().tolist() == torch.where(MASK, -X, X).tolist()
+    assert torch.nn.functional.unfold(masked.masked_tensor(X.view(1, 1, 2, 3), MASK.view(1, 1, 2, 3)), (1, 3)).get_mask().tolist() == [[[True, False], [False, False], [True, False]]]

@@ -156,3 +156,103 @@ def test_refusals_and_bags():
     assert bag.weight.grad is None
     bag.weight.grad = torch.ones(6, 2)
     assert not bag.weight.grad.is_sparse
+
+
+# ---- Layouts ----
+ALL = {"sparse_coo": {}, "sparse_csr": {}, "sparse_csc": {}, "sparse_bsr": {"blocksize": (2, 3)}, "sparse_bsc": {"blocksize": (2, 3)}}
+WHOLE = torch.tensor([[0, 1.0, 0, 2, 0, 2], [0, 1, 0, 0, 2, 0], [3, 3, 3, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("source", [*ALL, "strided"])
+@pytest.mark.parametrize("target", ALL)
+def test_every_layout_becomes_every_other(source, target):
+    given = WHOLE.to_sparse(layout=getattr(torch, source), **ALL.get(source, {}))
+    if source in ("sparse_bsr", "sparse_bsc") and target in ("sparse_csr", "sparse_csc"):
+        with pytest.raises(RuntimeError, match="expected SparseCsr or SparseCsc layout but got SparseBs"):
+            given.to_sparse(layout=getattr(torch, target))
+        return
+    made = given.to_sparse(layout=getattr(torch, target), **ALL[target])
+    assert made.layout is getattr(torch, target) and made.shape == WHOLE.shape and torch.equal(made.to_dense(), WHOLE)
+    if target == "sparse_coo":
+        torch._validate_sparse_coo_tensor_args(made._indices(), made._values(), made.shape)
+    else:
+        names = ("crow_indices", "col_indices") if target.endswith("r") else ("ccol_indices", "row_indices")
+        torch._validate_sparse_compressed_tensor_args(*(getattr(made, name)() for name in names), made.values(), made.shape, made.layout)
+
+
+def test_blocks_batches_and_dense_dims():
+    blocks = WHOLE.to_sparse_bsr((2, 3))
+    assert blocks.crow_indices().tolist() == [0, 2, 3] and blocks.col_indices().tolist() == [0, 1, 0] and blocks.values().shape == (3, 2, 3) and blocks._nnz() == 3
+    assert blocks.t().layout is torch.sparse_bsc and torch.equal(blocks.t().to_dense(), WHOLE.t())
+    batch = torch.stack([WHOLE, WHOLE.flip(0)])
+    rows = batch.to_sparse_csr()
+    assert rows.crow_indices().shape == (2, 5) and rows.values().shape == (2, 8) and torch.equal(rows.to_dense(), batch) and torch.equal(rows[1].to_dense(), batch[1])
+    hybrid = torch.stack([WHOLE, 2 * WHOLE], -1).to_sparse_csr(dense_dim=1)
+    assert hybrid.dense_dim() == 1 and hybrid.values().shape == (8, 2) and torch.equal(hybrid.to_dense()[..., 1], 2 * WHOLE)
+    with pytest.raises(RuntimeError, match="same number of specified elements per batch"):
+        torch.stack([WHOLE, torch.ones_like(WHOLE)]).to_sparse_csr()
+    small = torch.sparse_csr_tensor(torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0], dtype=torch.int32), [1.0, 2.0])
+    assert small.crow_indices().dtype is torch.int32 and small.to_sparse_csc().row_indices().dtype is torch.int32 and (small + small).values().tolist() == [2, 4]
+
+
+def test_invariants_are_checked_where_asked():
+    parts = (torch.tensor([0, 2, 4]), torch.tensor([1, 0, 0, 2]), torch.ones(4))
+    assert torch.sparse_csr_tensor(*parts, (2, 3))._nnz() == 4
+    for call in (lambda: torch.sparse_csr_tensor(*parts, (2, 3), check_invariants=True),
+                 torch.sparse.check_sparse_tensor_invariants()(lambda: torch.sparse_csr_tensor(*parts, (2, 3)))):
+        with pytest.raises(RuntimeError, match="are sorted and distinct along the last dimension"):
+            call()
+    with torch.sparse.check_sparse_tensor_invariants():
+        with pytest.raises(RuntimeError, match="size is inconsistent with indices: for dim 0, size is 2 but found index 5"):
+            torch.sparse_coo_tensor([[5]], [1.0], (2,))
+    assert not torch.sparse.check_sparse_tensor_invariants.is_enabled()
+
+
+def test_factories_of_sparse_layouts():
+    assert torch.zeros(2, 3, layout=torch.sparse_csr).crow_indices().tolist() == [0, 0, 0] and torch.empty((4, 2), layout=torch.sparse_coo, device="meta").is_meta
+    assert torch.zeros_like(WHOLE.to_sparse_bsr((2, 3))).values().shape == (0, 2, 3) and torch.ones_like(WHOLE.to_sparse_csr()).sum() == 8
+    assert WHOLE.to_sparse_bsr((2, 3)).to("meta")._nnz() == 0
+    with pytest.raises(RuntimeError, match=r"expected sparse compressed \(non-block\) tensor layout but got SparseBsr"):
+        torch.empty(2, 2, layout=torch.sparse_bsr)
+
+
+@pytest.mark.parametrize("layout", ALL)
+def test_gradients_through_layouts(layout):
+    given = WHOLE.double().to_sparse(layout=getattr(torch, layout), **ALL[layout]).requires_grad_()
+    for masked in (True, False):
+        assert torch.autograd.gradcheck(lambda x: x.to_dense() ** 2, given, masked=masked)
+    if layout in ("sparse_coo", "sparse_csr"):
+        dense = torch.randn(6, 2, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(torch.sparse.mm, (given, dense), masked=True)
+
+
+def test_products_broadcasts_and_masks():
+    sparse = WHOLE.to_sparse()
+    assert torch.equal((sparse * torch.arange(6.0)).to_dense(), WHOLE * torch.arange(6.0))
+    assert torch.equal(torch._sparse_broadcast_to(sparse, (2, 4, 6)).to_dense(), WHOLE.expand(2, 4, 6))
+    assert torch.equal((WHOLE.to_sparse_csr() * WHOLE.to_sparse_csr()).to_dense(), WHOLE * WHOLE)
+    mask = (WHOLE > 2).to_sparse_bsr((2, 3))
+    assert WHOLE.sparse_mask(mask).layout is torch.sparse_bsr and WHOLE.sparse_mask(mask).to_dense().sum() == 9
+    assert torch.addmm(torch.ones(4, 4), WHOLE.to_sparse_csr(), WHOLE.t(), beta=2).tolist() == (2 + WHOLE @ WHOLE.t()).tolist()
+    assert torch.hspmm(sparse, WHOLE.t()).to_dense().tolist() == (WHOLE @ WHOLE.t()).tolist()
+    made = torch.sparse_coo_tensor((4, 6))
+    assert torch.sin(sparse, out=made) is made and torch.equal(made.to_dense(), WHOLE.sin())
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
+        torch.ones(2, dtype=torch.int64).to_sparse().sin_()
+    with pytest.raises(RuntimeError, match="sin_ requires coalesced input"):
+        torch.sparse_coo_tensor([[0, 0]], [1.0, 2.0]).sin_()
+    with pytest.raises(TypeError, match="Cannot assign to a sparse tensor"):
+        sparse[0] = 1
+
+
+def test_text_of_blocks():
+    assert str(torch.eye(2).to_sparse_bsr((1, 2))) == """tensor(crow_indices=tensor([0, 1, 2]),
+       col_indices=tensor([0, 0]),
+       values=tensor([[[1., 0.]],
+
+                      [[0., 1.]]]), size=(2, 2), nnz=2,
+       layout=torch.sparse_bsr)"""
+    assert str(torch.empty(2, 3, layout=torch.sparse_csr, device="meta", dtype=torch.float64)) == """tensor(crow_indices=tensor(..., size=(3,)),
+       col_indices=tensor(..., size=(0,)),
+       values=tensor(..., size=(0,)), device='meta', size=(2, 3),
+       dtype=torch.float64, layout=torch.sparse_csr)"""

@@ -1,6 +1,7 @@
 """The functions beneath torch.sparse that packages and tests call by their own names."""
 from taper import _C
 from taper.sparse._make import validate_compressed, validate_coo, validate_indices
+from taper.sparse._make import with_dims as _sparse_compressed_tensor_with_dims  # noqa: F401
 from taper.sparse._products import broadcast_to as _sparse_broadcast_to  # noqa: F401
 
 

@@ -315,7 +315,8 @@ def _permute(self, *dims, **kwargs):
     dims = [d % self.dim() for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = self.sparse_dim()
     if sorted(dims[:count]) != list(range(count)):
-        raise RuntimeError("permute: can't move sparse dimensions among dense ones")
+        raise RuntimeError("permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed. "
+                           f"Found transposition between sparse and dense dimensions in {asked}")
     values = plain(self)
     if self.dense_dim():
         values = values.permute(0, *(d - count + 1 for d in dims[count:]))

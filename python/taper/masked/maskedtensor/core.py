@@ -7,7 +7,7 @@ _REDUCTIONS = frozenset("sum mean prod amax amin argmax argmin var std norm all"
 _ALONG = frozenset("softmax log_softmax softmin cumsum cumprod".split())
 _MOVES = frozenset("""
     reshape view view_as expand expand_as unsqueeze squeeze __getitem__ select narrow index_select transpose permute t flatten unflatten cat stack chunk split unbind
-    contiguous repeat gather flip roll movedim swapaxes T mT H mH unfold""".split())
+    contiguous repeat gather flip roll movedim swapaxes T mT H mH unfold im2col""".split())
 _OTHERS = frozenset("""
     bool clone conj copysign detach detach_ double float half int long logical_and logical_not logical_or logical_xor to type requires_grad_ square_
     __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __truediv__ __rtruediv__ __itruediv__ __floordiv__ __pow__ __neg__ __mod__ __eq__ __ne__
@@ -157,7 +157,9 @@ class MaskedTensor(taper.Tensor):
         if name == "norm" and "p" in kwargs:
             kwargs["ord"] = kwargs.pop("p")
         data, mask = _data(self), self._mask
-        if self._sparse is not None and kwargs.get("dim") is None:  # of all elements: of those that are stored
+        if self._sparse is not None and name in ("argmax", "argmin"):  # counted among all elements
+            data, mask = data.to_dense(), mask.to_dense()
+        elif self._sparse is not None and kwargs.get("dim") is None:  # of all elements: of those that are stored
             data, mask = _raw(self), mask.values()
         result = _ops._all(data, mask=mask, **kwargs) if name == "all" else getattr(_ops, name)(data, mask=mask, **kwargs)
         if name in _ALONG:
@@ -292,7 +294,7 @@ def _mapped(func, name, given, args, kwargs):
 def _moved(func, name, args, kwargs):
     """What moves elements moves the mask along; columns of an image (nn.functional.unfold) are made of numbers, so the mask becomes some."""
     masks = _masks(args)
-    if name == "unfold" and args[0].dim() == 4 and len(args) + len(kwargs) >= 2 and "kernel_size" in kwargs:
+    if name == "im2col":
         return wrap(func(*_data(args), **kwargs), func(masks[0].float(), *masks[1:], **kwargs) != 0)
     return _wrapped(func(*_data(args), **kwargs), func(*masks, **kwargs))
 
