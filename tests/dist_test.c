@@ -18,6 +18,16 @@
 #include "ranks.h"
 
 /* ---- Stores ---- */
+static bool lists_key(const char *data, size_t n, const char *key) {
+    for (size_t at = 0; at + sizeof(uint32_t) <= n;) {
+        uint32_t length;
+        memcpy(&length, data + at, sizeof length);
+        if (length == strlen(key) && memcmp(data + at + sizeof length, key, length) == 0) return true;
+        at += sizeof length + length;
+    }
+    return false;
+}
+
 static void use_store(tp_store *s) {
     char *data;
     size_t n;
@@ -40,6 +50,21 @@ static void use_store(tp_store *s) {
     assert_int_equal(tp_store_delete(s, "a"), 1);
     assert_int_equal(tp_store_delete(s, "a"), 0);
     assert_int_equal(tp_store_count(s), before - 1);
+    assert_int_equal(tp_store_queue_length(s, "q"), 0);
+    assert_true(tp_store_queue_push(s, "q", "first", 5) && tp_store_queue_push(s, "q", "", 0));
+    assert_int_equal(tp_store_queue_length(s, "q"), 2);
+    assert_int_equal(tp_store_check(s, "q"), 1);
+    assert_true(tp_store_keys(s, &data, &n));
+    assert_true(lists_key(data, n, "q"));
+    assert_false(lists_key(data, n, "gone"));
+    tp_store_free_data(data);
+    assert_true(tp_store_queue_pop(s, "q", -1, &data, &n) && n == 5 && memcmp(data, "first", 5) == 0);
+    tp_store_free_data(data);
+    assert_true(tp_store_queue_pop(s, "q", -1, &data, &n) && n == 0);
+    tp_store_free_data(data);
+    assert_int_equal(tp_store_check(s, "q"), 0);
+    assert_false(tp_store_queue_pop(s, "q", 0, &data, &n));
+    tp_error_clear();
     assert_false(tp_store_wait(s, "never", 0.05));
     assert_non_null(strstr(tp_error(), "'never'"));
     tp_error_clear();

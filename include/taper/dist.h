@@ -36,6 +36,12 @@ TP_API bool tp_store_wait(tp_store *store, const char *key, double timeout); /* 
 TP_API int tp_store_check(tp_store *store, const char *key);  /* 1: it is there, 0: not, -1: failed */
 TP_API int tp_store_delete(tp_store *store, const char *key); /* 1: it was there, 0: not, -1: failed */
 TP_API int64_t tp_store_count(tp_store *store);               /* of keys; -1: failed */
+/* All keys, of a prefix store those under it: 4 bytes, how long a key is, then the key, and so on. data: tp_store_free_data it. */
+TP_API bool tp_store_keys(tp_store *store, char **data, size_t *n);
+/* Queues: a key is there as long as its queue holds something. pop waits (timeout: seconds; negative: the store's own). */
+TP_API bool tp_store_queue_push(tp_store *store, const char *key, const void *data, size_t n);
+TP_API bool tp_store_queue_pop(tp_store *store, const char *key, double timeout, char **data, size_t *n);
+TP_API int64_t tp_store_queue_length(tp_store *store, const char *key); /* -1: failed */
 TP_API double tp_store_timeout(const tp_store *store);        /* seconds */
 TP_API void tp_store_set_timeout(tp_store *store, double seconds);
 TP_API int tp_store_port(const tp_store *store);

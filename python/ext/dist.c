@@ -168,6 +168,47 @@ static PyObject *store_count(PyObject *o, PyObject *unused) {
     return count < 0 ? raise_as(store_error) : PyLong_FromLongLong(count);
 }
 
+static PyObject *store_keys(PyObject *o, PyObject *unused) {
+    (void)unused;
+    char *data;
+    size_t n;
+    bool ok;
+    TPY_UNLOCKED(ok = tp_store_keys(store_of(o), &data, &n));
+    if (!ok) return raise_as(store_error);
+    PyObject *list = PyList_New(0);
+    for (size_t at = 0; list && at + sizeof(uint32_t) <= n;) {
+        uint32_t length;
+        memcpy(&length, data + at, sizeof length);
+        PyObject *key = PyUnicode_DecodeUTF8(data + at + sizeof length, length, "surrogateescape");
+        if (!key || PyList_Append(list, key) < 0) Py_CLEAR(list);
+        Py_XDECREF(key);
+        at += sizeof length + length;
+    }
+    tp_store_free_data(data);
+    return list;
+}
+
+static PyObject *store_queue_push(PyObject *o, PyObject *args) { return put(o, args, tp_store_queue_push); }
+
+static PyObject *store_queue_pop(PyObject *o, PyObject *args) {
+    const char *key;
+    double timeout;
+    char *data;
+    size_t n;
+    if (!PyArg_ParseTuple(args, "sd", &key, &timeout)) return NULL;
+    bool ok;
+    TPY_UNLOCKED(ok = tp_store_queue_pop(store_of(o), key, timeout, &data, &n));
+    return ok ? bytes_of(data, n) : raise_as(store_error);
+}
+
+static PyObject *store_queue_length(PyObject *o, PyObject *key) {
+    const char *text = PyUnicode_AsUTF8(key);
+    if (!text) return NULL;
+    int64_t length;
+    TPY_UNLOCKED(length = tp_store_queue_length(store_of(o), text));
+    return length < 0 ? raise_as(store_error) : PyLong_FromLongLong(length);
+}
+
 static PyObject *store_port(PyObject *o, void *unused) { (void)unused; return PyLong_FromLong(tp_store_port(store_of(o))); }
 static PyObject *store_host(PyObject *o, void *unused) { (void)unused; return PyUnicode_FromString(tp_store_host(store_of(o))); }
 static PyObject *store_listen(PyObject *o, void *unused) {
@@ -611,7 +652,9 @@ static int add_types(PyObject *module) {
     static PyMethodDef store_methods[] = {
         {"set", store_set, METH_VARARGS, NULL}, {"append", store_append, METH_VARARGS, NULL}, {"get", store_get, METH_O, NULL},
         {"add", store_add, METH_VARARGS, NULL}, {"compare_set", store_compare_set, METH_VARARGS, NULL}, {"wait", store_wait, METH_VARARGS, NULL},
-        {"check", store_check, METH_O, NULL}, {"delete", store_delete, METH_O, NULL}, {"count", store_count, METH_NOARGS, NULL}, {0}};
+        {"check", store_check, METH_O, NULL}, {"delete", store_delete, METH_O, NULL}, {"count", store_count, METH_NOARGS, NULL},
+        {"keys", store_keys, METH_NOARGS, NULL}, {"queue_push", store_queue_push, METH_VARARGS, NULL},
+        {"queue_pop", store_queue_pop, METH_VARARGS, NULL}, {"queue_length", store_queue_length, METH_O, NULL}, {0}};
     static PyGetSetDef store_properties[] = {
         {"port", store_port, NULL, NULL, NULL}, {"host", store_host, NULL, NULL, NULL},
         {"listen", store_listen, NULL, "Where a process beside the store should listen.", NULL},

@@ -65,7 +65,8 @@ static bool await(tp_store *s, enum tpi_store_op op, const char *key, double dea
         if (a == TPI_STORE_DONE) return true;
         if (a == TPI_STORE_FAILED || tpi_interrupted()) return false;
         if (tpi_now() < deadline) continue;
-        return tpi_refuse(TP_ERR_IO, "store: wait timeout after %.0fms: nobody has set the key '%s'", (tpi_now() - from) * 1e3, key);
+        return tpi_refuse(TP_ERR_IO, "wait timeout after %.0fms, keys: /%s (nobody has set the key '%s' of the store)",
+                          deadline > from ? (deadline - from) * 1e3 : 0, key, key);
     }
 }
 
@@ -125,6 +126,33 @@ int64_t tp_store_count(tp_store *s) {
     memcpy(&count, out.data, sizeof count);
     tpi_mfree(out.data);
     return count;
+}
+
+bool tp_store_keys(tp_store *s, char **data, size_t *n) {
+    tpi_bytes out;
+    if (!given(s, "") || ask(s, TPI_STORE_KEYS, "", NULL, 0, &out) != TPI_STORE_DONE) return false;
+    *data = out.data, *n = out.n;
+    return true;
+}
+
+bool tp_store_queue_push(tp_store *s, const char *key, const void *data, size_t n) {
+    return given(s, key) && TPI_LIST_GIVEN(data, (int64_t)n) && ask(s, TPI_STORE_PUSH, key, data, n, NULL) == TPI_STORE_DONE;
+}
+
+bool tp_store_queue_pop(tp_store *s, const char *key, double timeout, char **data, size_t *n) {
+    tpi_bytes out;
+    if (!given(s, key) || !await(s, TPI_STORE_POP, key, tpi_now() + (timeout >= 0 ? timeout : s->timeout), &out)) return false;
+    *data = out.data, *n = out.n;
+    return true;
+}
+
+int64_t tp_store_queue_length(tp_store *s, const char *key) {
+    tpi_bytes out;
+    int64_t length;
+    if (!given(s, key) || ask(s, TPI_STORE_LENGTH, key, NULL, 0, &out) != TPI_STORE_DONE) return -1;
+    memcpy(&length, out.data, sizeof length);
+    tpi_mfree(out.data);
+    return length;
 }
 
 double tp_store_timeout(const tp_store *s) { return s ? s->timeout : 0; }

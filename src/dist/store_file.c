@@ -1,5 +1,5 @@
 /* A store in a file that all its processes reach: requests that change something are appended to it under a lock, and each process plays
- * the file into a table of its own. The last of the processes that were announced removes the file. */
+ * the file into a table of its own. A key counts who has the file open. The last of them removes it, if as many as were announced have let go. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -76,7 +76,7 @@ static bool append(file_store *f, int fd, enum tpi_store_op op, const char *key,
 
 /* What is asked, on the file as it is now. */
 static enum tpi_store_answer ask_now(file_store *f, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
-    bool changes = op != TPI_STORE_GET && op != TPI_STORE_CHECK && op != TPI_STORE_COUNT;
+    bool changes = tpi_store_changes(op);
     int fd = open(f->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || flock(fd, changes ? LOCK_EX : LOCK_SH) < 0) {
         tpi_fail(TP_ERR_IO, "store: cannot use the file '%s': %s", f->path, strerror(errno));
@@ -119,10 +119,10 @@ static void remove_files(const char *path) {
 
 static void file_free(tp_store *s) {
     file_store *f = (file_store *)s;
-    int64_t gone;
+    int64_t gone, open;
     if (f->users > 0 && tp_ok()) {
-        if (tp_store_add(s, "/gone", 1, &gone)) {
-            if (gone >= f->users) remove_files(f->path);
+        if (tp_store_add(s, "/gone", 1, &gone) && tp_store_add(s, "/open", -1, &open)) {
+            if (gone >= f->users && open <= 0) remove_files(f->path);
         } else
             tp_error_clear(); /* nobody is left to tell */
     }
@@ -140,5 +140,8 @@ tp_store *tp_store_file(const char *path, int64_t users) {
     f->store.path = f->path;
     f->users = users;
     pthread_mutex_init(&f->lock, NULL);
-    return &f->store;
+    if (tp_store_add(&f->store, "/open", 1, NULL)) return &f->store;
+    f->users = 0;
+    tp_store_release(&f->store);
+    return NULL;
 }

@@ -164,7 +164,7 @@ static bool serve(tpi_store_server *s, client *c, bool *changed) {
         if (tpi_now() < c->until) return true;
     }
     if (a == TPI_STORE_FULL) return refuse(s, c, too_much(s, (size_t)r.bytes));
-    if (a == TPI_STORE_DONE && op != TPI_STORE_GET && op != TPI_STORE_CHECK && op != TPI_STORE_COUNT) *changed = true;
+    if (a == TPI_STORE_DONE && tpi_store_changes(op)) *changed = true;
     return answer(s, c, a, shared, out.data, shared ? shared->n : out.data ? out.n : 0);
 }
 

@@ -126,6 +126,78 @@ static enum tpi_store_answer swap(tpi_table *t, const char *key, size_t key_byte
     return a == TPI_STORE_DONE ? give(out, fresh, fresh_bytes) : a;
 }
 
+bool tpi_store_changes(enum tpi_store_op op) {
+    return op != TPI_STORE_GET && op != TPI_STORE_CHECK && op != TPI_STORE_COUNT && op != TPI_STORE_KEYS && op != TPI_STORE_LENGTH;
+}
+
+static bool begins_with(const entry *e, const char *prefix, size_t n) { return e->key_bytes >= n && memcmp(e->key, prefix, n) == 0; }
+
+static enum tpi_store_answer keys(tpi_table *t, const char *prefix, size_t n, tpi_bytes *out) {
+    size_t bytes = 0;
+    for (size_t b = 0; b < t->nbuckets; b++)
+        for (entry *e = t->buckets[b]; e; e = e->next)
+            if (begins_with(e, prefix, n)) bytes += sizeof(uint32_t) + e->key_bytes - n;
+    char *text = tpi_malloc(bytes + 1), *at = text;
+    if (!text) return TPI_STORE_FAILED;
+    for (size_t b = 0; b < t->nbuckets; b++)
+        for (entry *e = t->buckets[b]; e; e = e->next) {
+            if (!begins_with(e, prefix, n)) continue;
+            uint32_t rest = (uint32_t)(e->key_bytes - n);
+            memcpy(at, &rest, sizeof rest);
+            memcpy(at + sizeof rest, e->key + n, rest);
+            at += sizeof rest + rest;
+        }
+    *out = (tpi_bytes){text, bytes};
+    return TPI_STORE_DONE;
+}
+
+/* ---- Queues ---- */
+/* The bytes of the item at `at`, with its length; 0: there is none, or the value is no queue. */
+static size_t item_bytes(const tpi_value *v, size_t at) {
+    uint64_t n;
+    if (v->n - at < sizeof n) return 0;
+    memcpy(&n, v->data + at, sizeof n);
+    return n <= v->n - at - sizeof n ? sizeof n + (size_t)n : 0;
+}
+
+static enum tpi_store_answer push(tpi_table *t, const char *key, size_t key_bytes, const entry *e, const char *in, size_t n) {
+    uint64_t length = n;
+    char *item = tpi_malloc(sizeof length + n);
+    if (!item) return TPI_STORE_FAILED;
+    memcpy(item, &length, sizeof length);
+    if (n) memcpy(item + sizeof length, in, n);
+    enum tpi_store_answer a = put(t, key, key_bytes, e ? e->value->data : NULL, e ? e->value->n : 0, item, sizeof length + n);
+    tpi_mfree(item);
+    return a;
+}
+
+static void take_out(tpi_table *t, entry **at) {
+    entry *e = *at;
+    *at = e->next;
+    t->bytes -= sizeof *e + e->key_bytes;
+    tpi_table_drop(t, e->value);
+    tpi_mfree(e);
+    t->count--;
+}
+
+static enum tpi_store_answer pop(tpi_table *t, entry **at, tpi_bytes *out) {
+    entry *e = *at;
+    size_t n = item_bytes(e->value, 0);
+    if (!n) return TPI_STORE_FAILED;
+    enum tpi_store_answer a = give(out, e->value->data + sizeof(uint64_t), n - sizeof(uint64_t));
+    if (a != TPI_STORE_DONE) return a;
+    if (n == e->value->n) take_out(t, at);
+    else a = put(t, e->key, e->key_bytes, e->value->data + n, e->value->n - n, NULL, 0);
+    if (a != TPI_STORE_DONE && out) tpi_mfree(out->data);
+    return a;
+}
+
+static enum tpi_store_answer length_of(const entry *e, tpi_bytes *out) {
+    int64_t count = 0;
+    for (size_t at = 0, n; e && (n = item_bytes(e->value, at)); at += n) count++;
+    return give(out, &count, sizeof count);
+}
+
 enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const char *key, size_t key_bytes, const char *in, size_t n, tpi_bytes *out) {
     if (!t->nbuckets && !grow(t)) return TPI_STORE_FAILED;
     entry **at = place(t, key, key_bytes), *e = *at;
@@ -137,13 +209,13 @@ enum tpi_store_answer tpi_table_ask(tpi_table *t, enum tpi_store_op op, const ch
     case TPI_STORE_ADD: return add(t, key, key_bytes, e, in, n, out);
     case TPI_STORE_CAS: return swap(t, key, key_bytes, e, in, n, out);
     case TPI_STORE_COUNT: return give(out, &t->count, sizeof t->count);
+    case TPI_STORE_KEYS: return keys(t, key, key_bytes, out);
+    case TPI_STORE_PUSH: return push(t, key, key_bytes, e, in, n);
+    case TPI_STORE_POP: return e ? pop(t, at, out) : TPI_STORE_ABSENT;
+    case TPI_STORE_LENGTH: return length_of(e, out);
     case TPI_STORE_DELETE:
         if (!e) return TPI_STORE_ABSENT;
-        *at = e->next;
-        t->bytes -= sizeof *e + e->key_bytes;
-        tpi_table_drop(t, e->value);
-        tpi_mfree(e);
-        t->count--;
+        take_out(t, at);
         return TPI_STORE_DONE;
     }
     return TPI_STORE_FAILED;

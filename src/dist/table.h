@@ -13,8 +13,26 @@ typedef struct tpi_bytes { /* from tpi_malloc; the owner frees data */
  *   ADD     8 bytes to add to the number that the key holds as text; the sum as 8 bytes
  *   CAS     4 bytes, how long the expected value is, then the expected and the new one; the value afterwards
  *   CHECK   none; none                     DELETE  none; none
- *   COUNT   (no key) none; 8 bytes         APPEND  what to add to the value's end; none */
-enum tpi_store_op { TPI_STORE_SET = 1, TPI_STORE_GET, TPI_STORE_ADD, TPI_STORE_CAS, TPI_STORE_CHECK, TPI_STORE_DELETE, TPI_STORE_COUNT, TPI_STORE_APPEND };
+ *   COUNT   (no key) none; 8 bytes         APPEND  what to add to the value's end; none
+ *   KEYS    (a prefix) none; the rest of each key that begins with it, 4 bytes of length before each
+ * A value may be a queue: items with 8 bytes of length before each; a key whose queue is empty is not there.
+ *   PUSH    an item for the end; none      POP     none; the first item, which leaves
+ *   LENGTH  none; how many items, 8 bytes */
+enum tpi_store_op {
+    TPI_STORE_SET = 1,
+    TPI_STORE_GET,
+    TPI_STORE_ADD,
+    TPI_STORE_CAS,
+    TPI_STORE_CHECK,
+    TPI_STORE_DELETE,
+    TPI_STORE_COUNT,
+    TPI_STORE_APPEND,
+    TPI_STORE_KEYS,
+    TPI_STORE_PUSH,
+    TPI_STORE_POP,
+    TPI_STORE_LENGTH
+};
+bool tpi_store_changes(enum tpi_store_op op); /* may a request of this kind change the table? */
 enum tpi_store_answer { TPI_STORE_FULL = -2, TPI_STORE_FAILED = -1, TPI_STORE_DONE = 0, TPI_STORE_ABSENT = 1 };
 
 typedef struct tpi_value { /* counted: an answer that is on its way may outlive it in the table */

@@ -222,7 +222,7 @@ def test_names_and_errors():
         dist.init_process_group("gloo", init_method="nowhere://x", rank=0, world_size=1)
     store = dist.HashStore()
     store.set_timeout(__import__("datetime").timedelta(seconds=0.1))
-    with pytest.raises(dist.DistStoreError, match="wait timeout after 1..ms"):
+    with pytest.raises(dist.DistStoreError, match="wait timeout after 100ms, keys: /never"):
         store.get("never")
     dist.init_process_group("gloo", store=store, rank=0, world_size=1)
     with pytest.raises(ValueError, match="trying to initialize the default process group twice!"):
@@ -328,3 +328,65 @@ for _ in range(3):
         time.sleep(0.3)
     dist.destroy_process_group()
 """, tmp_path)
+
+
+def test_stores_of_programs_and_queues(tmp_path):
+    from datetime import timedelta
+    import taper.distributed as dist
+
+    class Own(dist.Store):
+        def __init__(self):
+            super().__init__()
+            self.values = {}
+
+        def set(self, key, value):
+            self.values[key] = value
+
+        def get(self, key):
+            return self.values.get(key, b"")
+
+    own = Own()
+    prefix = dist.PrefixStore("p", own)
+    prefix.append("a", "x")
+    prefix.append("a", "y")
+    prefix.multi_set(["b"], ["z"])
+    assert own.values == {"p/a": b"xy", "p/b": b"z"} and prefix.multi_get(["a", "b"]) == [b"xy", b"z"] and not prefix.has_extended_api()
+    with pytest.raises(RuntimeError, match="Not implemented."):
+        dist.PrefixStore("p", dist.Store()).append("a", "b")
+    with pytest.raises(ValueError):
+        dist.PrefixStore("p", None)
+    path = str(tmp_path / "store")
+    for store in (dist.HashStore(), dist.FileStore(path, 1), dist.TCPStore("localhost", 0, 1, True)):
+        for one in (store, dist.PrefixStore("q", store)):
+            one.queue_push("work", "1")
+            one.queue_push("work", "2")
+            assert one.check(["work"]) and one.queue_len("work") == 2 and "work" in one.list_keys()
+            assert [one.queue_pop("work"), one.queue_pop("work")] == [b"1", b"2"] and not one.check(["work"])
+            with pytest.raises(dist.QueueEmptyError, match="empty"):
+                one.queue_pop("work", block=False)
+            one.barrier("here", 1)
+            with pytest.raises(dist.DistStoreError, match="barrier timeout"):
+                one.barrier("there", 2, timedelta(seconds=0.05))
+    store = one = None
+    first, second = dist.FileStore(path, 1), dist.FileStore(path, 1)
+    del first
+    assert os.path.exists(path)
+    del second
+    assert not os.path.exists(path)
+
+
+def test_tcp_stores_count_their_clients():
+    from datetime import timedelta
+    import taper.distributed as dist
+    server = dist.TCPStore("localhost", 0, 1, True)
+    assert server.num_keys() == 1 and server._s.get("init/") == b"1"
+    with pytest.raises(dist.DistStoreError, match=r"Timed out after \d+ seconds waiting for clients. 1/2 clients joined."):
+        dist.TCPStore("localhost", 0, 2, True, timedelta(seconds=0.1))
+    with pytest.raises(dist.DistNetworkError, match=f"^The server socket has failed to listen on any local network address. port: {server.port}"):
+        dist.TCPStore("localhost", server.port, 1, True)
+    with pytest.raises(ValueError, match="world size cannot be 0"):
+        dist.TCPStore("localhost", 0, 0, True)
+    with pytest.raises(AssertionError, match="has node-specific arguments"):
+        dist.rendezvous("file://foo?rank=12&world_size=16", 12, 16)
+    with pytest.raises(RuntimeError, match="^No rendezvous handler"):
+        dist.rendezvous("invalid://")

@@ -412,6 +412,11 @@ def _group(group_=None):
 _get_default_group = _group
 
 
+def _get_process_group_store(pg):
+    """The store that a group's members met by, under a prefix of the group's own."""
+    return PrefixStore(_group(pg).group_name, _store)
+
+
 def _get_default_store():
     _group()
     return _store

@@ -52,12 +52,17 @@ def env_place(rank=-1, world_size=-1):
     return rank, world_size
 
 
-def _meet(host, port, world_size, serves, timeout):
+def _libuv(query=None):
+    """The backend that the address or the environment names; here there is one, which goes by both names."""
+    return (query or {}).get("use_libuv", os.environ.get("USE_LIBUV", "1")) == "1"
+
+
+def _meet(host, port, world_size, serves, timeout, libuv=True):
     """The store there. A port that is taken may be one of a job that is just ending: rank 0 waits a few seconds for it."""
     until = time.monotonic() + _PORT_SECONDS
     while True:
         try:
-            return TCPStore(host, port, world_size, serves, timeout, multi_tenant=True, wait_for_workers=False)
+            return TCPStore(host, port, world_size, serves, timeout, multi_tenant=True, wait_for_workers=False, use_libuv=libuv)
         except _C._DistNetworkError as error:
             if not serves or "already in use" not in str(error) or time.monotonic() > until:
                 raise
@@ -93,10 +98,10 @@ def _env(rank, world_size, timeout):
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         attempt = f"/worker/attempt_{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-        return PrefixStore(attempt, _meet(host, port, world_size, False, timeout)), rank, world_size
+        return PrefixStore(attempt, _meet(host, port, world_size, False, timeout, _libuv())), rank, world_size
     key = _env_key(rank, world_size)
     if key not in _env_stores:
-        _env_stores[key] = _store_of_group(rank, world_size) or _meet(host, port, world_size, rank == 0, timeout)
+        _env_stores[key] = _store_of_group(rank, world_size) or _meet(host, port, world_size, rank == 0, timeout, _libuv())
     return _env_stores[key], rank, world_size
 
 
@@ -105,7 +110,7 @@ def _tcp(address, query, rank, world_size, timeout):
     host, colon, port = address.strip("/").rpartition(":")
     if not colon or not port.isdigit():
         raise _error("tcp://", "port number missing")
-    return _meet(host.strip("[]"), int(port), world_size, rank == 0, timeout), rank, world_size
+    return _meet(host.strip("[]"), int(port), world_size, rank == 0, timeout, _libuv(query)), rank, world_size
 
 
 def _file(path, query, rank, world_size):
@@ -134,6 +139,16 @@ def rendezvous(url, rank=-1, world_size=-1, **kwargs):
     """Yields (store, rank, world_size), once."""
     if not isinstance(url, (str, bytes)):
         raise RuntimeError(f"`url` must be a string. {type(url)}: {url}")
-    timeout = kwargs.get("timeout") or default_pg_timeout
-    yield find_store(url if isinstance(url, str) else url.decode(), rank, world_size, timeout)
+    url = url if isinstance(url, str) else url.decode()
+    scheme, _, rest = url.partition("://")
+    if scheme not in _handlers and scheme not in ("env", "tcp", "file"):
+        raise RuntimeError(f"No rendezvous handler for {scheme}://")
+    query = _query(rest.partition("?")[2])
+    if (rank != -1 or world_size != -1) and ("rank" in query or "world_size" in query):
+        raise AssertionError(f"The url: {url} has node-specific arguments(rank, world_size) already.")
+    return _once(url, rank, world_size, kwargs.get("timeout") or default_pg_timeout)
+
+
+def _once(url, rank, world_size, timeout):
+    yield find_store(url, rank, world_size, timeout)
     raise RuntimeError("Unable to perform rerendezvous using this method")
