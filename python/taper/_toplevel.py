@@ -539,7 +539,12 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     counts = lengths.flatten()
     place = _op["repeat_interleave"](_op["arange"](counts.numel(), device=counts.device), counts).view((-1,) + (1,) * len(rest)).expand((-1,) + rest)
     result = data.new_full((counts.numel(),) + rest, start if initial is None else initial)
-    result = result.scatter_reduce(0, place, data.flatten(0, axis), name)
+    flat = data.flatten(0, axis)
+    if name != "sum":
+        from taper._segments import Extreme, Product
+        result = Product.apply(flat, place, result) if name == "prod" else Extreme.apply(flat, place, result, name)
+    else:
+        result = result.scatter_reduce(0, place, flat, name)
     if reduce == "mean":
         counts = counts.view((-1,) + (1,) * len(rest))
         result = _op["where"](counts == 0, _math.nan if initial is None else float(initial), result / counts.clamp(min=1))

@@ -1,4 +1,5 @@
 """torch.futures: values that are not there yet."""
+import logging
 from threading import Condition
 from types import GenericAlias
 
@@ -68,7 +69,17 @@ class Future:
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
         for callback in callbacks:
+            self._run(callback)
+
+    def _run(self, callback):
+        """Calls it. What it raises is its own, and nobody waits for it: it is logged, as PyTorch does."""
+        try:
             callback(self)
+        except Exception as error:
+            logging.getLogger("torch").error("Got the following error when running the callback: %s: %s", type(error).__name__, error)
+
+    def __reduce__(self):
+        raise RuntimeError("Can not pickle torch.futures.Future")
 
     def set_result(self, result):
         self._finish(result, False)
@@ -84,30 +95,44 @@ class Future:
             if not self._ready:
                 self._callbacks.append(callback)
                 return
-        callback(self)
+        self._run(callback)
 
     def then(self, callback):
         """A future of callback(self)."""
         if self._get is not None:  # nobody brings the value: whoever wants the next one gets this one
             def get():
                 self._settle()
-                return callback(self)
+                return _called(callback, self)
             return Future._of(self.done, get)
         following = Future()
 
         def go_on(future):
             try:
-                following.set_result(callback(future))
+                result = _called(callback, future)
             except Exception as error:
                 following.set_exception(error)
+            else:
+                following.set_result(result)
 
         self.add_done_callback(go_on)
         return following
 
 
+def _called(callback, future):
+    """callback(future); what it raises becomes the RuntimeError of the future that follows, with its text."""
+    try:
+        return callback(future)
+    except RuntimeError:
+        raise
+    except Exception as error:
+        raise RuntimeError(f"Got the following error when running the callback: {type(error).__name__}: {error}") from error
+
+
 def collect_all(futures):
     """A future of the list of futures, all of them done."""
     futures = list(futures)
+    if any(future is None for future in futures):
+        raise RuntimeError("Future can't be None")
 
     def get():
         for future in futures:

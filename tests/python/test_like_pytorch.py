@@ -1,6 +1,7 @@
 """Small things that once differed from PyTorch in silence; values and texts as PyTorch 2.15 gave them."""
 import copy
 import inspect
+import io
 import threading
 
 import numpy as np
@@ -339,3 +340,18 @@ def test_rates_are_functions():
 
 def test_no_elements_have_no_address():
     assert torch.empty(0).data_ptr() == 0 and torch.ones(3)[3:3].data_ptr() == 0 and torch.ones(3).data_ptr() != 0
+
+
+def test_futures_keep_errors_of_callbacks_apart():
+    future = torch.futures.Future[int]()
+    following, wrong = future.then(lambda f: f.wait() + 1), future.then(lambda: True)
+    future.add_done_callback(lambda f: 1 / 0)
+    future.set_result(5)
+    assert future.wait() == 5 and following.wait() == 6
+    with pytest.raises(RuntimeError, match="takes 0 positional arguments but 1 was given"):
+        wrong.wait()
+    with pytest.raises(RuntimeError, match="Can not pickle torch.futures.Future"):
+        torch.save(future, io.BytesIO())
+    with pytest.raises(RuntimeError, match="Future can't be None"):
+        torch.futures.collect_all([future, None])
+    assert torch.jit.wait(torch.jit.fork(lambda x: x * 2, 4)) == 8

@@ -2,6 +2,7 @@
 weights (_file.py), and a script as the module it is."""
 from typing import Final  # noqa: F401
 
+from taper.futures import Future  # noqa: F401
 from taper.jit._module import (Error, RecursiveScriptModule, ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, freeze,
                                is_tracing, load, optimize_for_inference, run_frozen_optimizations, save, script, script_method, trace, trace_module)
 
@@ -61,37 +62,6 @@ def isinstance(obj, target_type):
     return _builtin_isinstance(obj, get_origin(target_type) or target_type)
 
 
-class Future:
-    """What a call gave, or will have given by the time it is waited for."""
-
-    def __init__(self, value=None, *, devices=None):
-        self._value, self._done, self._callbacks = value, value is not None, []
-
-    def done(self):
-        return self._done
-
-    def wait(self):
-        return self._value
-
-    value = wait
-
-    def set_result(self, result):
-        self._value, self._done = result, True
-        for callback in self._callbacks:
-            callback(self)
-
-    def then(self, callback):
-        made = Future()
-        self.add_done_callback(lambda future: made.set_result(callback(future)))
-        return made
-
-    def add_done_callback(self, callback):
-        if self._done:
-            callback(self)
-        else:
-            self._callbacks.append(callback)
-
-
 def fork(func, *args, **kwargs):
     """Calls at once, and gives what wait() takes."""
     future = Future()
@@ -100,6 +70,8 @@ def fork(func, *args, **kwargs):
 
 
 def wait(future):
+    if future is None:
+        raise RuntimeError("Future can't be None")
     return future.wait()
 
 
