@@ -425,14 +425,40 @@ def lu(A, pivot=True, get_infos=False, out=None):
     return tuple(result) if get_infos else tuple(result)[:2]
 
 
+_warned = set()
+
+
+def _warn(text):
+    """Warns once, or always where set_warn_always says so."""
+    if text not in _warned or is_warn_always_enabled():
+        import warnings
+        _warned.add(text)
+        warnings.warn(text, stacklevel=3)
+
+
 def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False, onesided=None, return_complex=None, align_to_window=None):
     """The short-time Fourier transform."""
+    if center and align_to_window is not None:
+        raise RuntimeError("stft align_to_window should only be set when center = false")
+    if window is None:
+        _warn("A window was not provided. A rectangular window will be applied, which is known to cause spectral leakage. Other windows such as torch.hann_window "
+              "or torch.hamming_window are recommended to reduce spectral leakage.")
+    if return_complex is False and not input.is_complex():
+        _warn("stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, and return_complex=False "
+              "will raise an error.")
     return _op["stft"](input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex)
 
 
 def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
     """The inverse of stft."""
-    return _op["istft"](input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
+    result = _op["istft"](input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
+    if window is None:
+        _warn("A window was not provided. A rectangular window will be applied. Please provide the same window used by stft to make the inversion lossless.")
+    hop, middle = n_fft // 4 if hop_length is None else hop_length, n_fft // 2 if center else 0
+    if length is not None and middle + length > n_fft + hop * (input.shape[-1] - 1):
+        _warn("The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. Please check your center and hop_length "
+              "settings.")
+    return result
 
 
 def unravel_index(indices, shape):

@@ -142,3 +142,13 @@ static tp_dtype combine(tp_dtype higher, tp_dtype lower) {
 }
 
 tp_dtype tpi_promoted(const tpi_promotion *p) { return combine(p->dim, combine(p->zero, p->number)); }
+
+const char *tpi_dtype_word(tp_dtype dtype) {
+    static const char *const words[TP_DTYPE_COUNT] = {
+        [TP_BOOL] = "Bool",      [TP_UINT8] = "Byte",        [TP_INT8] = "Char",     [TP_INT16] = "Short",
+        [TP_INT32] = "Int",      [TP_INT64] = "Long",        [TP_FLOAT16] = "Half",  [TP_BFLOAT16] = "BFloat16",
+        [TP_FLOAT32] = "Float",  [TP_FLOAT64] = "Double",    [TP_COMPLEX64] = "ComplexFloat",
+        [TP_COMPLEX128] = "ComplexDouble",
+    };
+    return words[dtype] ? words[dtype] : tp_dtype_name(dtype);
+}

@@ -35,19 +35,8 @@ tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
     }
 }
 
-/* What PyTorch's messages call a dtype. */
-static const char *dtype_word(tp_dtype dtype) {
-    static const char *const words[TP_DTYPE_COUNT] = {
-        [TP_BOOL] = "Bool",      [TP_UINT8] = "Byte",        [TP_INT8] = "Char",     [TP_INT16] = "Short",
-        [TP_INT32] = "Int",      [TP_INT64] = "Long",        [TP_FLOAT16] = "Half",  [TP_BFLOAT16] = "BFloat16",
-        [TP_FLOAT32] = "Float",  [TP_FLOAT64] = "Double",    [TP_COMPLEX64] = "ComplexFloat",
-        [TP_COMPLEX128] = "ComplexDouble",
-    };
-    return words[dtype] ? words[dtype] : tp_dtype_name(dtype);
-}
-
 bool tpi_refuse_cast(tp_dtype result, tp_dtype wanted) {
-    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", dtype_word(result), dtype_word(wanted));
+    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tpi_dtype_word(result), tpi_dtype_word(wanted));
 }
 
 bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {

@@ -142,7 +142,10 @@ tp_tensor *tpi_native_fft_c2r(tp_tensor *self, int64_t dim, int64_t n, double sc
 /* 0, 1, ..., -2, -1 over n * d; the positive half alone for real transforms. */
 static tp_tensor *frequencies(int64_t n, double d, tp_dtype dtype, tp_device device, bool positive) {
     dtype = tpi_dtype_or_default(dtype);
-    if (n < 1) return tpi_fail(TP_ERR_VALUE, "argument 'n': expected at least 1, got %lld", (long long)n);
+    if (!(tpi_dtype_category[dtype] & (TPI_CAT_FLOAT | TPI_CAT_COMPLEX)))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': %s requires a floating point or complex dtype, got %s", positive ? "rfftfreq" : "fftfreq",
+                        tp_dtype_name(dtype));
+    if (n < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected at least 1, got %lld", (long long)n);
     int64_t count = positive ? n / 2 + 1 : n;
     tp_tensor *out = tpi_empty(TP_INTS(count), dtype, tpi_device_or_default(device));
     double step = 1.0 / ((double)n * d);

@@ -21,30 +21,44 @@ static bool read_norm(const char *norm, bool forward, int64_t n, double *scale) 
     if (!strcmp(name, "ortho")) *scale = 1 / sqrt((double)n);
     else if (!strcmp(name, "backward")) *scale = forward ? 1 : 1 / (double)n;
     else if (!strcmp(name, "forward")) *scale = forward ? 1 / (double)n : 1;
-    else return tpi_refuse(TP_ERR_VALUE, "argument 'norm': expected \"forward\", \"backward\" or \"ortho\", got \"%s\"", name);
+    else return tpi_refuse(TP_ERR_RUNTIME, "argument 'norm': Invalid normalization mode: \"%s\", expected \"forward\", \"backward\" or \"ortho\"", name);
     return true;
+}
+
+static bool refuse_size(const char *argument, int64_t n) {
+    return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Invalid number of data points (%lld) specified", argument, (long long)n);
 }
 
 /* s and dim as PyTorch reads them: dim not given means the last dims that s names, or all. halved: self holds the non-redundant half along
  * the last dim, whose size is then 2 (size - 1) unless given. */
 static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward, bool halved) {
-    bool mask[TP_MAX_DIMS];
+    bool mask[TP_MAX_DIMS] = {false};
     if (s.v && dim.v && s.n != dim.n)
-        return tpi_refuse(TP_ERR_VALUE, "arguments 's' and 'dim': expected lists of the same length, got %lld and %lld", (long long)s.n, (long long)dim.n);
-    if (s.v && s.n > self->ndim) return tpi_refuse(TP_ERR_VALUE, "argument 's': got %lld sizes for %d dimensions", (long long)s.n, self->ndim);
+        return tpi_refuse(TP_ERR_RUNTIME, "When given, dim and shape arguments must have the same length, got %lld and %lld", (long long)dim.n,
+                          (long long)s.n);
+    if (s.v && s.n > self->ndim)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 's': Got shape with %lld values but input tensor only has %d dimensions.", (long long)s.n, self->ndim);
     if (dim.v && dim.n && !self->ndim)
-        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': dimension specified as %lld but the tensor has no dimensions", (long long)dim.v[0]);
-    if (dim.v && dim.n && !tpi_wrap_dims(dim, self->ndim, mask)) return false;
-    r->ndim = (int)(dim.v ? dim.n : s.v ? s.n : self->ndim);
+        return tpi_refuse(TP_ERR_INDEX, "argument 'dim': Dimension specified as %lld but tensor has no dimensions", (long long)dim.v[0]);
+    r->ndim = 0;
+    for (int64_t i = 0; dim.v && i < dim.n; i++) {
+        int d = TPI_DIM(self, dim.v[i]);
+        if (d < 0) return false;
+        if (mask[d]) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': FFT dims must be unique, got dim %d twice", d);
+        mask[d] = true;
+        r->dim[r->ndim++] = d;
+    }
+    if (!dim.v) {
+        r->ndim = (int)(s.v ? s.n : self->ndim);
+        for (int i = 0; i < r->ndim; i++) r->dim[i] = self->ndim - r->ndim + i;
+    }
     int64_t total = 1;
     for (int i = 0; i < r->ndim; i++) {
-        int d = dim.v ? TPI_DIM(self, dim.v[i]) : self->ndim - r->ndim + i;
-        if (d < 0) return false;
+        int64_t d = r->dim[i];
         bool half = halved && i == r->ndim - 1;
         int64_t given = s.v ? s.v[i] : -1;
-        r->dim[i] = d;
         r->size[i] = given != -1 ? given : half ? tpi_size_times(2, self->shape[d] - 1) : self->shape[d];
-        if (r->size[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Invalid number of data points (%lld) along dim %d", s.v ? "s" : "self", (long long)r->size[i], d);
+        if (r->size[i] < 1) return refuse_size(s.v ? "s" : "self", r->size[i]);
         total = tpi_size_times(total, r->size[i]);
     }
     return read_norm(norm, forward, total, &r->scale);
@@ -52,13 +66,13 @@ static bool read_request(request *r, const tp_tensor *self, tp_ints s, tp_ints d
 
 /* One dim: n and dim as lists. */
 static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward, bool halved) {
-    if (n != TP_NONE && n < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'n': Invalid number of data points (%lld) specified", (long long)n);
+    if (n != TP_NONE && n < 1) return refuse_size("n", n);
     return read_request(r, self, n == TP_NONE ? tp_no_ints() : TP_INTS(n), TP_INTS(dim), norm, forward, halved);
 }
 
 static bool check_precision(const tp_tensor *t) {
     return (t->dtype != TP_FLOAT16 && t->dtype != TP_BFLOAT16) ||
-           tpi_refuse(TP_ERR_MISSING, "argument 'self': not implemented for %s on the CPU", tp_dtype_name((tp_dtype)t->dtype));
+           tpi_refuse(TP_ERR_MISSING, "argument 'self': Unsupported dtype %s", tpi_dtype_word((tp_dtype)t->dtype));
 }
 
 static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) {
@@ -90,8 +104,7 @@ static tp_tensor *complex_to_complex(tp_tensor *self, const request *r, bool for
 /* The last dim by the real transform, the others by the complex one. Backward: the conjugate, for ihfft. */
 static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
-    if (tp_dtype_is_complex((tp_dtype)self->dtype)) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a real tensor, got %s", tp_dtype_name((tp_dtype)self->dtype));
-    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected at least one dim to transform");
+    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis", forward ? "rfftn" : "ihfftn");
     tpi_bag bag = {0};
     tp_tensor *x = in_dtype(&bag, self, tpi_dtype_to_float((tp_dtype)self->dtype));
     for (int i = 0; i < r->ndim; i++) x = resized(&bag, x, r->dim[i], r->size[i]);
@@ -104,7 +117,7 @@ static tp_tensor *real_to_complex(tp_tensor *self, const request *r, bool forwar
 /* forward: hfft, which is the inverse of the conjugate. */
 static tp_tensor *complex_to_real(tp_tensor *self, const request *r, bool forward) {
     if (!check_precision(self)) return NULL;
-    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected at least one dim to transform");
+    if (r->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': %s must transform at least one axis", forward ? "hfftn" : "irfftn");
     tpi_bag bag = {0};
     int last = r->ndim - 1;
     tp_tensor *x = as_complex(&bag, self);
@@ -120,6 +133,9 @@ tp_tensor *tpi_compose_fft(tp_tensor *self, int64_t n, int64_t dim, const char *
 }
 tp_tensor *tpi_compose_rfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
     request r;
+    if (tp_dtype_is_complex((tp_dtype)self->dtype))
+        return tpi_fail(TP_ERR_TYPE, "argument 'self': %s expects a real input tensor, but got %s", forward ? "rfft" : "ihfft",
+                        tpi_dtype_word((tp_dtype)self->dtype));
     return read_single(&r, self, n, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
 }
 tp_tensor *tpi_compose_irfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
@@ -132,6 +148,9 @@ tp_tensor *tpi_compose_fftn(tp_tensor *self, tp_ints s, tp_ints dim, const char 
 }
 tp_tensor *tpi_compose_rfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
     request r;
+    if (tp_dtype_is_complex((tp_dtype)self->dtype))
+        return tpi_fail(TP_ERR_TYPE, "argument 'self': %s %s", forward ? "rfftn expects a real-valued input tensor, but got" : "Only supports floating-point dtypes, but found:",
+                        tpi_dtype_word((tp_dtype)self->dtype));
     return read_request(&r, self, s, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
 }
 tp_tensor *tpi_compose_irfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {
@@ -166,12 +185,14 @@ tp_tensor *tpi_compose_fill_up(tp_tensor *self, int64_t dim, int64_t n) {
 
 /* inverse: undoes the shift of odd sizes too. */
 tp_tensor *tpi_compose_fftshift(tp_tensor *self, tp_ints dim, bool inverse) {
-    bool mask[TP_MAX_DIMS];
-    int64_t dims[TP_MAX_DIMS], shifts[TP_MAX_DIMS];
-    int n = 0;
+    int64_t shifts[TP_MAX_DIMS] = {0}, dims[TP_MAX_DIMS];
     if (!self->ndim) return tpi_retain(self);
-    if (!tpi_wrap_dims(dim, self->ndim, mask)) return NULL;
-    for (int d = 0; d < self->ndim; d++)
-        if (mask[d]) dims[n] = d, shifts[n++] = inverse ? (self->shape[d] + 1) / 2 : self->shape[d] / 2;
-    return tpo_roll(self, tp_ints_view(shifts, n), tp_ints_view(dims, n));
+    int64_t n = dim.v ? dim.n : self->ndim;
+    for (int64_t i = 0; i < n; i++) { /* a dim that is named twice is shifted twice */
+        int d = dim.v ? TPI_DIM(self, dim.v[i]) : (int)i;
+        if (d < 0) return NULL;
+        shifts[d] += inverse ? (self->shape[d] + 1) / 2 : self->shape[d] / 2;
+    }
+    for (int d = 0; d < self->ndim; d++) dims[d] = d;
+    return tpo_roll(self, tp_ints_view(shifts, self->ndim), tp_ints_view(dims, self->ndim));
 }
