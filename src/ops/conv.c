@@ -9,14 +9,17 @@ typedef enum role { FORWARD, GRAD_INPUT, GRAD_WEIGHT } role;
 
 static bool check_channels(tp_ints input, tp_ints weight, bool batched, const tpi_conv_setting *s) {
     if (s->groups < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'groups': non-positive groups is not supported, got %lld", (long long)s->groups);
+    if (weight.v[0] < s->groups)
+        return tpi_refuse(TP_ERR_RUNTIME, "Given groups=%lld, expected weight to be at least %lld at dimension 0, but got weight of size %s instead",
+                          (long long)s->groups, (long long)s->groups, tpi_shape_text(weight));
+    if (weight.v[0] % s->groups != 0)
+        return tpi_refuse(TP_ERR_RUNTIME, "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got weight of size [%s] instead",
+                          (long long)s->groups, (long long)s->groups, tpi_shape_text(weight));
     int64_t channels = input.v[batched], expected = s->transposed ? weight.v[0] : tpi_size_times(weight.v[1], s->groups);
     if (channels != expected)
         return tpi_refuse(TP_ERR_RUNTIME,
-                          "Given groups=%lld, weight of size %s, expected input%s to have %lld channels, but got %lld channels instead",
-                          (long long)s->groups, tpi_shape_text(weight), tpi_shape_text(input), (long long)expected, (long long)channels);
-    if (weight.v[0] % s->groups != 0)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected its first size to be divisible by groups %lld, got %s",
-                          (long long)s->groups, tpi_shape_text(weight));
+                          "Given %s=%lld, weight of size %s, expected input%s to have %lld channels, but got %lld channels instead",
+                          s->transposed ? "transposed" : "groups", s->transposed ? 1LL : (long long)s->groups, tpi_shape_text(weight), tpi_shape_text(input), (long long)expected, (long long)channels);
     return true;
 }
 
@@ -24,8 +27,8 @@ static bool check_steps(const tpi_conv *c, int n) {
     for (int i = 3 - n; i < 3; i++) {
         if (c->stride[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': non-positive stride is not supported, got %lld", (long long)c->stride[i]);
         if (c->pad[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'padding': negative padding is not supported, got %lld", (long long)c->pad[i]);
-        if (c->dilation[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, got %lld", (long long)c->dilation[i]);
-        if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected a kernel of at least 1 in every dim, got %lld", (long long)c->k[i]);
+        if (c->dilation[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld", (long long)c->dilation[i]);
+        if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': kernel size should be greater than zero, but got %lld", (long long)c->k[i]);
     }
     return true;
 }
@@ -48,22 +51,23 @@ bool tpi_conv_geometry(tpi_conv *c, tp_ints input, tp_ints weight, const tpi_con
         return false;
     for (int i = 0; i < n; i++) c->k[at + i] = weight.v[2 + i];
     if (!check_steps(c, n)) return false;
+    for (int i = 0; i < n; i++) (s->transposed ? c->y : c->x)[at + i] = input.v[1 + batched + i];
+    char room[2][TPI_BY_X];
     for (int i = 0; i < n; i++) {
         int64_t size = input.v[1 + batched + i], d = at + i, reach = tpi_size_plus(tpi_size_times(c->dilation[d], c->k[d] - 1), 1), padded = tpi_size_plus(size, 2 * c->pad[d]);
         if (!s->transposed) {
-            c->x[d] = size;
             if (padded < reach)
-                return tpi_refuse(TP_ERR_RUNTIME, "Calculated padded input size: (%lld). Kernel size: (%lld). Kernel size can't be greater than actual input size",
-                                  (long long)padded, (long long)reach);
+                return tpi_refuse(TP_ERR_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size can't be greater than actual input size",
+                                  tpi_sizes_by_x(c->x + at, n, c->pad + at, room[0]), tpi_sizes_by_x(c->k + at, n, NULL, room[1]));
             c->y[d] = (padded - reach) / c->stride[d] + 1;
         } else {
-            c->y[d] = size;
             c->x[d] = tpi_size_plus(tpi_size_times(tpi_size_minus(size, 1), c->stride[d]), tpi_size_plus(reach, extra[d] - 2 * c->pad[d]));
             if (extra[d] < 0 || (extra[d] >= c->stride[d] && extra[d] >= c->dilation[d]))
-                return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_padding': output padding must be smaller than either stride or dilation, got %lld",
+                return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_padding': output padding must be smaller than either stride or dilation, but got %lld",
                                   (long long)extra[d]);
             if (c->x[d] < 0)
-                return tpi_refuse(TP_ERR_RUNTIME, "Given input of size %s, the calculated output size is too small: %lld", tpi_shape_text(input), (long long)c->x[d]);
+                return tpi_refuse(TP_ERR_RUNTIME, "Given input size per channel: (%s). Calculated output size per channel: (%s). Output size is too small",
+                                  tpi_sizes_by_x(input.v + 1 + batched, n, NULL, room[0]), tpi_sizes_by_x(c->x + at, n, NULL, room[1]));
         }
     }
     return true;
@@ -150,10 +154,7 @@ static bool multiply_complex(const tpi_conv *c, role r, bool transposed, tp_dtyp
 
 /* ---- The operators ---- */
 
-static bool channels_last(const tp_tensor *t) {
-    return t && !tp_is_contiguous(t) &&
-           ((t->ndim == 4 && tp_is_contiguous_as(t, TP_CHANNELS_LAST)) || (t->ndim == 5 && tp_is_contiguous_as(t, TP_CHANNELS_LAST_3D)));
-}
+static bool channels_last(const tp_tensor *t) { return tpi_suggested_layout(t) != TP_CONTIGUOUS; }
 
 /* The values of t in the dtype and the layout. Owned; t itself when it is so already. */
 static tp_tensor *data_in(tp_tensor *t, tp_dtype dtype, tp_layout layout) {

@@ -33,7 +33,7 @@ static tp_tensor *by_name(int n, const char *name, tp_tensor *input, tp_tensor *
     if (!check_rank(input, weight, n, name)) return NULL;
     if (!strcmp(padding, "valid")) return forward(n, name, input, weight, bias, stride, TP_INTS(0), dilation, groups);
     if (strcmp(padding, "same"))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': expected \"valid\" or \"same\", got \"%s\"", padding);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': Invalid padding string: '%s', expected 'valid' or 'same'", padding);
     for (int64_t i = 0; i < stride.n; i++)
         if (stride.v[i] != 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'padding': padding='same' is not supported for strided convolutions");
     int64_t each[3] = {0}, extra[6] = {0}, apart[3];

@@ -23,10 +23,13 @@ static double cubic_far(double x, double a) { return ((a * x - 5 * a) * x + 8 * 
 
 static int64_t clamp(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
-double tpi_resample_reach(const tpi_resample_kind *k, double each) { return (k->cubic ? 2.0 : 1.0) * (each >= 1 ? each : 1); }
+double tpi_resample_reach(const tpi_resample_kind *k, double each) { return (k->lanczos ? 3.0 : k->cubic ? 2.0 : 1.0) * (each >= 1 ? each : 1); }
+
+static double sinc(double x) { return x == 0 ? 1 : sin(M_PI * x) / (M_PI * x); }
 
 static double filter(const tpi_resample_kind *k, double x) {
     x = fabs(x);
+    if (k->lanczos) return x < 3 ? sinc(x) * sinc(x / 3) : 0;
     if (!k->cubic) return x < 1 ? 1 - x : 0;
     return x < 1 ? cubic_near(x, -0.5) : x < 2 ? cubic_far(x, -0.5) : 0;
 }
@@ -146,18 +149,19 @@ bool tpi_resample_read(tpi_resample_kind *k, const char *mode, bool align_corner
     if (!strcmp(mode, "nearest-exact")) return k->nearest = k->exact = true;
     if (!strcmp(mode, "linear")) return true;
     if (!strcmp(mode, "cubic")) return k->cubic = true;
-    return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected nearest, nearest-exact, linear or cubic, got %s", mode);
+    if (!strcmp(mode, "lanczos")) return k->lanczos = true;
+    return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected nearest, nearest-exact, linear, cubic or lanczos, got %s", mode);
 }
 
-/* Whole numbers through float: rounded and kept in range. */
-static tp_tensor *finish_bytes(tp_tensor *y) {
+/* Whole numbers through float: rounded and kept in range; in the layout of `like`. */
+static tp_tensor *finish_bytes(tp_tensor *y, const tp_tensor *like) {
     tp_tensor *out = y ? tpi_empty(tpi_shape(y), TP_UINT8, tpi_device(y)) : NULL;
     for (int64_t i = 0; out && i < y->numel; i++) {
         double v = floor((double)((const float *)y->data)[i] + 0.5);
         ((uint8_t *)out->data)[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
     }
     tpi_release(y);
-    return out;
+    return tpi_real_finish_like(out, TP_UINT8, like);
 }
 
 /* Forward from an input of input_shape to output_size, or back. scales: one per spatial dim, NaN (or none at all) where not given. */
@@ -171,8 +175,10 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
         return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected %d dims for %d output sizes, got %s", n + 2, n, tpi_shape_text(input_shape));
     for (int i = 0; i < n; i++)
         if (output_size.v[i] < 1 || input_shape.v[2 + i] < 1)
-            return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': Input and output sizes should be greater than 0, but got input %s and output %s", tpi_shape_text(input_shape),
+            return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': Input and output sizes should be greater than 0, but got input %s output %s", tpi_shape_text(input_shape),
                             tpi_shape_text(output_size));
+    if (input_shape.v[1] == 0)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Non-empty %dD data tensor expected but got a tensor with sizes %s", n + 2, tpi_shape_text(input_shape));
     int64_t large[5] = {input_shape.v[0], input_shape.v[1]};
     for (int i = 0; i < n; i++) large[2 + i] = output_size.v[i];
     tp_ints out_shape = tp_ints_view(large, n + 2);
@@ -185,7 +191,7 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
         x = along(x, dim, &p.taps, back);
         free_plan(&p);
     }
-    return bytes ? finish_bytes(x) : tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
+    return bytes ? finish_bytes(x, t) : tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
 }
 
 tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales) {

@@ -30,8 +30,7 @@ static bool padded_shape(tp_ints self, tp_ints pad, int64_t *shape) {
 tp_tensor *tpi_native_constant_pad_nd(tp_tensor *self, tp_ints pad, tp_scalar value) {
     int64_t shape[TP_MAX_DIMS];
     if (!padded_shape(tpi_shape(self), pad, shape)) return NULL;
-    tp_layout layout = self->ndim == 4 && !tp_is_contiguous(self) && tp_is_contiguous_as(self, TP_CHANNELS_LAST) ? TP_CHANNELS_LAST : TP_CONTIGUOUS;
-    tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self), layout);
+    tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self), tpi_suggested_layout(self));
     if (!out) return NULL;
     bool same = true; /* nothing but the input goes in: no need to fill first */
     for (int d = 0; d < self->ndim; d++) same = same && left_of(pad, self->ndim, d) <= 0 && right_of(pad, self->ndim, d) <= 0;

@@ -7,20 +7,37 @@
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
+static bool refuse_empty(tp_ints shape, int n, int dim, const char *name) {
+    if (n < 3 && strncmp(name, "adaptive", 8))
+        return tpi_refuse(TP_ERR_RUNTIME, "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", name, n + 1, n + 2,
+                          tpi_shape_text(shape));
+    return tpi_refuse(TP_ERR_RUNTIME, "%s(): Expected input to have non-zero size for non-batch dimensions, but input has sizes %s with dimension %d being empty",
+                      name, tpi_shape_text(shape), dim);
+}
+
+/* An int[n] of a pool: PyTorch's sentence names the pool and what it takes. */
+static bool read_steps(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out, const char *name) {
+    static const char *const counts[] = {"", "one int", "two ints", "three ints"};
+    bool open = fallback && (!given.v || given.n == 0);
+    if (!open && given.n != 1 && given.n != n)
+        return tpi_refuse(TP_ERR_RUNTIME, "%s: %s must either be %sa single int, or a tuple of %s", name, argument, strcmp(argument, "stride") ? "" : "omitted, ",
+                          counts[n]);
+    return tpi_expand_steps(argument, given, n, fallback, out);
+}
+
 /* Splits a shape of n spatial dims behind one or two others into planes; sets c->x. */
 static bool planes_of(tpi_conv *c, tp_ints shape, int n, const char *name) {
     if (n < 1 || n > 3) return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'dims': expected 1 to 3, got %d", name, n);
     if (shape.n != n + 1 && shape.n != n + 2)
-        return tpi_refuse(strncmp(name, "adaptive", 8) ? TP_ERR_RUNTIME : TP_ERR_VALUE, "%s: Expected %dD or %dD tensor for argument '%s', but got %s", name, n + 1, n + 2, "input", tpi_shape_text(shape));
+        return tpi_refuse(TP_ERR_RUNTIME, "%s(): non-empty %dD or %dD (batch mode) tensor expected for input: Expected %dD or %dD tensor, but got: %s", name, n + 1,
+                          n + 2, n + 1, n + 2, tpi_shape_text(shape));
     *c = (tpi_conv){.batch = 1, .groups = 1, .cx = 1, .cy = 1, .x = {1, 1, 1}, .y = {1, 1, 1}, .k = {1, 1, 1}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}};
     if (tpi_numel_of(shape) < 0) return false;
     for (int64_t i = 0; i < shape.n - n; i++) c->batch *= shape.v[i];
     for (int i = 0; i < n; i++) c->x[3 - n + i] = shape.v[shape.n - n + i];
-    for (int i = 0; i < 3; i++)
-        if (c->x[i] == 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'input': expected non-zero sizes in the pooled dims, got %s", name, tpi_shape_text(shape));
-    if (shape.v[shape.n - n - 1] == 0)
-        return tpi_refuse(TP_ERR_RUNTIME, "%s: argument 'input': expected a non-zero number of channels, got %s", name, tpi_shape_text(shape));
+    bool no_channels = !strncmp(name, "adaptive_avg", 12); /* an average may have none, as in PyTorch */
+    for (int64_t i = shape.n - n - 1 + no_channels; i < shape.n; i++)
+        if (shape.v[i] == 0) return refuse_empty(shape, n, (int)i, name);
     return true;
 }
 
@@ -28,10 +45,12 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
     if (!planes_of(c, shape, n, name)) return false;
     int64_t zeros[3] = {0}, ones[3] = {1, 1, 1};
     int at = 3 - n;
-    if (!tpi_expand_steps("kernel_size", w->kernel, n, NULL, c->k + at) || !tpi_expand_steps("stride", w->stride, n, c->k + at, c->stride + at) ||
-        !tpi_expand_steps("padding", w->padding, n, zeros, c->pad + at) || !tpi_expand_steps("dilation", w->dilation, n, ones, c->dilation + at))
+    if (!read_steps("kernel_size", w->kernel, n, NULL, c->k + at, name) || !read_steps("stride", w->stride, n, c->k + at, c->stride + at, name) ||
+        !read_steps("padding", w->padding, n, zeros, c->pad + at, name) || !read_steps("dilation", w->dilation, n, ones, c->dilation + at, name))
         return false;
+    char room[2][TPI_BY_X];
     for (int i = at; i < 3; i++) {
+        if (c->stride[i] == 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should not be zero");
         if (c->k[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld", (long long)c->k[i]);
         if (c->stride[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': stride should be greater than zero, but got %lld", (long long)c->stride[i]);
         if (c->dilation[i] < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dilation': dilation should be greater than zero, but got %lld", (long long)c->dilation[i]);
@@ -43,7 +62,9 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
         c->y[i] = floor_div(tpi_size_plus(c->x[i], 2 * c->pad[i]) - reach + (w->ceil_mode ? c->stride[i] - 1 : 0), c->stride[i]) + 1;
         if (w->ceil_mode && tpi_size_times(c->y[i] - 1, c->stride[i]) >= tpi_size_plus(c->x[i], c->pad[i])) c->y[i]--; /* the last window must start inside */
         if (c->y[i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "Given input size: %s. Calculated output size: %lld. Output size is too small", tpi_shape_text(shape), (long long)c->y[i]);
+            return tpi_refuse(TP_ERR_RUNTIME, "Given input size: (%lld x %s). Calculated output size: (%lld x %s). Output size is too small",
+                              (long long)shape.v[shape.n - n - 1], tpi_sizes_by_x(c->x + at, n, NULL, room[0]), (long long)shape.v[shape.n - n - 1],
+                              tpi_sizes_by_x(c->y + at, n, NULL, room[1]));
     }
     return true;
 }
@@ -101,7 +122,7 @@ static void task(int64_t number, void *context) {
 static tp_dtype pool_dtype(const tp_tensor *t, action act) {
     if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return tpi_compute_dtype(t, "input");
     bool adaptive = act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
-    if (adaptive) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': not implemented for %s", tp_dtype_name((tp_dtype)t->dtype)), TP_NO_DTYPE;
+    if (adaptive) return tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'", tpi_dtype_word((tp_dtype)t->dtype)), TP_NO_DTYPE;
     return TP_INT64;
 }
 
@@ -191,7 +212,7 @@ bool tpi_adaptive_geometry(tpi_conv *c, tp_ints shape, int n, tp_ints output_siz
     if (!planes_of(c, shape, n, name) || !tpi_expand_ints("output_size", output_size, n, NULL, c->y + 3 - n)) return false;
     for (int i = 3 - n; i < 3; i++) {
         if (c->y[i] == TP_NONE) c->y[i] = c->x[i];
-        if (c->y[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_size': elements of output_size must be greater than or equal to 0, got %lld", (long long)c->y[i]);
+        if (c->y[i] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'output_size': elements of output_size must be greater than or equal to 0 but received %lld", (long long)c->y[i]);
     }
     return true;
 }

@@ -9,16 +9,19 @@
 static tp_tensor *unpool(int n, tp_tensor *input, tp_tensor *indices, tp_ints kernel, tp_ints stride, tp_ints padding, tp_ints output_size) {
     int64_t k[3], s[3], p[3], zeros[3] = {0}, size[3];
     if (input->ndim != n + 1 && input->ndim != n + 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Input to max_unpooling%dd should be a %dd or %dd Tensor, but got %s", n, n + 1, n + 2, tpi_shape_text(tpi_shape(input)));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", n, n + 1, n + 2, input->ndim);
+    if (kernel.n != 1 && kernel.n != n)
+        return tpi_fail(TP_ERR_RUNTIME, "There should be exactly %s in output_size, but got %lld elements.",
+                        n == 3 ? "three elements (depth, height, width)" : "two elements (height, width)", (long long)kernel.n);
     if (!tpi_expand_steps("kernel_size", kernel, n, NULL, k) || !tpi_expand_steps("stride", stride, n, k, s) || !tpi_expand_steps("padding", padding, n, zeros, p)) return NULL;
     if (output_size.v && output_size.n == n + 2) output_size = tp_ints_view(output_size.v + 2, n);
     if (output_size.v && output_size.n != n)
-        return tpi_fail(TP_ERR_VALUE, "argument 'output_size': should be a sequence containing %d or %d elements, but it has a length of %lld", n, n + 2, (long long)output_size.n);
+        return tpi_fail(TP_ERR_VALUE, "output_size should be a sequence containing %d or %d elements, but it has a length of '%lld'", n, n + 2, (long long)output_size.n);
     for (int i = 0; i < n; i++) {
         size[i] = tpi_size_plus(tpi_size_times(input->shape[input->ndim - n + i] - 1, s[i]), k[i] - 2 * p[i]);
         if (!output_size.v) continue;
         if (output_size.v[i] <= tpi_size_minus(size[i], s[i]) || output_size.v[i] >= tpi_size_plus(size[i], s[i]))
-            return tpi_fail(TP_ERR_VALUE, "argument 'output_size': invalid output_size %s (dim %d must be between %lld and %lld)", tpi_shape_text(output_size), i,
+            return tpi_fail(TP_ERR_VALUE, "invalid output_size \"%s\" (dim %d must be between %lld and %lld)", tpi_shape_text(output_size), i,
                             (long long)tpi_size_minus(size[i], s[i]), (long long)tpi_size_plus(size[i], s[i]));
         size[i] = output_size.v[i];
     }
@@ -38,6 +41,9 @@ tp_tensor *tpi_compose_max_unpool3d(tp_tensor *input, tp_tensor *indices, tp_int
 /* (sum of x^p over the window)^(1/p), as PyTorch writes it: by the mean, with the sign kept out of the root. */
 static tp_tensor *lp_pool(int n, tp_tensor *input, double p, tp_ints kernel, tp_ints stride, bool ceil_mode) {
     int64_t k[3], count = 1;
+    if (kernel.n != 1 && kernel.n != n)
+        return tpi_fail(TP_ERR_RUNTIME, "There should be exactly %s in output_size, but got %lld elements.",
+                        n == 3 ? "three elements (depth, height, width)" : "two elements (height, width)", (long long)kernel.n);
     if (!tpi_expand_steps("kernel_size", kernel, n, NULL, k)) return NULL;
     for (int i = 0; i < n; i++) count = tpi_size_times(count, k[i]);
     tpi_bag bag = {0};

@@ -75,7 +75,7 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
         j.from = values->data, j.to = to->data, j.index = (const int64_t *)index->data;
         for (int64_t i = 0; i < index->numel; i++)
             if (j.index[i] < 0 || j.index[i] >= j.large) {
-                tpi_fail(TP_ERR_RUNTIME, "argument 'indices': found an invalid max index %lld in a plane of %lld elements", (long long)j.index[i], (long long)j.large);
+                tpi_fail(TP_ERR_RUNTIME, "argument 'indices': Found an invalid max index: %lld (output volumes are of size %lld)", (long long)j.index[i], (long long)j.large);
                 tpi_release(to), to = NULL;
                 break;
             }
@@ -101,6 +101,8 @@ tp_tensor *tpi_native_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints ou
     int64_t shape[TP_MAX_DIMS];
     if (dims < 1 || dims > self->ndim || output_size.n != dims)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld sizes for input %s, got %s", (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(output_size));
+    if (indices->dtype != TP_INT64)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': elements in indices should be type int64 but got: %s", tpi_dtype_word((tp_dtype)indices->dtype));
     if (!tpi_same_shape(self, indices))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(indices)));
@@ -156,6 +158,15 @@ static void fraction_task(int64_t p, void *context) {
     }
 }
 
+/* samples: (at least as many images, channels, dims) */
+static bool check_samples(const tp_tensor *samples, int64_t images, int64_t channels, int64_t dims) {
+    if (samples->ndim != 3) return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples to have 3 dimensions, got %d.", samples->ndim);
+    if (samples->shape[0] < images) return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(0) no less then input batch size.");
+    if (samples->shape[1] != channels) return tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(1) equals to input channel size.");
+    return samples->shape[2] == dims ||
+           tpi_refuse(TP_ERR_RUNTIME, "Expect _random_samples.size(2) equals to %lld; got %lld.", (long long)dims, (long long)samples->shape[2]);
+}
+
 bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints output_size, tp_tensor *samples, int64_t dims, tp_tensor **out) {
     if (dims != 2 && dims != 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': expected 2 or 3, got %lld", (long long)dims);
     fraction f = {.in = {1, 1, 1}, .out = {1, 1, 1}, .pool = {1, 1, 1}, .dims = (int)dims, .dtype = tpi_compute_dtype(self, "input")};
@@ -166,19 +177,22 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
     if (lead != 1 && lead != 2)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", f.dims + 1, f.dims + 2, tpi_shape_text(tpi_shape(self)));
     for (int i = 0; i < self->ndim; i++) {
+        if (i >= lead - 1 && self->shape[i] == 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected input to have non-zero size for non-batch dimensions, but got%s with dimension %d being empty.",
+                              tpi_shape_text(tpi_shape(self)), i);
         shape[i] = i < lead ? self->shape[i] : f.out[at + i - lead];
         if (i < lead) continue;
         int64_t in = self->shape[i], k = f.pool[at + i - lead];
         f.in[at + i - lead] = in;
         if (k < 1 || shape[i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': expected kernel and output sizes greater than zero, got %lld and %lld", (long long)k, (long long)shape[i]);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, as the output size, but got %lld and %lld",
+                              (long long)k, (long long)shape[i]);
         if (shape[i] + k - 1 > in)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': pool size (%lld) too large relative to input size (%lld) and output size (%lld)", (long long)k,
                               (long long)in, (long long)shape[i]);
     }
     int64_t planes = tpi_size_product(shape, lead);
-    if (samples->numel != tpi_size_times(planes, dims))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument '_random_samples': expected %lld values for each plane, got %s", (long long)dims, tpi_shape_text(tpi_shape(samples)));
+    if (!check_samples(samples, lead == 2 ? shape[0] : 1, shape[lead - 1], dims)) return false;
     tp_tensor *x = tpi_real_data(self, f.dtype), *r = tpi_real_data(samples, f.dtype);
     tp_tensor *y = x && r ? tpi_empty(tp_ints_view(shape, self->ndim), f.dtype, tpi_device(self)) : NULL;
     tp_tensor *index = y ? tpi_empty(tp_ints_view(shape, self->ndim), TP_INT64, tpi_device(self)) : NULL;

@@ -1,10 +1,12 @@
 /* Getting tensors in and out of natives that compute in float or double. */
 #include "ops/real.h"
+#include <stdio.h>
 
 tp_dtype tpi_compute_dtype(const tp_tensor *t, const char *argument) {
     if (t->dtype == TP_FLOAT64) return TP_FLOAT64;
     if (t->dtype == TP_FLOAT32 || t->dtype == TP_FLOAT16 || t->dtype == TP_BFLOAT16) return TP_FLOAT32;
-    tpi_fail(TP_ERR_RUNTIME, "argument '%s': expected a floating dtype, got %s", argument, tp_dtype_name((tp_dtype)t->dtype));
+    tpi_fail(TP_ERR_MISSING, "argument '%s': \"%s\" not implemented for '%s', expected a floating dtype, got %s", argument, tpi_op_now ? tpi_op_now : "cpu",
+             tpi_dtype_word((tp_dtype)t->dtype), tp_dtype_name((tp_dtype)t->dtype));
     return TP_NO_DTYPE;
 }
 
@@ -24,13 +26,21 @@ tp_tensor *tpi_real_finish(tp_tensor *computed, tp_dtype dtype) {
     return cast;
 }
 
+tp_layout tpi_suggested_layout(const tp_tensor *t) {
+    if ((t->ndim != 4 && t->ndim != 5) || t->strides[1] == 0) return TP_CONTIGUOUS;
+    int64_t least = 0; /* what the next dim's stride must reach: channels, then the last dim back to the third, then images */
+    for (int i = 0; i < t->ndim; i++) {
+        int d = i == 0 ? 1 : i < t->ndim - 1 ? t->ndim - i : 0;
+        if (t->shape[d] == 0 || t->strides[d] < least) return TP_CONTIGUOUS;
+        if (d == 0 && least == t->strides[1]) return TP_CONTIGUOUS; /* all sizes but the first are one */
+        least = t->strides[d] * (t->shape[d] > 1 ? t->shape[d] : 1);
+    }
+    return t->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D;
+}
+
 tp_tensor *tpi_real_finish_like(tp_tensor *computed, tp_dtype dtype, const tp_tensor *like) {
     if (!computed) return NULL;
-    tp_layout layout = TP_CONTIGUOUS;
-    if (computed->ndim == like->ndim && !tp_is_contiguous(like)) {
-        if (like->ndim == 4 && tp_is_contiguous_as(like, TP_CHANNELS_LAST)) layout = TP_CHANNELS_LAST;
-        if (like->ndim == 5 && tp_is_contiguous_as(like, TP_CHANNELS_LAST_3D)) layout = TP_CHANNELS_LAST_3D;
-    }
+    tp_layout layout = computed->ndim == like->ndim ? tpi_suggested_layout(like) : TP_CONTIGUOUS;
     if (layout == TP_CONTIGUOUS) return tpi_real_finish(computed, dtype);
     tp_tensor *out = tpi_empty_layout(tpi_shape(computed), dtype, tpi_device(computed), layout);
     if (out && !tpi_copy_data(out, computed)) {
@@ -39,6 +49,13 @@ tp_tensor *tpi_real_finish_like(tp_tensor *computed, tp_dtype dtype, const tp_te
     }
     tpi_release(computed);
     return out;
+}
+
+const char *tpi_sizes_by_x(const int64_t *sizes, int n, const int64_t *around, char room[TPI_BY_X]) {
+    int length = 0;
+    for (int i = 0; i < n && length < TPI_BY_X; i++)
+        length += snprintf(room + length, (size_t)(TPI_BY_X - length), "%s%lld", i ? " x " : "", (long long)(sizes[i] + (around ? 2 * around[i] : 0)));
+    return room;
 }
 
 bool tpi_expand_ints(const char *argument, tp_ints given, int n, const int64_t *fallback, int64_t *out) {

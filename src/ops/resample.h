@@ -11,7 +11,7 @@ typedef struct tpi_taps {
 } tpi_taps;
 
 typedef struct tpi_resample_kind {
-    bool nearest, exact, cubic, antialias, align_corners;
+    bool nearest, exact, cubic, lanczos, antialias, align_corners;
     bool narrow; /* places in float */
 } tpi_resample_kind;
 bool tpi_resample_read(tpi_resample_kind *k, const char *mode, bool align_corners, bool antialias, bool narrow); /* false and an error for an unknown mode */

@@ -13,10 +13,13 @@
 /* The per-axis method of a mode, which must fit the number of spatial dims; NULL and an error if it does not. */
 static const char *method_of(const char *mode, int n) {
     static const struct { const char *mode, *method; int dims; } known[] = {
-        {"nearest", "nearest", 0}, {"nearest-exact", "nearest-exact", 0}, {"linear", "linear", 1}, {"bilinear", "linear", 2}, {"trilinear", "linear", 3}, {"bicubic", "cubic", 2}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(mode, known[i].mode) && (known[i].dims == 0 || known[i].dims == n)) return known[i].method;
-    return tpi_fail(TP_ERR_MISSING, "argument 'mode': Input Error: Only 3D, 4D and 5D input Tensors supported (got %dD) for the modes: nearest | linear | bilinear | bicubic | trilinear | area | nearest-exact (got %s)",
+        {"nearest", "nearest", 0}, {"nearest-exact", "nearest-exact", 0}, {"linear", "linear", 1}, {"bilinear", "linear", 2}, {"trilinear", "linear", 3}, {"bicubic", "cubic", 2}, {"lanczos", "lanczos", 2}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(mode, known[i].mode)) continue;
+        if (known[i].dims == 0 || known[i].dims == n) return known[i].method;
+        return tpi_fail(TP_ERR_MISSING, "argument 'mode': Got %dD input, but %s mode needs %dD input", n + 2, mode, known[i].dims + 2);
+    }
+    return tpi_fail(TP_ERR_MISSING, "argument 'mode': Input Error: Only 3D, 4D and 5D input Tensors supported (got %dD) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got %s)",
                     n + 2, mode);
 }
 
@@ -30,18 +33,23 @@ static int spatial_dims(const tp_tensor *input) {
 static bool check_interpolate(const char *mode, int n, bool sized, bool scaled, int64_t align_corners, int64_t recompute, bool antialias) {
     if (sized && scaled) return tpi_refuse(TP_ERR_VALUE, "only one of size or scale_factor should be defined");
     if (!sized && !scaled) return tpi_refuse(TP_ERR_VALUE, "either size or scale_factor should be defined");
-    if (sized && recompute == 1) return tpi_refuse(TP_ERR_VALUE, "argument 'recompute_scale_factor': not meaningful with an explicit size");
+    if (sized && recompute == 1) return tpi_refuse(TP_ERR_VALUE, "recompute_scale_factor is not meaningful with an explicit size.");
     if (align_corners != TP_NONE && (!strncmp(mode, "nearest", 7) || !strcmp(mode, "area")))
         return tpi_refuse(TP_ERR_VALUE, "argument 'align_corners': align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
-    if (antialias && (n != 2 || (strcmp(mode, "bilinear") && strcmp(mode, "bicubic"))))
-        return tpi_refuse(TP_ERR_VALUE, "argument 'antialias': Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input");
+    bool lanczos = !strcmp(mode, "lanczos");
+    if (antialias && (n != 2 || (strcmp(mode, "bilinear") && strcmp(mode, "bicubic") && !lanczos)))
+        return tpi_refuse(TP_ERR_VALUE, "argument 'antialias': Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input");
+    if (lanczos && !antialias) return tpi_refuse(TP_ERR_VALUE, "argument 'mode': Lanczos mode requires antialias=True");
+    if (lanczos && align_corners == 1) return tpi_refuse(TP_ERR_VALUE, "argument 'mode': Lanczos mode does not support align_corners=True");
     return true;
 }
 
 /* The sizes that factors give; one factor serves for all dims. */
 static bool scaled_sizes(const tp_tensor *input, int n, tp_floats factor, int64_t *out, double *each) {
     if (factor.n != 1 && factor.n != n)
-        return tpi_refuse(TP_ERR_VALUE, "argument 'scale_factor': expected one for each of %d spatial dims, got %lld", n, (long long)factor.n);
+        return tpi_refuse(TP_ERR_VALUE, "Input and scale_factor must have the same number of spatial dimensions, but got input with spatial dimensions of %s and "
+                                        "scale_factor of shape %lld. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in (s1, s2, "
+                                        "...,sK) format.", tpi_shape_text(tp_ints_view(input->shape + 2, n)), (long long)factor.n);
     for (int i = 0; i < n; i++) {
         each[i] = factor.v[factor.n == 1 ? 0 : i];
         out[i] = tpi_whole(floor((double)input->shape[2 + i] * each[i]));
@@ -55,7 +63,9 @@ tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, tp_floats sca
     double each[3];
     if (!n || !check_interpolate(mode, n, size.v, scale_factor.v, align_corners, recompute, antialias)) return NULL;
     if (size.v && size.n != 1 && size.n != n)
-        return tpi_fail(TP_ERR_VALUE, "argument 'size': expected one for each of %d spatial dims, got %lld", n, (long long)size.n);
+        return tpi_fail(TP_ERR_VALUE, "Input and output must have the same number of spatial dimensions, but got input with spatial dimensions of %s and output size of "
+                                      "%s. Please provide input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.",
+                        tpi_shape_text(tp_ints_view(input->shape + 2, n)), tpi_shape_text(size));
     if (size.v ? !tpi_expand_ints("size", size, n, NULL, out) : !scaled_sizes(input, n, scale_factor, out, each)) return NULL;
     if (!strcmp(mode, "area")) return tpo_adaptive_avg_pool(input, tp_ints_view(out, n), n);
     const char *method = method_of(mode, n);
@@ -102,7 +112,8 @@ static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, co
     tp_tensor *wide = tpi_put(&bag, tpo_reshape(self, tp_ints_view(shape, lead + n)));
     tp_tensor *turned = tpi_put(&bag, wide ? tpo_permute(wide, tp_ints_view(dims, lead + n)) : NULL);
     for (int i = 0; i < last_n; i++) shape[lead + i] = last[i];
-    return tpi_empty_bag(&bag, turned ? tpo_reshape(turned, tp_ints_view(shape, lead + last_n)) : NULL);
+    tp_tensor *out = tpi_put(&bag, turned ? tpo_reshape(turned, tp_ints_view(shape, lead + last_n)) : NULL);
+    return tpi_empty_bag(&bag, out ? tpo_contiguous(out, tpi_suggested_layout(self)) : NULL);
 }
 
 tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {

@@ -109,3 +109,44 @@ def test_a_message_about_an_argument_names_the_operator():
 
 def test_config_says_what_the_build_stands_on():
     assert "Taper" in torch.__config__.show() and "BLAS" in torch.__config__.show()
+
+
+REAL, PICTURE = torch.ones(4), torch.ones(1, 4, 6, 6)
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: torch.fft.fft(torch.empty(1, 0)), RuntimeError, r"Invalid number of data points \(0\) specified"),
+    (lambda: torch.fft.irfftn(torch.zeros(2, 1)), RuntimeError, r"Invalid number of data points \(0\) specified"),
+    (lambda: torch.fft.fftn(torch.ones(2, 2, 2), dim=(0, 1, 0)), RuntimeError, "FFT dims must be unique"),
+    (lambda: torch.fft.fftn(torch.ones(2, 2), s=(1,), dim=(0, 1)), RuntimeError, "dim and shape arguments must have the same length"),
+    (lambda: torch.fft.fftn(REAL, s=(2, 2)), RuntimeError, "Got shape with 2 values but input tensor only has 1 dimensions"),
+    (lambda: torch.fft.rfftn(REAL, dim=()), RuntimeError, "rfftn must transform at least one axis"),
+    (lambda: torch.fft.rfft(REAL + 1j), TypeError, "rfft expects a real input tensor, but got ComplexFloat"),
+    (lambda: torch.fft.fft(REAL.half()), NotImplementedError, "Unsupported dtype Half"),
+    (lambda: torch.fft.ifft(REAL, norm="x"), RuntimeError, 'Invalid normalization mode: "x"'),
+    (lambda: torch.fft.fftfreq(4, dtype=torch.int32), RuntimeError, "requires a floating point or complex dtype"),
+    (lambda: torch.ones(20).stft(4), RuntimeError, "stft requires the return_complex parameter"),
+    (lambda: torch.ones(20).stft(4, return_complex=True, align_to_window=True), RuntimeError, "align_to_window should only be set when center = false"),
+    (lambda: REAL.stft(20, center=False, return_complex=True), RuntimeError, "expected 0 < n_fft < 4, but got n_fft=20"),
+    (lambda: torch.istft(torch.ones(3, 5), 4), TypeError, "istft requires a complex-valued input tensor"),
+    (lambda: torch.istft(torch.ones(3, 5) + 0j, 4, hop_length=20), RuntimeError, "expected 0 < hop_length <= win_length"),
+    (lambda: torch.istft(torch.ones(3, 0) + 0j, 4), RuntimeError, "input tensor cannot be empty"),
+    (lambda: F.max_pool2d(torch.ones(1, 0, 6, 6), 2), RuntimeError, r"Expected 3D or 4D \(batch mode\) tensor with optional 0 dim batch size for input"),
+    (lambda: F.avg_pool3d(torch.ones(1, 0, 6, 6, 6), 2), RuntimeError, "Expected input to have non-zero size for non-batch dimensions"),
+    (lambda: F.max_pool2d(PICTURE, ()), RuntimeError, "max_pool2d: kernel_size must either be a single int, or a tuple of two ints"),
+    (lambda: F.max_pool2d(PICTURE, 7), RuntimeError, "Output size is too small"),
+    (lambda: F.max_unpool2d(PICTURE, torch.zeros(1, 4, 6, 6), 2), RuntimeError, "elements in indices should be type int64 but got: Float"),
+    (lambda: F.fractional_max_pool2d(PICTURE, 2, 3, _random_samples=torch.rand(0, 4, 2)), RuntimeError, r"Expect _random_samples.size\(0\)"),
+    (lambda: F.conv2d(PICTURE, torch.ones(8, 4, 3, 3), groups=3), RuntimeError, "expected weight to be divisible by 3 at dimension 0"),
+    (lambda: F.conv2d(torch.ones(1, 4, 2, 2), torch.ones(8, 4, 3, 3)), RuntimeError, r"padded input size per channel: \(2 x 2\). Kernel size: \(3 x 3\)"),
+    (lambda: F.conv2d(PICTURE, torch.ones(8, 4, 3, 3), padding="x"), RuntimeError, "Invalid padding string: 'x'"),
+    (lambda: F.conv_transpose2d(PICTURE, torch.ones(3, 8, 3, 3)), RuntimeError, "Given transposed=1, weight of size"),
+    (lambda: F.interpolate(PICTURE.int(), 3, mode="bilinear"), NotImplementedError, "not implemented for 'Int'"),
+    (lambda: F.interpolate(PICTURE, (3, 3, 3)), ValueError, "Input and output must have the same number of spatial dimensions"),
+    (lambda: F.interpolate(torch.ones(1, 4, 6), 3, mode="bilinear"), NotImplementedError, "Got 3D input, but bilinear mode needs 4D input"),
+    (lambda: F.interpolate(PICTURE, 3, mode="lanczos"), ValueError, "Lanczos mode requires antialias=True"),
+])
+def test_what_layers_and_transforms_say(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()

@@ -257,3 +257,36 @@ def test_what_scripts_import():
     assert nn.modules.conv.Conv2d is nn.Conv2d
     with pytest.raises(AttributeError, match="no_such_layer"):
         nn.no_such_layer
+
+
+def _last(*shape, dtype=torch.float32):
+    return torch.ones(shape, dtype=dtype).to(memory_format=torch.channels_last if len(shape) == 4 else torch.channels_last_3d)
+
+
+F = torch.nn.functional
+
+
+@pytest.mark.parametrize("layer", [
+    lambda x: F.interpolate(x, 5), lambda x: F.interpolate(x, (5, 4), mode="bilinear"), lambda x: F.pad(x, (1, 1, 1, 1)), lambda x: F.max_pool2d(x, 2),
+    lambda x: F.max_pool2d(x, 2, return_indices=True)[1], lambda x: F.pixel_unshuffle(x, 2), lambda x: F.pixel_shuffle(x, 2), lambda x: F.channel_shuffle(x, 2),
+    lambda x: F.conv2d(x, torch.ones(8, 4, 3, 3)), lambda x: F.conv2d(x.contiguous().double(), _last(8, 4, 3, 3).double()), lambda x: F.group_norm(x, 2),
+    lambda x: F.interpolate(x.to(torch.uint8), 5, mode="bilinear"),
+])
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x[:, :, ::2, 2:]], ids=["whole", "part"])
+def test_results_stay_channels_last(layer, part):
+    assert layer(part(_last(2, 4, 8, 8))).is_contiguous(memory_format=torch.channels_last)
+
+
+def test_an_order_of_strides_that_could_be_either_is_contiguous():
+    one = _last(2, 3, 8, 8)[0][None]
+    assert F.interpolate(one, 4, mode="bilinear").is_contiguous()
+    assert F.conv2d(torch.ones(1, 1, 6, 6), torch.ones(8, 1, 3, 3)).is_contiguous()
+    assert F.pad(_last(2, 3, 4, 4, 4), (1,) * 6).is_contiguous(memory_format=torch.channels_last_3d)
+
+
+def test_lanczos():
+    """Values of PyTorch's."""
+    x = torch.arange(64.0, dtype=torch.float64).view(1, 1, 8, 8) ** 2 / 100
+    y = F.interpolate(x, (3, 4), mode="lanczos", antialias=True)
+    assert torch.allclose(y[0, 0, 1], torch.tensor([8.12712, 9.270496, 10.594324, 11.899514], dtype=torch.float64), atol=1e-5)
+    assert F.interpolate(x.to(torch.uint8), (3, 4), mode="lanczos", antialias=True).dtype is torch.uint8

@@ -53,6 +53,7 @@ static bool prepare(call *c, tp_tensor *t, tp_ints shape, tp_ints size, const ch
     *c = (call){.device = tpi_device(t), .wide = t->dtype == TP_FLOAT64, .back = back, .dims = (int)size.n};
     if ((!tpi_gpu_floats(t) && t->dtype != TP_UINT8) || !t->numel || size.n < 1 || size.n > 3 || shape.n != size.n + 2) return false;
     if (!tpi_resample_read(&c->kind, mode, align_corners, antialias, !c->wide)) return tp_error_clear(), false;
+    if (c->kind.lanczos) return false;
     for (int i = 0; i < c->dims; i++) {
         if (size.v[i] < 1 || shape.v[2 + i] < 1 || size.v[i] > INT32_MAX / 4 || shape.v[2 + i] > INT32_MAX / 4) return false;
         axis *a = &c->axes[i];
