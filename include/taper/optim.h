@@ -43,6 +43,7 @@ typedef struct tp_optimiser_kind {
     bool early;                  /* state is made with the optimiser, not by its first step */
     const char *const *messages; /* of the checks, with {names} of values */
     const struct tpi_update_ops *ops;
+    const char *formula;         /* the update as Python source, for steps that autograd records; NULL where it is no expression */
 } tp_optimiser_kind;
 TP_API const tp_optimiser_kind *tp_optimiser_kind_named(const char *name); /* NULL, no error, if there is none */
 TP_API int64_t tp_optimiser_kind_count(void);

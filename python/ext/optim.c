@@ -471,7 +471,15 @@ static PyObject *optimiser_named(PyObject *module, PyObject *name) {
                          PyBool_FromLong(kind->early));
 }
 
-static PyMethodDef functions[] = {{"_optimiser", optimiser_named, METH_O, NULL}, {"_optimiser_check", optimiser_check, METH_VARARGS, NULL},
+/* _optimiser_formula(optimiser): the update as Python source, or None */
+static PyObject *optimiser_formula(PyObject *module, PyObject *capsule) {
+    (void)module;
+    const optimiser *o = optimiser_of(capsule);
+    if (!o) return NULL;
+    return o->kind->formula ? PyUnicode_FromString(o->kind->formula) : Py_NewRef(Py_None);
+}
+
+static PyMethodDef functions[] = {{"_optimiser", optimiser_named, METH_O, NULL}, {"_optimiser_formula", optimiser_formula, METH_O, NULL}, {"_optimiser_check", optimiser_check, METH_VARARGS, NULL},
     {"_lbfgs_step", lbfgs_step, METH_VARARGS, NULL}, {"_forget_grads", forget_grads, METH_O, NULL},
     {"_optimiser_step", (PyCFunction)(void (*)(void))optimiser_step, METH_FASTCALL, NULL}, {0}};
 

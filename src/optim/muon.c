@@ -18,10 +18,11 @@ static tp_tensor *orthogonal(const double *o, tp_tensor *x) {
     return tall ? tp_t(x) : x;
 }
 
-/* The learning rate for a matrix of this shape: 1 "original", also by default; 2 "match_rms_adamw". */
+/* The learning rate for a matrix of this shape: 1 "original", also by default; 2 "match_rms_adamw"; 3 "spectral_unclamped". */
 static double adjusted(const double *o, const tp_tensor *p) {
     const double rows = (double)p->shape[0], columns = (double)p->shape[1];
-    return o[MUON_LR] * (o[MUON_ADJUST_LR_FN] == 2 ? 0.2 * sqrt(fmax(rows, columns)) : sqrt(fmax(1, rows / columns)));
+    if (o[MUON_ADJUST_LR_FN] == 2) return o[MUON_LR] * (0.2 * sqrt(fmax(rows, columns)));
+    return o[MUON_LR] * sqrt(o[MUON_ADJUST_LR_FN] == 3 ? rows / columns : fmax(1, rows / columns));
 }
 
 static bool new_values(const double *o, tp_tensor *param, tp_tensor *grad, tp_tensor *const *state, tp_tensor **out) {

@@ -282,19 +282,6 @@ def test_closure_and_gradients():
     assert torch.equal(before, p.detach())
 
 
-def test_a_differentiable_step_is_refused_where_it_would_lose_the_history():
-    p = leaf(2)
-    q = p.clone()
-    optimiser = torch.optim.SGD([q], lr=0.1, differentiable=True)
-    q.grad = torch.ones(2)
-    with pytest.raises(NotImplementedError, match="differentiable=True"):
-        optimiser.step()
-    leaves = torch.optim.SGD([p], lr=0.1, differentiable=True)
-    p.grad = torch.ones(2)
-    leaves.step()
-    assert torch.allclose(p, torch.full((2,), 0.9))
-
-
 def test_a_step_counts_as_a_write():
     p = leaf(3)
     loss = (p * p).sum()
@@ -538,3 +525,66 @@ def test_every_optimiser_of_pytorch_is_there():
     assert {"ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD"} <= set(dir(torch.optim))
     from taper.optim.adam import Adam
     assert Adam is torch.optim.Adam
+
+
+STARTS = {"SGD": {"momentum": 0.9}, "Adam": {"amsgrad": True}, "AdamW": {}, "Adamax": {}, "NAdam": {}, "RAdam": {}, "Adagrad": {}, "Adadelta": {},
+          "RMSprop": {"centered": True, "momentum": 0.9}, "ASGD": {}, "Rprop": {}}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_step_that_autograd_records(name):
+    """Two steps with differentiable=True have the values of plain ones, and their results can be differentiated by the gradients."""
+    start = torch.linspace(0.5, 1.5, 4, dtype=torch.float64)
+    grads = [torch.tensor([-1.0, -0.4, 0.7, 2.0], dtype=torch.float64), torch.tensor([0.9, -0.5, 0.3, 1.0], dtype=torch.float64)]
+
+    def run(*grads):
+        p = start.clone().requires_grad_().clone()
+        optimizer = getattr(torch.optim, name)([p], lr=0.1, differentiable=True, **STARTS[name])
+        for grad in grads:
+            p.grad = grad
+            optimizer.step()
+        return p
+    plain = torch.nn.Parameter(start.clone())
+    optimizer = getattr(torch.optim, name)([plain], lr=0.1, **STARTS[name])
+    for grad in grads:
+        plain.grad = grad.clone()
+        optimizer.step()
+    assert torch.allclose(run(*grads), plain, rtol=1e-6)
+    assert torch.autograd.gradcheck(run, [grad.clone().requires_grad_() for grad in grads], atol=1e-4)
+
+
+def test_a_recorded_step_refuses_leaves():
+    p = torch.nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        torch.optim.SGD([p], lr=0.1, differentiable=True).step()
+
+
+def test_the_learning_rate_of_a_recorded_step_has_a_gradient():
+    lr = torch.tensor(0.1, dtype=torch.float64, requires_grad=True)
+    p = torch.ones(3, dtype=torch.float64, requires_grad=True).clone()
+    p.grad = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    torch.optim.SGD([p], lr=lr, differentiable=True).step()
+    p.sum().backward()
+    assert lr.grad.item() == -6
+
+
+def test_muons_unclamped_rate():
+    steps = {}
+    for how in ("original", "spectral_unclamped"):
+        p = torch.nn.Parameter(torch.zeros(2, 8))
+        p.grad = torch.ones(2, 8)
+        torch.optim.Muon([p], lr=0.1, adjust_lr_fn=how).step()
+        steps[how] = p.detach()
+    assert torch.allclose(steps["spectral_unclamped"], steps["original"] * 0.5)
+
+
+def test_what_optimisers_say_of_their_parameters():
+    first, second = torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter(torch.ones(1))
+    with pytest.warns(FutureWarning, match="optimizer parameters need to be organized in ordered collections"):
+        torch.optim.SGD({first, second}, lr=0.1)
+    with pytest.raises(ValueError, match="betas must be either both floats or both Tensors"):
+        torch.optim.Adam([first], betas=(torch.tensor(0.9), 0.99))
+    optimizer = torch.optim.Adafactor([torch.nn.Parameter(torch.ones(2, 2))])
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert "differentiable" not in optimizer.param_groups[0]

@@ -54,6 +54,7 @@ extern int noptimisers;
 void read_optimisers(const char *path);
 void check_optimisers(void);
 char *python_value(const expr *e); /* a default as Python writes it */
+char *python_formula(const optimiser *o); /* the step as Python source, or NULL */
 text write_updates(const char *family);
 text write_update_texts(void);
 text write_optimisers(void);

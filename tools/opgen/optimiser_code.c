@@ -287,11 +287,12 @@ static void write_optimiser(text *t, const optimiser *o) {
         o->scalar ? format("scalars_%s", o->cname) : "NULL", o->cname, o->cname, nscalars,
         o->update ? format("TPI_ISA_TABLE(tpu_%s)", base) : "{NULL, NULL, NULL}", o->native ? o->native : "NULL",
         o->update ? format("tpt_update_%s", base) : "NULL");
+    const char *formula = python_formula(o);
     put(t,
         "static const tp_optimiser_kind kind_%s = {\"%s\", %s, %s, %d, %d, options_%s, group_%s, defaults_%s, parts_%s, %d, states_%s, %s, "
-        "messages_%s, &ops_%s};\n\n",
+        "messages_%s, &ops_%s, %s};\n\n",
         o->cname, o->name, c_string(o->doc), o->like ? format("\"%s\"", o->like->name) : "NULL", o->noptions, o->nvalues, o->cname,
-        o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname, o->cname);
+        o->cname, o->cname, o->cname, o->nslots, o->cname, o->early ? "true" : "false", o->cname, o->cname, formula ? c_string(formula) : "NULL");
 }
 
 text write_optimisers(void) {

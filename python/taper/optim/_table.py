@@ -8,6 +8,7 @@ from taper.optim.optimizer import Optimizer, _sparse_gradients
 class TableOptimizer(Optimizer):
     """An optimiser of the table."""
     _kind = None      # the library's description
+    _options = ()     # the names that a parameter group holds
     _values = ()      # (name in the table, option, place in the option or -1)
     _early = False    # is state made with the optimiser?
 
@@ -24,6 +25,8 @@ class TableOptimizer(Optimizer):
                 raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
             if lr.numel() != 1:
                 raise ValueError("Tensor lr must be 1-element")
+        if "betas" in defaults and len({isinstance(beta, Tensor) for beta in defaults["betas"]}) > 1:
+            raise ValueError("betas must be either both floats or both Tensors")
         message = _C._optimiser_check(self._kind, defaults)
         if message is not None:
             raise ValueError(message.format_map({name: defaults[option] if at < 0 else defaults[option][at] for name, option, at in self._values}))
@@ -36,8 +39,9 @@ class TableOptimizer(Optimizer):
     def __setstate__(self, state):
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in self.defaults.items():
-                group.setdefault(name, default)
+            for name in self._options:
+                if name in self.defaults:
+                    group.setdefault(name, self.defaults[name])
 
     def step(self, closure=None):
         """Updates the parameters once; closure computes the loss again and returns it."""
@@ -45,20 +49,16 @@ class TableOptimizer(Optimizer):
         if closure is not None:
             with taper.enable_grad():
                 loss = closure()
-        if self.defaults.get("differentiable") and taper.is_grad_enabled():
-            self._refuse_history()
-        if _sparse_gradients:
+        if self.defaults.get("differentiable"):
+            from taper.optim._differentiable import step
+            with taper.enable_grad():
+                step(self)
+        elif _sparse_gradients:
             from taper.sparse._rows import step
             step(self, lambda: _C._optimiser_step(self._kind, self.param_groups, self.state))
         else:
             _C._optimiser_step(self._kind, self.param_groups, self.state)
         return loss
-
-    def _refuse_history(self):
-        """A step is one call that the tape does not see, so a parameter with a history would lose it."""
-        if any(not p.is_leaf for group in self.param_groups for p in group["params"]):
-            from taper._hook import NotCovered
-            raise NotCovered("torch.optim: differentiable=True for parameters that are not leaves")
 
 
 def optimiser(name, module, base=TableOptimizer, **extra):
@@ -76,5 +76,5 @@ def optimiser(name, module, base=TableOptimizer, **extra):
     space = {"__name__": __name__}
     exec(f"def __init__(self, params, {', '.join(signature)}):\n    self._start(params, dict({defaults}))", space)
     space["__init__"].__qualname__ = f"{name}.__init__"
-    return type(name, (base,), {"__init__": space["__init__"], "__doc__": doc, "__module__": module, "_kind": kind, "_values": values,
+    return type(name, (base,), {"__init__": space["__init__"], "__doc__": doc, "__module__": module, "_kind": kind, "_options": groups, "_values": values,
                                 "_early": early, **extra})

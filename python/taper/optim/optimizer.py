@@ -107,6 +107,9 @@ class Optimizer:
         self._make_hooks()
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got " + params.type())
+        if isinstance(params, (set, frozenset)):
+            warnings.warn("optimizer parameters need to be organized in ordered collections, because a set's order differs from run to run. Please use a list instead.",
+                          FutureWarning, stacklevel=4)
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
