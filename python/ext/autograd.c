@@ -263,6 +263,10 @@ static PyObject *get_grad_fn(PyObject *o, void *unused) {
     tpy_watch_read("grad_fn");
     return tp_is_leaf(tpy_unwrap(o)) ? Py_NewRef(Py_None) : tpy_wrap_node(tp_grad_fn(tpy_unwrap(o)));
 }
+static PyObject *get_address(PyObject *o, void *unused) {
+    (void)unused;
+    return PyLong_FromVoidPtr(tpy_unwrap(o));
+}
 static PyObject *get_data(PyObject *o, void *unused) {
     (void)unused;
     return tpy_wrap_as(tp_data_alias(tpy_unwrap(o)), tpy_tensor_type);
@@ -287,6 +291,7 @@ static int set_none(PyObject *o, PyObject *value, void *unused) {
 static PyGetSetDef properties[] = {{"grad", get_grad, set_grad_of, "The gradient that backward left, or None.", NULL}, {"_grad", get_grad, set_grad_of, NULL, "quietly"},
     {"grad_fn", get_grad_fn, NULL, "The node that made the tensor; None for leaves.", NULL}, {"_grad_fn", get_grad_fn, NULL, NULL, NULL},
     {"data", get_data, set_data, "The same memory without history.", NULL}, {"retains_grad", get_retains_grad, NULL, NULL, NULL}, {"output_nr", get_output_nr, NULL, NULL, NULL},
+    {"_cdata", get_address, NULL, "Where the library's tensor lies: another number once another tensor stands behind the object.", NULL},
     {"_base", get_base, NULL, NULL, NULL}, {"_backward_hooks", get_none, set_none, NULL, NULL}, {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},
     {"name", get_none, NULL, NULL, NULL}, {0}};
 

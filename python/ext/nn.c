@@ -128,10 +128,8 @@ static int set_child(PyObject *self, PyObject *name, PyObject *value) {
     return put(modules, child_hooks, self, name, value);
 }
 static int set_buffer(PyObject *self, PyObject *name, PyObject *value) {
-    PyObject *buffers = part_of(self, word.buffers), *persistent = buffers ? PyObject_GetAttrString(value, "persistent") : NULL;
-    if (!buffers) return needs_init(value, "buffer");
-    PyObject *result = persistent ? PyObject_CallMethod(self, "register_buffer", "OOO", name, value, persistent) : NULL;
-    Py_XDECREF(persistent);
+    if (!part_of(self, word.buffers)) return needs_init(value, "buffer");
+    PyObject *result = PyObject_CallMethod(self, "_assign_buffer", "OO", name, value);
     Py_XDECREF(result);
     return result ? 0 : -1;
 }

@@ -144,6 +144,13 @@ def to_dense(self, dtype=None, *, masked_grad=True):
     return self if dtype is None else self.to(dtype)
 
 
+@_method
+def to_mkldnn(self, dtype=None):
+    """The tensor in oneDNN's layout."""
+    from taper._opaque import to_mkldnn
+    return to_mkldnn(self, dtype)
+
+
 def _to_layout(self, layout, blocksize=None, dense_dim=None, sparse_dim=None, name="dense_to_sparse"):
     from taper.sparse import _layouts
     return _layouts.from_dense(self, sparse_dim, layout, blocksize, dense_dim, name)
@@ -239,6 +246,9 @@ def new_empty_strided(self, size, stride, dtype=None, device=None, requires_grad
 @_method
 def module_load(self, other, assign=False):
     """What Module.load_state_dict puts in this tensor's place: other itself, or this tensor with its values."""
+    if _C._has_torch_function(self, other):
+        from taper.overrides import handle_torch_function
+        return handle_torch_function(Tensor.module_load, (self, other), self, other, assign=assign)
     return other.detach() if assign else self.copy_(other).detach()
 
 

@@ -370,3 +370,83 @@ def test_padding_to_a_total_length():
         assert padded.squeeze(2).tolist() == [[1, 1], [1, -1], [-1, -1], [-1, -1]] and lengths.tolist() == [2, 1]
     with pytest.raises(RuntimeError, match="memory"):
         nn.utils.rnn.pad_packed_sequence(packed, total_length=2**50)
+
+
+# ---- How parameters change when a module is converted ----
+def test_parameters_may_be_replaced_on_conversion():
+    layer = nn.Linear(2, 2)
+    before = layer.weight
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
+    try:
+        layer.double()
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(False)
+    assert layer.weight is not before and before.dtype is torch.float32 and layer.weight.dtype is torch.float64
+    now = layer.weight
+    assert layer.float().weight is now and now.dtype is torch.float32
+
+
+def test_a_meta_module_gets_new_parameters():
+    with torch.device("meta"):
+        layer = nn.Linear(2, 2)
+    before = layer.weight
+    assert layer.to_empty(device="cpu").weight is not before and before.is_meta and isinstance(layer.weight, nn.Parameter)
+
+
+def _add(module, state, *rest):
+    state["called"] = 1
+
+
+def test_hooks_of_loading_can_be_pickled():
+    layer = nn.Linear(2, 2)
+    layer.register_load_state_dict_pre_hook(_add)
+    loaded = pickle.loads(pickle.dumps(layer))
+    with pytest.raises(RuntimeError, match="called"):
+        loaded.load_state_dict(layer.state_dict())
+
+
+def test_a_module_whose_register_buffer_knows_no_persistence():
+    class Old(nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value)
+    module = Old()
+    module.table = nn.Buffer(torch.ones(2))
+    assert dict(module.named_buffers()).keys() == {"table"}
+    with pytest.raises(RuntimeError, match="non-persistent buffer"):
+        module.other = nn.Buffer(torch.ones(2), persistent=False)
+
+
+def test_lazy_values_and_states():
+    class Lazy(LazyModuleMixin, nn.Module):
+        pass
+    first, second = Lazy(), Lazy()
+    first.table, second.table = nn.parameter.UninitializedBuffer(), nn.Buffer(torch.ones(2))
+    with pytest.raises(RuntimeError, match="share memory on an uninitialized"):
+        first.share_memory()
+    with pytest.raises(RuntimeError, match="run a forward pass"):
+        torch.jit.script(first)
+    with pytest.raises(RuntimeError, match="shape of an uninitialized"):
+        second.load_state_dict(first.state_dict())
+    third = Lazy()
+    third.table = nn.parameter.UninitializedBuffer()
+    third.load_state_dict(first.state_dict())
+    assert third.has_uninitialized_params()
+    first.load_state_dict(second.state_dict())
+    assert first.table.tolist() == [1, 1]
+    parameter = nn.parameter.UninitializedParameter()
+    parameter.materialize(3)
+    assert parameter.shape == (3,)
+
+
+def test_copying_into_a_meta_parameter_warns():
+    with torch.device("meta"):
+        layer = nn.Linear(2, 2)
+    with pytest.warns(UserWarning, match="for weight: copying from a non-meta parameter"):
+        layer.load_state_dict(nn.Linear(2, 2).state_dict())
+
+
+def test_a_full_backward_hook_without_inputs_may_return_nones():
+    layer = nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda module, grads, outputs: (None,))
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        layer(torch.ones(1, 2)).sum().backward()

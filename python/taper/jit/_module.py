@@ -6,6 +6,7 @@ import warnings
 import weakref
 
 from taper.nn.modules.module import Module
+from taper.nn.parameter import is_lazy
 
 _FORMAT = "taper.jit 1"
 _tracing = False
@@ -158,11 +159,18 @@ def _original(obj):
     return obj.__dict__.get("_original", obj) if isinstance(obj, Module) else getattr(obj, "_function", obj)
 
 
+def _refuse_lazy(module):
+    waiting = [name for name, value in [*module._parameters.items(), *module._buffers.items()] if is_lazy(value)]
+    if waiting:
+        raise RuntimeError(f"'{type(module).__name__}' has uninitialized parameters {waiting}. Did you forget to run a forward pass?")
+
+
 def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
     """A module or function for use where PyTorch would have compiled it: it runs as Python. Classes come back as they are."""
     if isinstance(obj, (ScriptModule, ScriptFunction)) or inspect.isclass(obj):
         return obj
     if isinstance(obj, Module):
+        _refuse_lazy(obj)
         return RecursiveScriptModule(obj)
     if callable(obj):
         return ScriptFunction(obj)

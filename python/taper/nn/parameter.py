@@ -82,12 +82,12 @@ class UninitializedTensorMixin:
     """A parameter whose shape is not known yet: materialize(shape) gives it one, and until then it takes part in nothing else."""
 
     _allowed = frozenset("""device dtype requires_grad requires_grad_ is_leaf data cls_to_become materialize share_memory_ is_shared to cpu
-        cuda half float double char short int long bfloat16 register_hook _is_param untyped_storage __get__""".split())
+        cuda half float double char short int long bfloat16 copy_ size is_complex is_floating_point is_meta module_load register_hook _is_param untyped_storage __get__""".split())
 
     def materialize(self, shape, device=None, dtype=None):
         """Becomes an ordinary parameter of that shape, not initialised."""
         now = self.data
-        self.data = _C._functions["empty"](tuple(shape), dtype=dtype or now.dtype, device=now.device if device is None else device)
+        self.data = _C._functions["empty"](shape, dtype=dtype or now.dtype, device=now.device if device is None else device)
         self.__class__ = self.cls_to_become
 
     @property
@@ -95,6 +95,10 @@ class UninitializedTensorMixin:
         raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. This error usually happens in `load_state_dict` "
                            "when trying to load an uninitialized parameter into an initialized one. Call `forward` to initialize the "
                            "parameters before accessing their attributes.")
+
+    def share_memory_(self):
+        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters before calling "
+                           "`module.share_memory()`.")
 
     def __repr__(self):
         return f"<{type(self).__name__}>"

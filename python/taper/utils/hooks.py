@@ -146,7 +146,8 @@ class BackwardHook:
             warn("Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require gradients. See "
                  "https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.", stacklevel=5)
         for hook in self.hooks:
-            if hook(self.module, self._full(()), self.grad_outputs) is not None:
+            result = hook(self.module, self._full(()), self.grad_outputs)
+            if result is not None and not (isinstance(result, tuple) and all(grad is None for grad in result)):
                 raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None or None for all gradients.")
         self.grad_outputs = None
 

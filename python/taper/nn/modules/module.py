@@ -2,11 +2,11 @@
 import weakref
 from collections import OrderedDict
 
-from taper import _C
+from taper import _C, __future__ as future
 from taper._C import Tensor
 from taper._toplevel import typename
 from taper.autograd.grad_mode import no_grad as _no_grad
-from taper.nn.parameter import Buffer, Parameter, UninitializedParameter
+from taper.nn.parameter import Buffer, Parameter, is_lazy
 from taper.utils.hooks import BackwardHook, RemovableHandle, hook_node
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
@@ -103,6 +103,51 @@ def _registered(hooks, module, name, value):
         changed = hook(module, name, value)
         value = value if changed is None else changed
     return value
+
+
+class _WrappedHook:
+    """A hook that is called with the module first, which it holds on to weakly; it can be pickled with the module."""
+
+    def __init__(self, hook, module=None):
+        from functools import update_wrapper
+        self.hook, self.with_module = hook, module is not None
+        self.module = None if module is None else weakref.ref(module)
+        update_wrapper(self, hook)
+
+    def __call__(self, *args, **kwargs):
+        if not self.with_module:
+            return self.hook(*args, **kwargs)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args, **kwargs)
+
+    def __getstate__(self):
+        state = {"hook": self.hook, "with_module": self.with_module}
+        if self.with_module:
+            state["module"] = self.module()
+        return state
+
+    def __setstate__(self, state):
+        self.__init__(state["hook"], state.get("module"))
+
+
+def _on_conversion():
+    """Are the tensors behind parameters exchanged when a module is converted, and are the parameters replaced?"""
+    return future.get_swap_module_params_on_conversion(), future.get_overwrite_module_params_on_conversion()
+
+
+def _alike(first, second):
+    """Can the one take over the other's memory? A tensor without memory of its own cannot."""
+    return first is second or first.is_meta == second.is_meta
+
+
+def _swap(first, second, what):
+    from taper.utils import swap_tensors
+    try:
+        swap_tensors(first, second)
+    except Exception as error:
+        raise RuntimeError(what) from error
 
 
 class _IncompatibleKeys(tuple):
@@ -215,6 +260,17 @@ class Module(_C.ModuleBase):
         self._modules[name] = module
 
     register_module = add_module
+
+    def _assign_buffer(self, name, buffer):
+        """`module.name = Buffer(...)`: through register_buffer, which a subclass may have written without `persistent`."""
+        if type(self).register_buffer is not Module.register_buffer:
+            from inspect import signature
+            if "persistent" not in signature(self.register_buffer).parameters:
+                if not buffer.persistent:
+                    raise RuntimeError("Registering a non-persistent buffer on a Module subclass that implements register_buffer() without the persistent "
+                                       "argument is not allowed.")
+                return self.register_buffer(name, buffer)
+        return self.register_buffer(name, buffer, buffer.persistent)
 
     # ---- By dotted path ----
     def get_submodule(self, target):
@@ -332,23 +388,45 @@ class Module(_C.ModuleBase):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        swap, overwrite = _on_conversion()
+        for name, parameter in self._parameters.items():
             if parameter is None:
                 continue
             with _no_grad():
                 changed = fn(parameter)
             gradient = parameter.grad
-            if changed is not parameter:
+            if swap:
+                self._swap_in(name, parameter, changed, gradient)
+            elif overwrite or not _alike(parameter, changed):
+                self._parameters[name] = Parameter(changed, parameter.requires_grad)
+            elif changed is not parameter:
                 parameter.data = changed
-            if gradient is not None:
-                with _no_grad():
-                    moved = fn(gradient)
+            if gradient is None:
+                continue
+            with _no_grad():
+                moved = fn(gradient)
+            if self._parameters[name] is not parameter:
+                self._parameters[name].grad = moved.requires_grad_(gradient.requires_grad)
+            elif swap:
                 if moved is not gradient:
-                    gradient.data = moved
+                    _swap(gradient, moved.requires_grad_(gradient.requires_grad), f"_apply(): Couldn't swap {self._get_name()}.{name}.grad")
+                parameter.grad = gradient
+            elif moved is not gradient:
+                gradient.data = moved
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _swap_in(self, name, parameter, changed, gradient):
+        """The tensor behind a parameter becomes the changed one. Its gradient, which would not fit, waits outside."""
+        if gradient is not None:
+            parameter.grad = None
+        try:
+            _swap(parameter, Parameter(changed, parameter.requires_grad), f"_apply(): Couldn't swap {self._get_name()}.{name}")
+        except RuntimeError:
+            parameter.grad = gradient
+            raise
 
     def to(self, *args, **kwargs):
         """Moves and converts parameters and buffers, in place; only floating and complex ones change dtype."""
@@ -549,8 +627,7 @@ class Module(_C.ModuleBase):
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        own = weakref.ref(self)
-        return _register(self._load_state_dict_pre_hooks, (lambda *a: hook(own(), *a)) if with_module else hook)
+        return _register(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook):
         return _register(self._load_state_dict_post_hooks, hook)
@@ -600,7 +677,7 @@ class Module(_C.ModuleBase):
         for hook in self._load_state_dict_pre_hooks.values():
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         buffers = {name: b for name, b in self._buffers.items() if name not in self._non_persistent_buffers_set}
-        assign = local_metadata.get("assign_to_params_buffers", False)
+        assign, swap = local_metadata.get("assign_to_params_buffers", False), _on_conversion()[0]
         for name, own in [*self._parameters.items(), *buffers.items()]:
             if own is None:
                 continue
@@ -613,22 +690,24 @@ class Module(_C.ModuleBase):
             if not isinstance(given, Tensor):
                 error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint but received {type(given)}')
                 continue
-            if isinstance(own, UninitializedParameter):
+            if is_lazy(own) and not is_lazy(given):
                 own.materialize(given.shape)
-            if own.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
+            lazy = is_lazy(own)
+            if is_lazy(given) and not lazy:
+                given.shape  # raises, and says what to do
+            if own.is_meta and not given.is_meta and not assign:
+                from warnings import warn
+                warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current model, which is a no-op. (Did you mean to "
+                     "pass `assign=True` to assign items in the state dictionary to their corresponding key in the module instead of copying them in place?)",
+                     stacklevel=2)
+            if not lazy and own.dim() == 0 and given.dim() == 1 and given.shape[0] == 1:
                 given = given[0]
-            if given.shape != own.shape:
+            if not lazy and given.shape != own.shape:
                 error_msgs.append(f"size mismatch for {key}: copying a param with shape {given.shape} from checkpoint, the shape in current model is {own.shape}.")
-                continue
-            if assign:
-                if isinstance(own, Parameter):
-                    given = given if isinstance(given, Parameter) else Parameter(given, own.requires_grad)
-                    given.requires_grad_(own.requires_grad)
-                setattr(self, name, given)
                 continue
             try:
                 with _no_grad():
-                    own.copy_(given)
+                    self._load_one(name, own, given, assign, swap)
             except Exception as error:
                 error_msgs.append(f'While copying the parameter named "{key}", whose dimensions in the model are {own.size()} and whose dimensions in the '
                                   f"checkpoint are {given.size()}, an exception occurred : {error.args}.")
@@ -646,6 +725,25 @@ class Module(_C.ModuleBase):
                     name = key[len(prefix):].split(".", 1)
                     if (len(name) > 1 and name[0] not in self._modules) or (len(name) == 1 and name[0] not in self._parameters and name[0] not in buffers):
                         unexpected_keys.append(key)
+
+    def _load_one(self, name, own, given, assign, swap):
+        """One parameter or buffer from a state: exchanged, taken over or copied."""
+        if swap:
+            loaded = own.module_load(given, assign=assign)
+            if loaded is given or loaded is own:
+                raise RuntimeError("module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load")
+            if isinstance(own, Parameter):
+                loaded = loaded if isinstance(loaded, Parameter) else Parameter(loaded, own.requires_grad)
+                loaded.requires_grad_(own.requires_grad)
+            from taper.utils import swap_tensors
+            swap_tensors(own, loaded)
+        elif assign:
+            if isinstance(own, Parameter):
+                given = given if isinstance(given, Parameter) else Parameter(given, own.requires_grad)
+                given.requires_grad_(own.requires_grad)
+            setattr(self, name, given)
+        else:
+            own.copy_(given)
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
         """Copies a state into parameters and buffers, or makes it theirs (assign)."""
@@ -672,6 +770,7 @@ class Module(_C.ModuleBase):
                     raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new values, if incompatible_keys "
                                          "need to be modified, it should be done inplace.")
         load(self, state)
+        del load  # which holds itself, and what it was given
         if strict:
             if unexpected:
                 errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")
