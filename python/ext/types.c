@@ -228,12 +228,12 @@ static PyMethodDef format_methods[] = {{"__reduce__", format_reduce, METH_NOARGS
 static PyType_Slot format_slots[] = {{Py_tp_repr, format_repr}, {Py_tp_methods, format_methods}, {0, NULL}};
 static PyType_Spec format_spec = {"torch.memory_format", sizeof(tpy_memory_format), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, format_slots};
 
-/* The library's own tensors are strided; the other layouts name the tensors of taper.sparse, which are made of strided ones. */
+/* The library's own tensors are strided; the other layouts name the tensors of taper.sparse and taper._opaque, which are made of strided ones. */
 typedef struct {
     PyObject_HEAD
     const char *name;
 } layout_object;
-static const char *const layout_names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"};
+static const char *const layout_names[] = {"strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "_mkldnn"};
 static PyObject *layout_repr(PyObject *self) { return PyUnicode_FromFormat("torch.%s", ((layout_object *)self)->name); }
 static PyObject *layout_reduce(PyObject *self, PyObject *unused) {
     (void)unused;

@@ -220,6 +220,9 @@ _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
 
 def find(name):
     """What torch._C has under this name; AttributeError where it has nothing."""
+    if name in ("_ConvBackend", "_select_conv_backend"):
+        from taper import _conv_backends
+        return getattr(_conv_backends, name)
     if name == "_has_xpu":
         return _C._gpu_count("xpu") > 0
     found = None if name.startswith("__") else globals().get(name)
