@@ -408,3 +408,15 @@ def test_the_global_writer_counts_steps(tmp_path, monkeypatch):
     writer.close()
     run, = os.listdir("runs")
     assert [(point.step, point.value) for point in read(os.path.join("runs", run)).Scalars("a")] == [(0, 5.0), (1, 6.0)]
+
+
+def test_summaries_read_as_messages():
+    from taper.utils.tensorboard import _utils, summary
+    made = summary.scalar("loss", 0.5)
+    assert made.value[0].tag == "loss" and made.value[0].simple_value == 0.5 and made == type(made._message).FromString(made.SerializeToString()) and made != b""
+    with pytest.raises(NotImplementedError, match="numpy array or torch tensor are expected"):
+        summary.histogram("dummy", [1, 3], "tensorflow")
+    assert summary._calc_scale_factor(numpy.zeros(3, numpy.uint8)) == 1 and summary._calc_scale_factor(numpy.zeros(3)) == 255
+    assert _utils.convert_to_HWC(numpy.zeros((16, 3, 32, 32)), "nchw").shape == (64, 256, 3) and _utils.convert_to_HWC(numpy.zeros((32, 32)), "hw").shape == (32, 32, 3)
+    video = numpy.random.random((3, 2, 3, 4, 5))
+    assert numpy.allclose(_utils._prepare_video(video).sum((1, 2, 3)), video.sum((0, 2, 3, 4)))

@@ -23,5 +23,12 @@ def as_number(x):
 
 
 def make_np(x):
-    """A NumPy array of it."""
-    return as_tensor(x).cpu().numpy()
+    """A NumPy array of it; a number becomes one of one element."""
+    import numpy
+    if isinstance(x, numpy.ndarray):
+        return x
+    if numpy.isscalar(x):
+        return numpy.array([x])
+    if isinstance(x, _C.Tensor):
+        return x.detach().cpu().numpy()
+    raise NotImplementedError(f"Got {type(x)}, but numpy array or torch tensor are expected.")

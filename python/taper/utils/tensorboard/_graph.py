@@ -108,7 +108,7 @@ class _Watcher:
         return _C._summary_graph(self.nodes)
 
 
-def graph(model, inputs, verbose=False):
+def graph(model, inputs, verbose=False, use_strict_trace=False):
     """The graph's bytes (tensorflow.GraphDef)."""
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     watcher = _Watcher(model)
@@ -116,6 +116,9 @@ def graph(model, inputs, verbose=False):
     try:
         with no_grad():
             result = model(*_replace(tuple(inputs), watcher.watch))
+        if use_strict_trace and isinstance(result, dict):
+            raise RuntimeError("Encountering a dict at the output of the tracer might cause the trace to be incorrect, this is only valid if the container structure does not "
+                               "change based on the module's inputs. Consider using a constant container instead, or call with use_strict_trace=False.")
         message = watcher.finish(result)
     finally:
         _Watcher.now = None

@@ -4,10 +4,30 @@ from taper.utils.tensorboard._convert_np import as_number, as_tensor, make_np  #
 
 
 class Summary(bytes):
-    """A tensorflow.Summary in its serialised form."""
+    """A tensorflow.Summary in its serialised form. Its fields are read by the package tensorboard, where that is installed."""
 
     def SerializeToString(self):
         return bytes(self)
+
+    @property
+    def _message(self):
+        from tensorboard.compat.proto.summary_pb2 import Summary as Message
+        return Message.FromString(bytes(self))
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._message, name)
+
+    def __eq__(self, other):
+        return bytes(self) == other if isinstance(other, (bytes, bytearray)) else self._message == other
+
+    __hash__ = bytes.__hash__
+
+
+def _calc_scale_factor(tensor):
+    """What pictures are multiplied by: bytes are kept, other values lie between 0 and 1."""
+    return 1 if str(getattr(tensor, "dtype", tensor)).endswith("uint8") else 255
 
 
 def scalar(name, tensor, collections=None, new_style=False, double_precision=False):
@@ -31,6 +51,8 @@ def _bins(bins):
 
 def histogram(name, values, bins, max_bins=None):
     """How many values lie where."""
+    if isinstance(values, (list, tuple)):
+        raise NotImplementedError(f"Got {type(values)}, but numpy array or torch tensor are expected.")
     return Summary(_C._summary_histogram(name, as_tensor(values), _bins(bins), max_bins or 0))
 
 

@@ -216,7 +216,7 @@ class SummaryWriter:
     def add_graph(self, model, input_to_model=None, verbose=False, use_strict_trace=True):
         """A model's modules and operators, and the tensors between them, as one call with the input goes through them."""
         from taper.utils.tensorboard._graph import graph
-        self._get_file_writer().add_graph(graph(model, input_to_model, verbose))
+        self._get_file_writer().add_graph(graph(model, input_to_model, verbose, use_strict_trace))
 
     def add_onnx_graph(self, prototxt):
         """Not there: Taper does not read ONNX files."""
