@@ -23,7 +23,7 @@ def text(tag, text):
 
 def histogram(name, values, bins, max_bins=None):
     """How many values lie where."""
-    return _summary.histogram(_clean_tag(name), values, bins, max_bins)
+    return _summary.histogram(_clean_tag(name), as_tensor(values), bins, max_bins)
 
 
 def histogram_raw(name, min, max, num, sum, sum_squares, bucket_limits, bucket_counts):

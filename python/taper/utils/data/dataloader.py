@@ -9,7 +9,7 @@ from taper.autograd.profiler import record_function
 from taper.utils.data import _utils
 from taper.utils.data._resume import Order, Position, Sources, can_tell, dataset_state, tell_dataset, tell_iterator
 from taper.utils.data._utils.collate import default_collate, default_convert
-from taper.utils.data._utils.worker import get_worker_info
+from taper.utils.data._utils.worker import _is_pipe, get_worker_info
 from taper.utils.data.dataset import Dataset, IterableDataset  # noqa: F401
 from taper.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, _draw_seed
 
@@ -53,6 +53,9 @@ class DataLoader:
                  drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None,
                  persistent_workers=False, pin_memory_device="", in_order=True, worker_threads=0):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, worker_threads)
+        if shuffle is not None and _is_pipe(dataset) and isinstance(dataset, IterableDataset):
+            from taper.utils.data.graph_settings import apply_shuffle_settings
+            dataset, shuffle = apply_shuffle_settings(dataset, shuffle), None
         self.dataset, self.num_workers = dataset, num_workers
         self.prefetch_factor, self.worker_threads = prefetch_factor, worker_threads
         if num_workers + worker_threads > 0 and prefetch_factor is None:

@@ -2,6 +2,7 @@
 its channel is gone. With each batch it tells what changed in its state, so that the loader can say where it stands at any time."""
 import os
 import sys
+from functools import partial
 
 from taper import _C
 from taper._C import UntypedStorage
@@ -92,12 +93,34 @@ class _Pool:
 pool = _Pool()
 
 
+def _is_pipe(dataset):
+    """Is it a pipe? Where nobody has imported pipes there is none."""
+    pipes = sys.modules.get("taper.utils.data.datapipes.datapipe")
+    return pipes is not None and isinstance(dataset, (pipes.IterDataPipe, pipes.MapDataPipe))
+
+
+def _ranks():
+    """How many ranks there are, and which one this is."""
+    dist = sys.modules.get("taper.distributed")
+    return (dist.get_world_size(), dist.get_rank()) if dist is not None and dist.is_initialized() else (1, 0)
+
+
+def _share_pipe(worker_init_fn, world_size, rank, base_seed, worker_id):
+    """Each worker of each rank reads its share of a pipe; the seeds are the same for all, so that the shares are of one order."""
+    from taper.utils.data.dataloader import _sharding_worker_init_fn
+    from taper.utils.data.graph_settings import apply_random_seed
+    apply_random_seed(_worker_info.dataset, _C.Generator().manual_seed(base_seed))
+    _sharding_worker_init_fn(worker_init_fn, world_size, rank, worker_id)
+
+
 class Work:
     """What all workers of a loader have in common; it travels to each of them."""
 
     def __init__(self, loader, base_seed):
         self.kind, self.dataset, self.collate_fn, self.drop_last = loader._dataset_kind, loader.dataset, loader.collate_fn, loader.drop_last
         self.auto_collation, self.init_fn, self.workers, self.base_seed = loader._auto_collation, loader.worker_init_fn, loader.num_workers, base_seed
+        if _is_pipe(self.dataset):
+            self.init_fn = partial(_share_pipe, self.init_fn, *_ranks(), base_seed)
 
     def fetcher(self):
         from taper.utils.data.dataloader import _DatasetKind

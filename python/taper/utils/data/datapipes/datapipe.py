@@ -2,6 +2,7 @@
 from functools import partial
 
 from taper.utils.data.dataset import Dataset, IterableDataset
+from taper.utils.data.datapipes._hook_iterator import _SnapshotState, hooked
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe"]
 
@@ -13,7 +14,9 @@ class _Steps:
         step = None if name.startswith("__") else self.functions.get(name)
         if step is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        return partial(step, self)
+        call = partial(step, self)
+        call.__doc__ = _doc(name, step)
+        return call
 
     @classmethod
     def register_function(cls, function_name, function):
@@ -32,18 +35,52 @@ class _Steps:
     __str__ = __repr__
 
     def __getstate__(self):
-        return self.__dict__
+        return {key: value for key, value in self.__dict__.items() if key not in ("_fast_forward_iterator", "_snapshot_state")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
 
 
+def _doc(name, step):
+    """A step's doc as that of the method, with its arguments and a call."""
+    import inspect
+    arguments = list(inspect.signature(step).parameters.values())
+    listed = "\n".join(f"    {argument}" for argument in arguments)
+    given = ", ".join(a.name for a in arguments[1:] if a.default is a.empty and a.kind is a.POSITIONAL_OR_KEYWORD)
+    return f"{step.__doc__} (functional name: ``{name}``)\n\nArgs:\n{listed}\n\nExample:\n    >>> pipe = pipe.{name}({given})\n"
+
+
 class IterDataPipe(_Steps, IterableDataset):
     """A pipe that is read from its beginning to its end."""
     functions = {}
+    _valid_iterator_id = None
+    _number_of_samples_yielded = 0
+    _snapshot_state = _SnapshotState.NotStarted
+    _fast_forward_iterator = None
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "__iter__" in cls.__dict__ and not hasattr(cls.__dict__["__iter__"], "_is_hooked"):
+            cls.__iter__ = hooked(cls.__dict__["__iter__"])
+
+    def __iter__(self):
+        return self
 
     def reset(self):
         """Called before each reading; for subclasses."""
+
+    def _next_reading(self, fresh):
+        """The number of the reading that begins; a fresh one starts from the beginning."""
+        if self._valid_iterator_id is None:
+            self._valid_iterator_id = 0
+        elif fresh:
+            self._valid_iterator_id += 1
+        if fresh:
+            self.reset()
+        return self._valid_iterator_id
+
+    def _is_valid(self, number):
+        return number == self._valid_iterator_id
 
 
 class DFIterDataPipe(IterDataPipe):
@@ -78,9 +115,6 @@ class _Wrapped:
     def __init__(self, datapipe):
         self._datapipe = datapipe
 
-    def __iter__(self):
-        yield from self._datapipe
-
     def __getitem__(self, index):
         return self._datapipe[index]
 
@@ -89,7 +123,8 @@ class _Wrapped:
 
 
 class _IterDataPipeSerializationWrapper(_Wrapped, IterDataPipe):
-    pass
+    def __iter__(self):
+        yield from self._datapipe
 
 
 class _MapDataPipeSerializationWrapper(_Wrapped, MapDataPipe):

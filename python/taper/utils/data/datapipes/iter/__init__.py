@@ -1,15 +1,20 @@
 """torch.utils.data.datapipes.iter: the steps of pipes that are read in order."""
 import copy
 import random
+from collections.abc import Sized
 from itertools import chain
 
 from taper.utils.data._utils.collate import default_collate
 from taper.utils.data.datapipes._decorator import functional_datapipe
 from taper.utils.data.datapipes.datapipe import DataChunk, IterDataPipe
+from taper.utils.data.datapipes.iter._children import DemultiplexerIterDataPipe, ForkerIterDataPipe
+from taper.utils.data.datapipes.iter._files import FileListerIterDataPipe, FileOpenerIterDataPipe, RoutedDecoderIterDataPipe, StreamReaderIterDataPipe
+from taper.utils.data.datapipes.iter.sharding import ShardingFilterIterDataPipe
+from taper.utils.data.datapipes.utils.common import _check_unpickable_fn, validate_input_col
 from taper.utils.data.sampler import SequentialSampler
 
-__all__ = ["Batcher", "Collator", "Concater", "Filter", "Forker", "Grouper", "IterableWrapper", "Mapper", "Multiplexer", "Sampler", "ShardingFilter",
-           "Shuffler", "UnBatcher", "Zipper"]
+__all__ = ["Batcher", "Collator", "Concater", "Demultiplexer", "FileLister", "FileOpener", "Filter", "Forker", "Grouper", "IterableWrapper", "Mapper", "Multiplexer",
+           "RoutedDecoder", "Sampler", "ShardingFilter", "Shuffler", "StreamReader", "UnBatcher", "Zipper"]
 
 
 class IterableWrapper(IterDataPipe):
@@ -31,6 +36,20 @@ class IterableWrapper(IterDataPipe):
         return len(self.iterable)
 
 
+def _lengths(pipe, sources):
+    """The lengths of those a pipe reads from, which must have one."""
+    if not all(isinstance(source, Sized) for source in sources):
+        raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
+    return [len(source) for source in sources]
+
+
+def _check_pipes(datapipes):
+    if not datapipes:
+        raise ValueError("Expected at least one DataPipe, but got nothing")
+    if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
+        raise TypeError("Expected all inputs to be `IterDataPipe`")
+
+
 class _Step(IterDataPipe):
     """A step with as many items as the pipe before it."""
 
@@ -38,7 +57,7 @@ class _Step(IterDataPipe):
         self.datapipe = datapipe
 
     def __len__(self):
-        return len(self.datapipe)
+        return _lengths(self, [self.datapipe])[0]
 
 
 @functional_datapipe("map")
@@ -46,25 +65,34 @@ class Mapper(_Step):
     """fn of each item, or of those of its columns that input_col names."""
 
     def __init__(self, datapipe, fn, input_col=None, output_col=None):
+        _check_unpickable_fn(fn)
         if output_col is not None and input_col is None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
+        if isinstance(output_col, (list, tuple)):
+            if len(output_col) > 1:
+                raise ValueError("`output_col` must be a single-element list or tuple")
+            output_col = output_col[0]
+        if input_col is not None:
+            validate_input_col(fn, input_col)
         super().__init__(datapipe)
         self.fn, self.input_col, self.output_col = fn, input_col, output_col
 
     def _apply(self, item):
         if self.input_col is None:
             return self.fn(item)
-        several = isinstance(self.input_col, (list, tuple))
-        value = self.fn(*(item[col] for col in self.input_col)) if several else self.fn(item[self.input_col])
-        kind = type(item)
+        columns = list(self.input_col) if isinstance(self.input_col, (list, tuple)) else [self.input_col]
+        value = self.fn(*(item[column] for column in columns))
         changed = list(item) if isinstance(item, tuple) else copy.copy(item)
-        to = self.output_col if self.output_col is not None else (self.input_col[0] if several else self.input_col)
-        to = to[0] if isinstance(to, (list, tuple)) else to
-        if to == -1 and isinstance(changed, list) and self.output_col is not None:
+        if self.output_col is None:
+            changed[columns[0]] = value
+            rest = columns[1:]
+            for column in sorted(rest, reverse=True) if isinstance(changed, list) else rest:
+                del changed[column]
+        elif self.output_col == -1:
             changed.append(value)
         else:
-            changed[to] = value
-        return kind(changed) if kind is tuple else changed
+            changed[self.output_col] = value
+        return tuple(changed) if isinstance(item, tuple) else changed
 
     def __iter__(self):
         for item in self.datapipe:
@@ -76,12 +104,18 @@ class Filter(IterDataPipe):
     """The items of which filter_fn is true."""
 
     def __init__(self, datapipe, filter_fn, input_col=None):
+        _check_unpickable_fn(filter_fn)
+        if input_col is not None:
+            validate_input_col(filter_fn, input_col)
         self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
 
     def __iter__(self):
         for item in self.datapipe:
             looked_at = [item] if self.input_col is None else [item[c] for c in self.input_col] if isinstance(self.input_col, (list, tuple)) else [item[self.input_col]]
-            if self.filter_fn(*looked_at):
+            kept = self.filter_fn(*looked_at)
+            if not isinstance(kept, bool):
+                raise ValueError(f"Boolean output is required for `filter_fn` of FilterIterDataPipe, got {type(kept)}")
+            if kept:
                 yield item
 
 
@@ -105,7 +139,7 @@ class Batcher(IterDataPipe):
             yield self.wrapper_class(batch)
 
     def __len__(self):
-        whole, rest = divmod(len(self.datapipe), self.batch_size)
+        whole, rest = divmod(_lengths(self, [self.datapipe])[0], self.batch_size)
         return whole + (1 if rest and not self.drop_last else 0)
 
 
@@ -116,6 +150,12 @@ class UnBatcher(IterDataPipe):
     def __init__(self, datapipe, unbatch_level=1):
         self.datapipe, self.unbatch_level = datapipe, unbatch_level
 
+    def __iter__(self):
+        if self.unbatch_level < -1:
+            raise ValueError("unbatch_level must be -1 or >= 0")
+        for item in self.datapipe:
+            yield from self._open(item, self.unbatch_level)
+
     def _open(self, item, level):
         if level == 0 or level < 0 and not isinstance(item, (list, DataChunk)):
             yield item
@@ -124,10 +164,6 @@ class UnBatcher(IterDataPipe):
         else:
             for inner in item:
                 yield from self._open(inner, level - 1)
-
-    def __iter__(self):
-        for item in self.datapipe:
-            yield from self._open(item, self.unbatch_level)
 
 
 @functional_datapipe("collate")
@@ -144,9 +180,9 @@ class Shuffler(_Step):
 
     def __init__(self, datapipe, *, buffer_size=10000, unbatch_level=0):
         if buffer_size <= 0:
-            raise ValueError("buffer_size should be larger than 0")
+            raise AssertionError("buffer_size should be larger than 0")
         super().__init__(datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level))
-        self.buffer_size, self._enabled, self._seed, self._rng = buffer_size, True, None, random.Random()
+        self.buffer_size, self._enabled, self._seed, self._rng, self._buffer = buffer_size, True, None, random.Random(), []
 
     def set_shuffle(self, shuffle=True):
         self._enabled = shuffle
@@ -156,55 +192,36 @@ class Shuffler(_Step):
         self._seed = seed
         return self
 
+    def reset(self):
+        self._buffer = []
+        if self._enabled:
+            if self._seed is None:
+                from taper.utils.data.sampler import _draw_seed
+                self._seed = _draw_seed(None)
+            self._rng.seed(self._seed)
+            self._seed = None
+
     def __iter__(self):
         if not self._enabled:
             yield from self.datapipe
             return
-        if self._seed is None:
-            from taper.utils.data.sampler import _draw_seed
-            self._seed = _draw_seed(None)
-        self._rng.seed(self._seed)
-        self._seed, buffer = None, []
         for item in self.datapipe:
-            if len(buffer) == self.buffer_size:
-                at = self._rng.randint(0, len(buffer) - 1)
-                buffer[at], item = item, buffer[at]
+            if len(self._buffer) == self.buffer_size:
+                at = self._rng.randint(0, len(self._buffer) - 1)
+                self._buffer[at], item = item, self._buffer[at]
                 yield item
             else:
-                buffer.append(item)
-        while buffer:
-            yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
-
-
-@functional_datapipe("sharding_filter")
-class ShardingFilter(IterDataPipe):
-    """Every n-th item: the share of one worker or rank."""
-
-    def __init__(self, source_datapipe, sharding_group_filter=None):
-        self.source_datapipe, self.num_of_instances, self.instance_id = source_datapipe, 1, 0
-
-    def is_shardable(self):
-        return True
-
-    def apply_sharding(self, num_of_instances, instance_id, sharding_group=None):
-        if instance_id >= num_of_instances:
-            raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
-        self.num_of_instances, self.instance_id = num_of_instances, instance_id
-
-    def __iter__(self):
-        for i, item in enumerate(self.source_datapipe):
-            if i % self.num_of_instances == self.instance_id:
-                yield item
-
-    def __len__(self):
-        whole, rest = divmod(len(self.source_datapipe), self.num_of_instances)
-        return whole + (1 if self.instance_id < rest else 0)
+                self._buffer.append(item)
+        while self._buffer:
+            yield self._buffer.pop(self._rng.randint(0, len(self._buffer) - 1))
 
 
 class Sampler(_Step):
     """The order that a sampler gives."""
 
     def __init__(self, datapipe, sampler=SequentialSampler, sampler_args=None, sampler_kwargs=None):
+        if not isinstance(datapipe, Sized):
+            raise AssertionError("Sampler class requires input datapipe implemented `__len__`")
         super().__init__(datapipe)
         self.sampler = sampler(*(sampler_args or ()), data_source=datapipe, **(sampler_kwargs or {}))
 
@@ -220,15 +237,14 @@ class Concater(IterDataPipe):
     """One pipe after the other."""
 
     def __init__(self, *datapipes):
-        if not datapipes:
-            raise ValueError("Expected at least one DataPipe, but got nothing")
+        _check_pipes(datapipes)
         self.datapipes = datapipes
 
     def __iter__(self):
         return chain.from_iterable(self.datapipes)
 
     def __len__(self):
-        return sum(map(len, self.datapipes))
+        return sum(_lengths(self, self.datapipes))
 
 
 @functional_datapipe("zip")
@@ -236,13 +252,15 @@ class Zipper(IterDataPipe):
     """Tuples of one item of each pipe."""
 
     def __init__(self, *datapipes):
+        if not all(isinstance(pipe, IterDataPipe) for pipe in datapipes):
+            raise TypeError("All inputs are required to be `IterDataPipe` for `ZipIterDataPipe`.")
         self.datapipes = datapipes
 
     def __iter__(self):
         return iter(zip(*self.datapipes))
 
     def __len__(self):
-        return min(map(len, self.datapipes))
+        return min(_lengths(self, self.datapipes))
 
 
 @functional_datapipe("mux")
@@ -256,22 +274,13 @@ class Multiplexer(IterDataPipe):
         return chain.from_iterable(zip(*self.datapipes))
 
     def __len__(self):
-        return min(map(len, self.datapipes)) * len(self.datapipes)
+        return min(_lengths(self, self.datapipes)) * len(self.datapipes)
 
 
-class _Fork(_Step):
-    def __iter__(self):
-        return iter(self.datapipe)
-
-
-def Forker(datapipe, num_instances, buffer_size=1000, copy=None):
-    """Several pipes over one, each with all of its items."""
-    if num_instances < 1:
-        raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
-    return [datapipe] if num_instances == 1 else [_Fork(datapipe) for _ in range(num_instances)]
-
-
-IterDataPipe.register_function("fork", Forker)
+IterDataPipe.register_datapipe_as_function("fork", ForkerIterDataPipe)
+IterDataPipe.register_datapipe_as_function("demux", DemultiplexerIterDataPipe)
+Forker, Demultiplexer, ShardingFilter = ForkerIterDataPipe, DemultiplexerIterDataPipe, ShardingFilterIterDataPipe
+FileLister, FileOpener, RoutedDecoder, StreamReader = FileListerIterDataPipe, FileOpenerIterDataPipe, RoutedDecoderIterDataPipe, StreamReaderIterDataPipe
 
 
 @functional_datapipe("groupby")
@@ -279,6 +288,7 @@ class Grouper(IterDataPipe):
     """Items with the same key together, in groups of at most group_size; a full buffer gives its largest group."""
 
     def __init__(self, datapipe, group_key_fn, *, keep_key=False, buffer_size=10000, group_size=None, guaranteed_group_size=None, drop_remaining=False):
+        _check_unpickable_fn(group_key_fn)
         self.datapipe, self.group_key_fn, self.keep_key, self.buffer_size, self.group_size = datapipe, group_key_fn, keep_key, buffer_size, group_size
         self.least, self.drop_remaining = guaranteed_group_size if guaranteed_group_size is not None else group_size, drop_remaining
 
@@ -307,5 +317,5 @@ class Grouper(IterDataPipe):
             yield self._given(key, group)
 
 
-for _cls in (Batcher, Collator, Concater, Filter, Grouper, IterableWrapper, Mapper, Multiplexer, Sampler, ShardingFilter, Shuffler, UnBatcher, Zipper):
+for _cls in (Batcher, Collator, Concater, Filter, Grouper, IterableWrapper, Mapper, Multiplexer, Sampler, Shuffler, UnBatcher, Zipper):
     globals()[f"{_cls.__name__}IterDataPipe"] = _cls

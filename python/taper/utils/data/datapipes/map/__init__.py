@@ -1,6 +1,7 @@
 """torch.utils.data.datapipes.map: the steps of pipes whose items have indices."""
 from taper.utils.data.datapipes._decorator import functional_datapipe
 from taper.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, MapDataPipe
+from taper.utils.data.datapipes.utils.common import _check_unpickable_fn
 
 __all__ = ["Batcher", "Concater", "Mapper", "SequenceWrapper", "Shuffler", "Zipper"]
 
@@ -19,11 +20,23 @@ class SequenceWrapper(MapDataPipe):
         return len(self.sequence)
 
 
+def _check_pipes(datapipes):
+    if not datapipes:
+        raise ValueError("Expected at least one DataPipe, but got nothing")
+    if not all(isinstance(pipe, MapDataPipe) for pipe in datapipes):
+        raise TypeError("Expected all inputs to be `MapDataPipe`")
+
+
+def _same(item):
+    return item
+
+
 @functional_datapipe("map")
 class Mapper(MapDataPipe):
     """fn of each item."""
 
-    def __init__(self, datapipe, fn):
+    def __init__(self, datapipe, fn=_same):
+        _check_unpickable_fn(fn)
         self.datapipe, self.fn = datapipe, fn
 
     def __getitem__(self, index):
@@ -58,6 +71,7 @@ class Concater(MapDataPipe):
     """One pipe after the other."""
 
     def __init__(self, *datapipes):
+        _check_pipes(datapipes)
         self.datapipes = datapipes
 
     def __getitem__(self, index):
@@ -76,10 +90,17 @@ class Zipper(MapDataPipe):
     """Tuples of one item of each pipe."""
 
     def __init__(self, *datapipes):
+        _check_pipes(datapipes)
         self.datapipes = datapipes
 
     def __getitem__(self, index):
-        return tuple(datapipe[index] for datapipe in self.datapipes)
+        items = []
+        for datapipe in self.datapipes:
+            try:
+                items.append(datapipe[index])
+            except IndexError as error:
+                raise IndexError(f"Index {index} is out of range for one of the input MapDataPipes {datapipe}.") from error
+        return tuple(items)
 
     def __len__(self):
         return min(map(len, self.datapipes))
@@ -89,7 +110,9 @@ class Shuffler(IterDataPipe):
     """The items in an order by chance."""
 
     def __init__(self, datapipe, *, indices=None):
+        import random
         self.datapipe, self.indices, self._enabled, self._seed = datapipe, list(range(len(datapipe)) if indices is None else indices), True, None
+        self._rng, self._shuffled_indices = random.Random(), list(self.indices)
 
     def set_shuffle(self, shuffle=True):
         self._enabled = shuffle
@@ -99,17 +122,23 @@ class Shuffler(IterDataPipe):
         self._seed = seed
         return self
 
+    def reset(self):
+        if not self._enabled:
+            return
+        if self._seed is None:
+            from taper.utils.data.sampler import _draw_seed
+            self._seed = _draw_seed(None)
+        self._rng.seed(self._seed)
+        self._seed = None
+        self._shuffled_indices = self._rng.sample(self.indices, len(self.indices))
+
     def __iter__(self):
-        import random
-        order = self.indices
-        if self._enabled:
-            if self._seed is None:
-                from taper.utils.data.sampler import _draw_seed
-                self._seed = _draw_seed(None)
-            order = random.Random(self._seed).sample(order, len(order))
-            self._seed = None
-        for index in order:
-            yield self.datapipe[index]
+        if not self._enabled:
+            for index in self.indices:
+                yield self.datapipe[index]
+            return
+        while self._shuffled_indices:
+            yield self.datapipe[self._shuffled_indices.pop()]
 
     def __len__(self):
         return len(self.datapipe)
