@@ -21,7 +21,9 @@ set(blas_module_FlexiBLAS flexiblas)
 set(blas_libraries_FlexiBLAS "flexiblas")
 # Taper calls it on one thread at a time: the layer without threads needs no second OpenMP in the process.
 set(blas_module_MKL mkl-dynamic-lp64-seq)
-set(blas_libraries_MKL "mkl_intel_lp64|mkl_gf_lp64|mkl_rt" "mkl_sequential?" "mkl_core?")
+# PyPI's files have numbers alone.
+set(blas_libraries_MKL "mkl_intel_lp64|libmkl_intel_lp64.so.3|libmkl_intel_lp64.so.2|mkl_rt"
+    "mkl_sequential|libmkl_sequential.so.3|libmkl_sequential.so.2?" "mkl_core|libmkl_core.so.3|libmkl_core.so.2?")
 # BLIS has no LAPACK: AMD's libflame, or the reference.
 set(blas_libraries_BLIS "blis|blis-mt" "flame?" "lapack?")
 # Cray's compiler wrapper links it by itself; what other compilers need follows.

@@ -18,10 +18,12 @@ export TAPER_CACHE=/tmp/taper-${PBS_JOBID%%.*}
 TAPER_JOB_SECRET=$(head -c 32 /dev/urandom | od -An -vtx1 | tr -d ' \n')
 export TAPER_JOB_SECRET
 export ZE_FLAT_DEVICE_HIERARCHY=FLAT # a tile is a device
-export TAPER_GPUS=12 FI_MR_CACHE_MONITOR=userfaultfd
+export TAPER_GPU_VENDOR=intel TAPER_GPUS=12
+# MPI carries the messages: what the site's page sets for libfabric is for it. oneCCL is not used, and reads no variable here.
+export FI_MR_CACHE_MONITOR=userfaultfd FI_CXI_DEFAULT_CQ_SIZE=1048576 FI_CXI_RX_MATCH_MODE=hybrid FI_CXI_OFLOW_BUF_SIZE=8388608
 
 nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
 # Cores 0 and 52 are left to the system.
-bind=list:1-8:9-16:17-24:25-32:33-40:41-48:53-60:61-68:69-76:77-84:85-92:93-100
-mpiexec -n $((nodes * 12)) --ppn 12 --cpu-bind $bind \
+bind=verbose,list:1-8:9-16:17-24:25-32:33-40:41-48:53-60:61-68:69-76:77-84:85-92:93-100
+mpiexec -n $((nodes * 12)) --ppn 12 --cpu-bind "${CPU_BIND:-$bind}" \
     "${TAPER_PACKAGING:-$(dirname "$(command -v taper)")/../share/taper/packaging}/one-gpu-per-rank" taper run ${SCRIPT:-"$@"}

@@ -32,11 +32,11 @@ export NCCL_NET_GDR_LEVEL=PHB NCCL_CROSS_NIC=1 NCCL_COLLNET_ENABLE=1 FI_CXI_DISA
 
 # Several ranks may share a GPU: RANKS_PER_GPU=2 makes eight per node, of four cores each.
 nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
-export TAPER_GPUS=4 TAPER_RANKS_PER_GPU=${RANKS_PER_GPU:-1}
+export TAPER_GPU_VENDOR=nvidia TAPER_GPUS=4 TAPER_RANKS_PER_GPU=${RANKS_PER_GPU:-1}
 per_node=$((TAPER_GPUS * TAPER_RANKS_PER_GPU))
 depth=$((32 / per_node))
 
-# GPU 3 is nearest to the first eight cores.
+# GPU 3 is nearest to the first eight cores. CPU_BIND takes another binding, as the site's page has it: CPU_BIND=verbose,list:0,8,16,24
 export TAPER_GPU_ORDER=reversed
-mpiexec -n $((nodes * per_node)) --ppn $per_node --depth=$depth --cpu-bind depth \
+mpiexec -n $((nodes * per_node)) --ppn $per_node --depth=$depth --cpu-bind "${CPU_BIND:-depth}" \
     "${TAPER_PACKAGING:-$(dirname "$(command -v taper)")/../share/taper/packaging}/one-gpu-per-rank" taper run ${SCRIPT:-"$@"}

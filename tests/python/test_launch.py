@@ -108,6 +108,9 @@ def test_threads_and_processors_come_from_the_mask(script):
     if half:
         assert [cpus for _, cpus in seen("--nproc", "2", "--cpu-bind", "cores")] == [processors[:half], processors[half:]]
     assert launch("--cpu-bind", "list:9999", path)[0] == 1
+    code, out, err = launch("--nproc", 2, "--cpu-bind", f"verbose,list:{first}:{last}", path)  # as Slurm and PALS have it
+    assert code == 0 and f"local rank 0: processors {first}\n" in err + out and f"local rank 1: processors {last}\n" in err + out, err
+    assert [one["cpus"] for one in ranks(out)] == [[first], [last]] and "local rank" not in "".join(launch("--cpu-bind", f"quiet,list:{first}", path)[1:])
 
 
 def test_taper_info_shows_the_rank_and_its_processors():

@@ -17,14 +17,17 @@ SCRIPTS = sorted(HERE.glob("*/*.sh"))
 STAND_IN = r"""#!{python}
 import json, os, subprocess, sys
 args, name = sys.argv[1:], os.path.basename(sys.argv[0])
-flags = {{"srun": set(), "mpiexec": {{"-n", "--ppn", "--cpu-bind"}}, "aprun": {{"-n", "-N", "-d", "-j", "-cc"}}}}[name]
+flags = {{"srun": set(), "mpiexec": {{"-n", "--ppn", "--cpu-bind"}}, "aprun": {{"-n", "-N", "-d", "-j", "-cc", "-e"}}}}[name]
 options, at = {{}}, 0
 while at < len(args) and args[at].startswith("-"):
     key, equals, value = args[at].partition("=")
     if not equals and key in flags:
         at += 1
         value = args[at]
-    options[key] = value
+    if key == "-e":
+        os.environ.update([value.split("=", 1)])
+    else:
+        options[key] = value
     at += 1
 with open(os.environ["STAND_IN_LOG"], "a") as file:
     file.write(json.dumps([name, options, args[at:]]) + "\n")
@@ -42,7 +45,8 @@ import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 x = torch.ones(1)
 dist.all_reduce(x)
-print(f"rank {dist.get_rank()} sum {int(x.item())} gpu {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}\\n", end="", flush=True)
+seen = [os.environ[name] for name in ('CUDA_VISIBLE_DEVICES', 'ROCR_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES', 'ZE_AFFINITY_MASK') if name in os.environ]
+print(f"rank {dist.get_rank()} sum {int(x.item())} gpu {'+'.join(seen) or '-'}\\n", end="", flush=True)
 """
 
 
@@ -58,7 +62,7 @@ def machine(tmp_path):
         file.chmod(0o755)
     (tmp_path / "hosts").write_text("localhost\n")
     (tmp_path / "train.py").write_text(PROGRAM)
-    free = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PBS", "PALS", "PMI", "OMPI")) and name not in ("RANK", "WORLD_SIZE")}
+    free = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "PBS", "PALS", "PMI", "OMPI")) and not name.endswith("_VISIBLE_DEVICES") and name not in ("RANK", "WORLD_SIZE")}
     return {**free, "PATH": f"{bin}:{os.environ['PATH']}", "STAND_IN_LOG": str(tmp_path / "calls"), "USER": "someone", "TAPER_PACKAGING": str(HERE), "PYTHONDONTWRITEBYTECODE": "1",
             "SLURM_JOB_ID": "4711", "SLURM_TMPDIR": str(tmp_path), "SLURM_NNODES": "1", "SLURM_JOB_NODELIST": "localhost", "PBS_NODEFILE": str(tmp_path / "hosts"),
             "PBS_JOBID": "4711.server", "PBS_O_WORKDIR": str(tmp_path), "COBALT_JOBID": "4711", "COBALT_JOBSIZE": "1", "COBALT_WORKDIR": str(tmp_path),
@@ -112,19 +116,27 @@ def test_lumi(machine, tmp_path):
 def test_polaris(machine, tmp_path):
     lines, calls = submit("pbs/polaris.sh", machine, tmp_path, SCRIPT="train.py")
     assert ranks(lines, 4) == ["3", "2", "1", "0"] and calls[-1][1] == {"-n": "4", "--ppn": "4", "--depth": "8", "--cpu-bind": "depth"}
+    _, calls = submit("pbs/polaris.sh", machine, tmp_path, SCRIPT="train.py", CPU_BIND="verbose,list:0,8,16,24")
+    assert calls[-1][1]["--cpu-bind"] == "verbose,list:0,8,16,24"
 
 
 def test_aurora(machine, tmp_path):
     (tmp_path / "train.py").write_text("import os; print(f\"rank {os.environ['PALS_RANKID']} sum 12 gpu {os.environ['ZE_AFFINITY_MASK']}\\n\", end='')")
     lines, calls = submit("pbs/aurora.sh", machine, tmp_path, SCRIPT="train.py")
     assert sorted(int(line.split()[1]) for line in lines) == list(range(12)) and all(line.split()[1] == line.split()[-1] for line in lines)
-    cores = [core for part in calls[-1][1]["--cpu-bind"].removeprefix("list:").split(":") for core in range(int(part.split("-")[0]), int(part.split("-")[1]) + 1)]
+    cores = [core for part in calls[-1][1]["--cpu-bind"].removeprefix("verbose,list:").split(":") for core in range(int(part.split("-")[0]), int(part.split("-")[1]) + 1)]
     assert len(cores) == len(set(cores)) == 96 and not {0, 52} & set(cores)
 
 
 def test_theta(machine, tmp_path):
     lines, calls = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
-    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"-n": "4", "-N": "4", "-d": "16", "-j": "1", "-cc": "depth"}
+    assert ranks(lines, 4) == ["-"] * 4 and calls[-1][1] == {"-n": "4", "-N": "4", "-d": "32", "-j": "2", "-cc": "depth"}
+
+
+def test_theta_sets_what_its_page_asks_for(machine, tmp_path):
+    (tmp_path / "train.py").write_text("import os; print(*(os.environ[name] for name in ('OMP_NUM_THREADS', 'KMP_BLOCKTIME')), flush=True)")
+    lines, _ = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
+    assert lines == ["32 0"] * 4
 
 
 def test_a_launcher_per_node(machine, tmp_path):
@@ -143,15 +155,41 @@ def test_scripts_are_ready_to_submit(script):
     assert all(line.startswith("#") for line in lines[:last])  # a scheduler stops reading at the first command
 
 
-@pytest.mark.parametrize("name", ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"])
+@pytest.mark.parametrize("name", ["LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "MPI_LOCALRANKID", "PMIX_LOCAL_RANK", "SLURM_LOCALID"])
 def test_one_gpu_per_rank(name, machine):
-    def seen(rank, **more):
+    def seen(rank, vendor="nvidia", **more):
         free = {key: value for key, value in machine.items() if "LOCAL" not in key}
-        done = subprocess.run([str(HERE / "one-gpu-per-rank"), "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $ROCR_VISIBLE_DEVICES $ZE_AFFINITY_MASK"], capture_output=True, text=True,
-                              env={**free, **({name: str(rank)} if rank is not None else {}), "TAPER_GPUS": "4", **more})
-        return done.stdout.split() if done.returncode == 0 else done.returncode
-    assert [seen(rank) for rank in (0, 3, 5)] == [["0"] * 3, ["3"] * 3, ["1"] * 3]
-    assert seen(5, TAPER_RANKS_PER_GPU="2") == ["2"] * 3 and seen(0, TAPER_GPU_ORDER="reversed") == ["3"] * 3 and seen(2, TAPER_GPUS="0") == [] and seen(None) == 2
+        done = subprocess.run([str(HERE / "one-gpu-per-rank"), "sh", "-c", SHOW_DEVICES], capture_output=True, text=True,
+                              env={**free, **({name: str(rank)} if rank is not None else {}), "TAPER_GPU_VENDOR": vendor, "TAPER_GPUS": "4", **more})
+        return done.stdout.strip() if done.returncode == 0 else done.returncode
+    assert [seen(rank) for rank in (0, 3, 5)] == ["0///", "3///", "1///"]
+    assert seen(1, "amd") == "/1//" and seen(1, "intel") == "///1" and seen(1, "other") == 2
+    assert seen(1, "amd", CUDA_VISIBLE_DEVICES="0,1", HIP_VISIBLE_DEVICES="0,1") == "/1//"  # HIP would choose again among the one that is left
+    assert seen(5, TAPER_RANKS_PER_GPU="2") == "2///" and seen(0, TAPER_GPU_ORDER="reversed") == "3///" and seen(2, TAPER_GPUS="0") == "///" and seen(None) == 2
+
+
+SHOW_DEVICES = "echo $CUDA_VISIBLE_DEVICES/$ROCR_VISIBLE_DEVICES/$HIP_VISIBLE_DEVICES/$ZE_AFFINITY_MASK"
+
+
+def test_one_gpu_per_rank_tells_vendors_apart(machine, tmp_path):
+    """By what the kernel shows of them; a node without GPUs is left alone."""
+    def seen():
+        free = {key: value for key, value in machine.items() if "LOCAL" not in key}
+        done = subprocess.run([str(HERE / "one-gpu-per-rank"), "sh", "-c", SHOW_DEVICES], capture_output=True, text=True, check=True,
+                              env={**free, "PMI_LOCAL_RANK": "3", "TAPER_PROC": str(tmp_path / "proc"), "TAPER_SYS": str(tmp_path / "sys")})
+        return done.stdout.strip()
+
+    def shown(*files):
+        for name in ("proc", "sys"):
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+        for path, text in files:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+        return seen()
+    assert shown() == "///"
+    assert shown(*((f"proc/driver/nvidia/gpus/{i}", "") for i in range(2))) == "1///"
+    assert shown(*((f"sys/class/kfd/kfd/topology/nodes/{i}/gpu_id", f"{'0' if i == 0 else 4711}\n") for i in range(5))) == "/3//"
+    assert shown(*((f"sys/class/drm/card{i}/device/vendor", "0x8086\n") for i in range(6))) == "///3"
 
 
 def test_recipes_name_this_version():

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from taper import _hook
-from taper._launch.binding import binding, threads
+from taper._launch.binding import binding, described, threads
 from taper._launch.meeting import Meeting
 from taper._launch.options import free_port, new_secret
 from taper._launch.output import Console, streams_of
@@ -120,6 +120,8 @@ class Agent:
     def __init__(self, asked):
         self.asked, self.console, self.ranks, self.signal = asked, Console(asked.live), [], None
         self.bound = binding(asked.cpu_bind, asked.count)
+        for line in described(asked.cpu_bind, self.bound):
+            self.console.say(line)
         self.meeting = Meeting(asked)
         self.folder = tempfile.mkdtemp(prefix=f"{asked.rdzv_id}_", dir=self._log_dir())
         self.keep = asked.log_dir is not None or any(asked.redirects) or any(asked.tee)

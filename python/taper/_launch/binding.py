@@ -45,9 +45,24 @@ def _numa(processors, count):
     return [nodes[i * len(nodes) // count] for i in range(count)]
 
 
+def _spoken(how):
+    """Slurm's and PALS's `verbose,` and `quiet,` in front of the binding: whether it is to be told, and the rest."""
+    word, comma, rest = how.partition(",")
+    return (word in ("verbose", "v"), rest) if comma and word in ("verbose", "v", "quiet", "q") else (False, how)
+
+
+def described(how, bound):
+    """Lines that tell each process's processors, where the binding asks for that."""
+    from taper._report import _ranges as ranges
+    if not _spoken(how)[0]:
+        return []
+    return [f"local rank {i}: processors {ranges(sorted(given or os.sched_getaffinity(0)))}" for i, given in enumerate(bound)]
+
+
 def binding(how, count):
     """For each of `count` processes the processors it is bound to, or None where they are left as they are."""
     processors = sorted(os.sched_getaffinity(0))
+    how = _spoken(how)[1]
     kind, _, text = how.partition(":")
     kind = {"map_cpu": "list", "mask_cpu": "mask", "core": "cores", "auto": "cores"}.get(kind, kind)
     if kind == "none":

@@ -76,7 +76,7 @@ def get_args_parser(program="torchrun"):
     value("signals-to-handle", "SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="signals that end the job; SIGUSR1 and SIGUSR2 are handed on in any case")
     value("shutdown-timeout", 30.0, type=float, help="seconds from SIGTERM to SIGKILL")
     flag("virtual-local-rank", help="every process sees one GPU, as number 0")
-    value("cpu-bind", "none", help="processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00")
+    value("cpu-bind", "none", help="processors of each process: none, cores, numa, list:0-7:8-15, mask:0xff:0xff00; verbose, before it tells them")
     parser.add_argument("--live", action=argparse.BooleanOptionalAction, default=None, help="a line per rank at the bottom of the terminal")
     parser.add_argument("training_script", help="the script, or with -m the module")
     parser.add_argument("training_script_args", nargs=argparse.REMAINDER)
