@@ -7,7 +7,7 @@ JOBS  ?= $(shell nproc)
 NINJA = cmake --build $(BUILD) --parallel $(JOBS)
 CTEST = ctest --test-dir $(BUILD) --output-on-failure
 
-.PHONY: all setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install bench docs clean help
+.PHONY: all setup setup-test setup-long configure python demo test test-all fuzz test-device test-clients kernels install dist bench docs clean help
 
 all: configure
 	@$(NINJA)
@@ -71,6 +71,10 @@ install: configure
 	@$(NINJA)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
+# The source archive, and the recipes of packaging/ with its checksum.
+dist:
+	@tools/dist.sh
+
 # BENCH holds options of bench/compare.py: make bench BENCH="--only gpt --rounds 1".
 bench: setup-test configure python
 	@$(NINJA) --target all benchmarks
@@ -84,7 +88,7 @@ docs:
 	@test -n "$$CI" || ! ls $(BUILD)/python/taper/_C.* > /dev/null 2>&1 || PYTHONPATH=$(BUILD)/python .venv/bin/python tools/stubs.py python/taper
 
 clean:
-	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-wheel .venv
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-fuzz $(BUILD)-wheel dist .venv
 
 help:
 	@echo 'make              set up what is missing, configure, build the library and the examples'
@@ -96,6 +100,7 @@ help:
 	@echo 'make test-clients packages on top of PyTorch, from PyPI, with Taper in its place: numbers beside those recorded from PyTorch'
 	@echo 'make kernels      compile the GPU kernels ahead (NVRTC, no GPU needed), for every NVIDIA family'
 	@echo 'make install      install to PREFIX (now $(PREFIX))'
+	@echo 'make dist         the source archive, and recipes with its checksum, in dist/'
 	@echo 'make bench        build and run the benchmarks, beside PyTorch (TAPER_PYTORCH=python, or from PyPI)'
 	@echo 'make clean        remove what was built'
 	@echo 'Settings: BUILD=build PREFIX=/usr/local WERROR=OFF CC=clang (with a BUILD of its own), CMAKE_ARGS=-DTAPER_BLAS=MKL (docs/installing.md)'

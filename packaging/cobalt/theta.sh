@@ -25,9 +25,9 @@ MASTER_ADDR=$(head -n 1 "$shared")
 export MASTER_ADDR
 rm -f "$shared"
 
-# Two threads per core keep a KNL's vector units busy; KMP_BLOCKTIME=0 puts threads of Intel's OpenMP to sleep when they wait,
-# OMP_WAIT_POLICY those of GNU's, which Taper is built with unless the compiler is Intel's or clang.
+# Two threads per core keep a KNL's vector units busy; Taper counts a core once unless it is told the number. KMP_BLOCKTIME=0 is
+# for libraries that bring Intel's OpenMP along: their threads sleep when they wait, as Taper's own do.
 threads=$((64 / per_node * 2))
 aprun -n "$WORLD_SIZE" -N $per_node -d $threads -j 2 -cc depth \
-    -e OMP_NUM_THREADS=$threads -e KMP_BLOCKTIME=0 -e OMP_WAIT_POLICY=passive \
+    -e OMP_NUM_THREADS=$threads -e KMP_BLOCKTIME=0 \
     sh -c 'export RANK=$ALPS_APP_PE LOCAL_RANK=$((ALPS_APP_PE % LOCAL_WORLD_SIZE)); exec taper run "$@"' taper ${SCRIPT:-"$@"}

@@ -28,7 +28,10 @@ srun --ntasks-per-node=1 mkdir -p "$MIOPEN_USER_DB_PATH"
 
 # Die 0 is nearest to cores 49-55, die 1 to 57-63, and so on: the order of the masks is that of the dies. Core 0 of each eight is the system's.
 bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000
-export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_NET_GDR_LEVEL=3 MPICH_GPU_SUPPORT_ENABLED=1
+export NCCL_SOCKET_IFNAME=hsn0,hsn1,hsn2,hsn3 NCCL_NET_GDR_LEVEL=3
+# Taper hands MPI the host's memory alone. Where a module sets this to 1, Cray's MPI_Init ends a program that is not linked with its
+# library for GPUs.
+export MPICH_GPU_SUPPORT_ENABLED=0
 export TAPER_GPU_VENDOR=amd TAPER_GPUS=8
 
 srun --cpu-bind=$bind "${TAPER_PACKAGING:-$(dirname "$(command -v taper)")/../share/taper/packaging}/one-gpu-per-rank" taper run "$@"

@@ -1,13 +1,23 @@
 #!/usr/bin/env bash
-# `pip install .` as a user types it: a wheel built from the sources into a fresh environment, imported from another folder; the installed
-# package stays below 20 MB and brings the `taper` command. Needs PyPI for the build's own tool.
+# What a user gets from PyPI's kind of archive: `make dist`, a wheel built from the unpacked archive (as `pip install .` builds it) into a
+# fresh environment, imported from another folder; the installed package stays below 20 MB, brings the `taper` command and the
+# data that `taper train` comes with. The recipes name the archive's checksum. Needs PyPI for the build's own tools.
 set -eu
 fail() { echo "FAILED: $1"; exit 1; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/venv"
 bin=$scratch/venv/bin
-cd "$TAPER_SOURCE_DIR"
+mkdir "$scratch/sources"
+git -C "$TAPER_SOURCE_DIR" ls-files -z | (cd "$TAPER_SOURCE_DIR" && xargs -0 cp --parents -t "$scratch/sources") # without what was built
+cd "$scratch/sources"
+tools/dist.sh || fail "make dist returned $?"
+checksum=$(sha256sum dist/taper_ml-*.tar.gz | cut -d ' ' -f 1)
+for recipe in dist/recipes/easybuild/*.eb dist/recipes/spack/packages/taper/package.py dist/recipes/conda/meta.yaml; do
+    grep -q "$checksum" "$recipe" || fail "$recipe does not name the archive's checksum"
+done
+tar -xzf dist/taper_ml-*.tar.gz -C "$scratch"
+cd "$scratch"/taper_ml-*
 "$bin/pip" install --quiet --disable-pip-version-check . || fail "pip install . returned $?"
 
 cd "$scratch"
@@ -23,6 +33,7 @@ assert [os.path.dirname(path) for path in libraries] == [folder], libraries
 size = sum(os.path.getsize(os.path.join(where, name)) for where, _, names in os.walk(folder) for name in names if not name.endswith(".pyc"))
 print(f"installed package: {size / 1e6:.1f} MB")
 assert size <= 20e6
+assert sorted(os.listdir(os.path.join(folder, "_train", "data")))[-1] == "train-labels.idx.gz"
 END
 echo 'import torch; print(torch.arange(3).sum().item())' > script.py
 [ "$("$bin/taper" run script.py)" = 3 ] || fail "taper run script.py"

@@ -134,7 +134,7 @@ def test_theta(machine, tmp_path):
 
 
 def test_theta_sets_what_its_page_asks_for(machine, tmp_path):
-    (tmp_path / "train.py").write_text("import os; print(*(os.environ[name] for name in ('OMP_NUM_THREADS', 'KMP_BLOCKTIME')), flush=True)")
+    (tmp_path / "train.py").write_text("import os; print(f\"{os.environ['OMP_NUM_THREADS']} {os.environ['KMP_BLOCKTIME']}\\n\", end='', flush=True)")
     lines, _ = submit("cobalt/theta.sh", machine, tmp_path, SCRIPT="train.py")
     assert lines == ["32 0"] * 4
 
@@ -194,7 +194,63 @@ def test_one_gpu_per_rank_tells_vendors_apart(machine, tmp_path):
 
 def test_recipes_name_this_version():
     import taper.version
-    assert (HERE / f"modulefiles/taper/{taper.version.taper}.lua").exists() and list((HERE / "easybuild").glob(f"Taper-{taper.version.taper}-*.eb"))
-    for path in (HERE / "spack/packages/taper/package.py", *(HERE / "easybuild").glob("*.eb")):
-        compile(path.read_text(), str(path), "exec")
-        assert taper.version.taper in path.read_text()
+    version = taper.version.taper
+    assert (HERE / f"modulefiles/taper/{version}.lua").exists() and (HERE / f"modulefiles/taper/{version}").exists()
+    recipes = [HERE / "spack/packages/taper/package.py", HERE / "conda/meta.yaml", *(HERE / "easybuild").glob(f"Taper-{version}-*.eb")]
+    assert len(recipes) >= 4
+    for path in recipes:
+        assert f"taper_ml-{version}.tar.gz" in path.read_text() or "taper_ml-%(version)s" in path.read_text() or "taper_ml-{{ version }}" in path.read_text(), path
+        assert version in path.read_text() and "0" * 64 in path.read_text(), path  # `make dist` puts the archive's checksum there
+
+
+@pytest.mark.parametrize("path", sorted((HERE / "easybuild").glob("*.eb")), ids=lambda path: path.stem)
+def test_easybuild_recipes(path):
+    """They are Python; each names its toolchain, a scikit-build-core that pyproject.toml takes, and this version's file name."""
+    said = {"SHLIB_EXT": "so"}
+    exec(compile(path.read_text(), str(path), "exec"), said)
+    assert path.stem == f"{said['name']}-{said['version']}-{said['toolchain']['name']}-{said['toolchain']['version']}"
+    needs = dict(said["builddependencies"] + said["dependencies"])
+    assert tuple(map(int, needs["scikit-build-core"].split(".")[:2])) >= (0, 10) and tuple(map(int, needs["CMake"].split(".")[:2])) >= (3, 22)
+    assert "-DTAPER_BLAS=FlexiBLAS" in said["configopts"] and "PYTHONPATH" in said["modextrapaths"]
+
+
+def test_module_files_set_the_same():
+    lua, tcl = ((HERE / "modulefiles/taper" / name).read_text() for name in ("0.1.0.lua", "0.1.0"))
+    names = set(re.findall(r'(?:prepend_path|setenv)\("(\w+)"', lua))
+    assert names == set(re.findall(r"(?:prepend-path|setenv) (\w+)", tcl)) >= {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "TAPER_PACKAGING"}
+
+
+def test_containers_call_scripts_that_are_there():
+    definitions = sorted((HERE / "apptainer").glob("*.def"))
+    assert {path.stem for path in definitions} == {"taper", "nvidia", "rocm", "intel"}
+    for path in definitions:
+        called = re.findall(r"packaging/(apptainer/\w+)", re.sub(r"(?m)^#.*", "", path.read_text()))
+        assert sorted(called) == ["apptainer/build", "apptainer/runtime"] and all(os.access(HERE / name, os.X_OK) for name in called), path
+
+
+def test_the_archive_holds_all_files(tmp_path):
+    """What pyproject.toml keeps out of it is nobody's need: read as git reads such patterns."""
+    root = HERE.parent
+    if shutil.which("git") is None or not (root / ".git").exists():
+        pytest.skip("not a clone")
+    excluded = json.loads(re.search(r"(?m)^sdist.exclude = (.*)", (root / "pyproject.toml").read_text())[1])
+    files = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout
+
+    def ignored(folder):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+        (folder / ".gitignore").write_text("\n".join(excluded) + "\n")
+        return subprocess.run(["git", "check-ignore", "--no-index", "--stdin"], cwd=folder, input=files, capture_output=True, text=True).stdout.split()
+    assert all(name.startswith(".ci/") for name in ignored(tmp_path))
+
+
+def test_variables_of_job_scripts_are_documented():
+    """Every variable that a job script sets for others is in the table of docs/cluster-variables.md, by its name or as a family."""
+    page = (HERE.parent / "docs/cluster-variables.md").read_text()
+    families = re.findall(r"`([A-Z_0-9]+_)\*`", page)
+    known = set(re.findall(r"[A-Z][A-Z_0-9]{3,}", page))
+    for script in SCRIPTS:
+        text = re.sub(r"(?m)^\s*#.*", "", script.read_text())
+        lines = re.findall(r"(?m)^\s*export (.*)", text) + re.findall(r"-e (\S+)", text)
+        names = {name for line in lines for name in re.findall(r"(?:^|\s)([A-Z][A-Z_0-9]+)(?==)", line)} - {"LD_LIBRARY_PATH"}
+        for name in names:
+            assert name.startswith("TAPER_") or name in known or name.startswith(tuple(families)), f"{script.name}: {name}"

@@ -1,5 +1,5 @@
--- Taper as a module of Lmod's. Put this file into a folder of MODULEPATH as taper/0.1.0.lua, and set the prefix that `make install` was given;
--- the Python package is a wheel (`pip install`), found under the same prefix.
+-- Taper as a module of Lmod's. Put this file into a folder of MODULEPATH as taper/0.1.0.lua, and set the prefix that
+-- `make install` was given. The Python package is a wheel in the same prefix: pip install --prefix PREFIX taper-ml
 local prefix = os.getenv("TAPER_PREFIX") or "/opt/taper/0.1.0"
 
 whatis("Name: Taper")
@@ -9,9 +9,19 @@ help([[taper run train.py runs a script that says `import torch`; taper launch -
 
 conflict("taper")
 prepend_path("PATH", pathJoin(prefix, "bin"))
-prepend_path("LD_LIBRARY_PATH", pathJoin(prefix, "lib"))
-prepend_path("CPATH", pathJoin(prefix, "include"))
-prepend_path("LIBRARY_PATH", pathJoin(prefix, "lib"))
-prepend_path("PKG_CONFIG_PATH", pathJoin(prefix, "lib/pkgconfig"))
 prepend_path("CMAKE_PREFIX_PATH", prefix)
+prepend_path("CPATH", pathJoin(prefix, "include"))
 setenv("TAPER_PACKAGING", pathJoin(prefix, "share/taper/packaging"))
+for _, lib in ipairs({"lib", "lib64"}) do -- either, by system
+    local folder = pathJoin(prefix, lib)
+    if isDir(folder) then
+        prepend_path("LD_LIBRARY_PATH", folder)
+        prepend_path("LIBRARY_PATH", folder)
+        prepend_path("PKG_CONFIG_PATH", pathJoin(folder, "pkgconfig"))
+        -- The package, of whichever Python it was built for: a Python of another version does not see its extension.
+        for name in lfs.dir(folder) do
+            local packages = pathJoin(folder, name, "site-packages")
+            if name:find("^python3") and isDir(packages) then prepend_path("PYTHONPATH", packages) end
+        end
+    end
+end
