@@ -86,6 +86,8 @@ TP_API int64_t tp_add_accumulated_hook(tp_tensor *leaf, tp_leaf_hook_fn fn, void
 typedef struct tp_node tp_node;
 TP_API tp_node *tp_grad_fn(const tp_tensor *t);         /* the node whose result t is; NULL for leaves */
 TP_API tp_node *tp_grad_accumulator(tp_tensor *leaf);   /* the node through which gradients reach a leaf that requires them */
+/* The node whose turn it is in the backward that runs on this thread, a reference for the caller; NULL without an error where none runs. */
+TP_API tp_node *tp_backward_node(void);
 TP_API tp_node *tp_node_retain(tp_node *node);
 TP_API void tp_node_release(tp_node *node);             /* NULL is fine */
 TP_API const char *tp_node_name(const tp_node *node);   /* "MulBackward0" */

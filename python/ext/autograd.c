@@ -46,6 +46,12 @@ static PyObject *backward_number(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
     return PyLong_FromLongLong(tp_backward_number());
 }
+static PyObject *backward_node(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    tp_node *node = tp_backward_node();
+    if (!node) Py_RETURN_NONE;
+    return tpy_wrap_node(node);
+}
 static PyObject *backward_reaches(PyObject *module, PyObject *o) {
     (void)module;
     if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "_backward_reaches(): expected a tensor, got %s", Py_TYPE(o)->tp_name);
@@ -324,6 +330,7 @@ static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS,
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL}, {"_enter_inference", enter_inference, METH_O, NULL}, {"_leave_inference", leave_inference, METH_O, NULL},
     {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL},
     {"_queue_callback", queue_callback, METH_O, NULL}, {"_backward_number", backward_number, METH_NOARGS, NULL},
+    {"_current_autograd_node", backward_node, METH_NOARGS, NULL},
     {"_backward_reaches", backward_reaches, METH_O, NULL}, {"_keep_inference", keep_inference, METH_O, NULL}, {"_is_copy", is_copy, METH_O, NULL}, {0}};
 
 static bool add_to_tensor(PyObject *descriptor, const char *name) {

@@ -243,6 +243,15 @@ static PyObject *storage_references(PyObject *o, PyObject *unused) {
     (void)unused;
     return PyLong_FromLongLong(tp_storage_references(storage_of(o)));
 }
+/* PyTorch's count, by address: a storage that Python has seen counts its object, which PyTorch keeps while the storage lives. */
+static PyObject *storage_count_at(PyObject *unused, PyObject *address) {
+    (void)unused;
+    tp_storage *s = PyLong_AsVoidPtr(address);
+    if (!s) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_RuntimeError, "_storage_Use_Count(): there is no storage at address 0");
+    bool counted = object_of(s) != NULL;
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromLongLong(tp_storage_references(s) + !counted);
+}
 static PyObject *storage_is_shared(PyObject *o, PyObject *unused) {
     (void)unused;
     return PyBool_FromLong(tp_storage_is_shared(storage_of(o)));
@@ -294,6 +303,7 @@ static PyMethodDef storage_methods[] = {
      "_from_shared(fd, bytes, keep, path=None): memory of another process's; takes the descriptor over."},
     {"_borrow_shared", storage_borrow_shared, METH_VARARGS | METH_CLASS,
      "_borrow_shared(fd, bytes): the same on loan; its owner may use it again when this process has let go of it."},
+    {"_count_at", storage_count_at, METH_O | METH_STATIC, "How many tensors and holders the storage at an address has."},
     {"_references", storage_references, METH_NOARGS, "How many tensors and holders the memory has; this object is one."},
     {"_shared_fd", storage_shared_fd, METH_NOARGS, "The descriptor by which others can map it; -1 if there is none."},
     {"_shared_path", storage_shared_path, METH_NOARGS, "The file by which others can map it, or None."},

@@ -48,6 +48,16 @@ def _is_alias_of(first, second):
     return first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr()
 
 
+def _current_graph_task_id():
+    """The number of the backward that runs in this thread; -1 where none does."""
+    return _C._backward_number() - 1
+
+
+def _storage_Use_Count(storage_ptr):
+    """How many tensors and holders the storage with this _cdata has."""
+    return _C.UntypedStorage._count_at(storage_ptr)
+
+
 # ---- GPUs ----
 def _cuda_getCurrentRawStream(device):
     from taper.cuda import current_stream
@@ -211,10 +221,24 @@ def _function_of_nn(name):
     return found
 
 
+def _name_of_c10d(name):
+    """Process groups, stores and the reducer, which PyTorch has in C++."""
+    from taper import distributed
+    if name == "Reducer":
+        from taper.nn.parallel._reducer import Reducer
+        return Reducer
+    found = getattr(distributed, name, None)
+    if found is None or name.startswith("__"):
+        raise AttributeError(f"module 'torch._C._distributed_c10d' has no attribute '{name}'")
+    return found
+
+
 _nn = _module("_nn", _parse_to)
 _nn.__getattr__ = _function_of_nn  # nn.functional is not loaded before somebody asks
 _functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor, get_unwrapped, _add_batch_dim,
                      _remove_batch_dim)
+_distributed_c10d = _module("_distributed_c10d")
+_distributed_c10d.__getattr__ = _name_of_c10d
 _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
 
 

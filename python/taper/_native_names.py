@@ -174,6 +174,16 @@ def _segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, a
     return taper.segment_reduce(data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
 
 
+def _shape_as_tensor(input):
+    """The shape as a row of integers."""
+    return taper.tensor(input.shape, dtype=taper.int64)
+
+
+def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
+    from taper.nn.functional import grouped_mm
+    return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
 def _has_compatible_shallow_copy_type(input, other):
     """Can `input` take the place of `other`'s memory? Between devices it cannot."""
     return input.device.type == other.device.type and input.layout == other.layout

@@ -5,7 +5,7 @@ from functools import wraps
 
 from taper import _C
 from taper._C import Tensor
-from taper._vmap import vmap
+from taper._functorch.vmap import vmap
 from taper.autograd.grad_mode import enable_grad
 from taper.overrides import _vmaps
 from taper.utils._pytree import tree_flatten, tree_map, tree_unflatten

@@ -121,6 +121,22 @@ def pin_memory(self, device="cuda"):
     return self if self.is_pinned() else _bytes_as_tensor(self).pin_memory().untyped_storage()
 
 
+def _from_buffer(buffer, byte_order=None, count=-1, offset=0, *, dtype=None):
+    """A copy of a buffer's bytes, in this machine's order."""
+    import sys
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError("function missing required argument 'dtype' (pos 5)" if dtype is None else f"argument 'dtype' must be torch.dtype, not {type(dtype)}")
+    if dtype.itemsize > 1 and byte_order not in ("native", "big", "little"):
+        raise ValueError(f"invalid byte_order '{byte_order}' (expected 'big' or 'little')")
+    numbers = _C.frombuffer(bytearray(buffer), dtype=dtype, count=count, offset=offset)
+    if dtype.itemsize > 1 and byte_order not in ("native", sys.byteorder):
+        numbers = numbers.view(_C.uint8).reshape(-1, dtype.itemsize).flip(1)
+    return numbers.clone().untyped_storage()
+
+
+UntypedStorage.from_buffer = staticmethod(_from_buffer)
+
+
 class TypedStorage:
     """A storage whose items are numbers of one dtype."""
 
@@ -143,6 +159,14 @@ class TypedStorage:
             else:
                 wrap_storage = _C.tensor(given, dtype=self.dtype, device=device or "cpu").untyped_storage()
         self._untyped_storage = wrap_storage
+
+    @classmethod
+    def _from_buffer(cls, buffer, byte_order=None, count=-1, offset=0, *, dtype=None, device=None):
+        """A copy of a buffer's numbers."""
+        if cls is TypedStorage and dtype is None:
+            raise RuntimeError("TypedStorage._from_buffer: dtype must be specified")
+        storage = UntypedStorage.from_buffer(buffer, byte_order, count, offset, dtype=dtype or cls.dtype)
+        return cls(wrap_storage=storage, **({"dtype": dtype} if cls is TypedStorage else {}))
 
     def _tensor(self):
         return _on_storage(self.dtype, self._untyped_storage)

@@ -44,6 +44,7 @@ typedef struct run {
     capture *captures;
     size_t nentries, entries_room, table_room, nslots, slots_room, nkids, kids_room, nready, ready_room, grad_inputs_room;
     uint32_t now;           /* the entry whose backward is running */
+    uint32_t turn;          /* the entry whose turn it is, hooks on its gradients included */
     struct run *before;     /* the run further up the stack */
     int64_t number;         /* of all runs of the process, from 1 */
     tpi_met met;
@@ -58,6 +59,10 @@ static TPI_THREAD_LOCAL run *run_now;
 static atomic_llong runs_begun;
 
 int64_t tp_backward_number(void) { return run_now ? run_now->number : 0; }
+tp_node *tp_backward_node(void) {
+    const run *r = run_now;
+    return r && r->turn != NO_KID ? tpi_node_retain(r->entries[r->turn].node) : NULL;
+}
 
 /* ---- Arrays that start on the stack --------------------------------------------------------------------------------------- */
 
@@ -94,7 +99,7 @@ static void run_start(run *r, const tpi_run_request *request) {
     r->ready = r->few_ready, r->ready_room = FEW, r->nready = 0;
     r->grad_inputs = r->few_grad_inputs, r->grad_inputs_room = 16;
     r->captures = NULL;
-    r->now = NO_KID;
+    r->now = r->turn = NO_KID;
     r->met.n = 0;
     r->before = run_now;
     r->number = atomic_fetch_add_explicit(&runs_begun, 1, memory_order_relaxed) + 1;
@@ -429,6 +434,7 @@ static bool turn(run *r, uint32_t id) {
     tpi_node *node = e->node;
     tp_tensor **grads = r->slots + e->slot;
     bool any = false;
+    r->turn = id;
     if (!wanted(r, id)) { /* a root that leads to none of the inputs */
         release_n(node->noutputs, grads);
         return true;

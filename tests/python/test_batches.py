@@ -10,7 +10,7 @@ import pytest
 import taper as torch
 from taper import _C, _batched, vmap
 from taper._batched import NeedsSlices
-from taper._vmap import _read_inputs, _run_slices, _stack
+from taper._functorch.vmap import _process_batched_inputs, _run_slices, _stack
 
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "parity")
 COUNT = 3
@@ -74,7 +74,7 @@ def batch_of(t, dim):
 
 
 def by_slices(call, batch, dim):
-    leaves, dims, spec, size = _read_inputs(call, dim, (batch,))
+    size, dims, leaves, spec = _process_batched_inputs(dim, (batch,), call)
     rows, out_spec = _run_slices(call, leaves, dims, spec, size, "different", {})
     return _stack(rows, out_spec, call, 0, size)
 
@@ -139,15 +139,15 @@ def test_every_recorded_call():
 
 
 def _run(call, batch, dim):
-    from taper._vmap import _run_batch
-    leaves, dims, spec, size = _read_inputs(call, dim, (batch,))
+    from taper._functorch.vmap import _run_batch
+    size, dims, leaves, spec = _process_batched_inputs(dim, (batch,), call)
     return _run_batch(call, leaves, dims, spec, {}, 0, size)
 
 
 def assert_as_slices(function, *batches, in_dims=0):
     """One call for the batch, without falling back, and the slices one by one: the same."""
-    from taper._vmap import _run_batch
-    leaves, dims, spec, size = _read_inputs(function, in_dims, batches)
+    from taper._functorch.vmap import _run_batch
+    size, dims, leaves, spec = _process_batched_inputs(in_dims, batches, function)
     got = outputs(_run_batch(function, leaves, dims, spec, {}, 0, size))
     rows, out_spec = _run_slices(function, leaves, dims, spec, size, "different", {})
     for g, w in zip(got, outputs(_stack(rows, out_spec, function, 0, size)), strict=True):

@@ -163,3 +163,122 @@ def test_small_ones():
     assert torch.Tensor.__div__(torch.ones(1), 2) == 0.5
     with pytest.raises(RuntimeError, match="deprecated since version 1.9 and is now removed"):
         torch.symeig(torch.ones(2, 2))
+
+
+def test_the_backward_that_runs():
+    seen = []
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            seen.append(torch._C._current_autograd_node() is ctx)
+            return gradient * 2
+
+    y = Twice.apply(torch.ones(2, requires_grad=True) * 3)
+    node = y.grad_fn
+    y.register_hook(lambda gradient: seen.append(torch._C._current_autograd_node() is node))
+    y.register_hook(lambda gradient: seen.append(torch._C._current_graph_task_id() >= 0))
+    y.register_hook(lambda gradient: torch.autograd.variable.Variable._execution_engine.queue_callback(lambda: seen.append("end")))
+    y.sum().backward()
+    assert seen == [True, True, True, "end"]
+    assert torch._C._current_graph_task_id() == -1 and torch._C._current_autograd_node() is None
+    with pytest.raises(RuntimeError, match="is deprecated, use torch.tensor"):
+        torch.autograd.variable(torch.ones(1))
+
+
+def test_holders_of_a_storage():
+    x = torch.ones(3)
+    assert torch._C._storage_Use_Count(x.untyped_storage()._cdata) == 2
+    view = x[1:]
+    assert torch._C._storage_Use_Count(x.untyped_storage()._cdata) == 3
+    storage = view.untyped_storage()
+    assert torch._C._storage_Use_Count(storage._cdata) == 3
+    with pytest.raises(RuntimeError):
+        torch._C._storage_Use_Count(0)
+
+
+def test_storages_from_buffers():
+    data = torch.ByteTensor(torch.ByteStorage._from_buffer(b"abc"))
+    assert data.tolist() == [97, 98, 99]
+    for order, numbers in (("little", [1, 2]), ("big", [256, 512])):
+        storage = torch.UntypedStorage.from_buffer(b"\x01\x00\x02\x00", order, dtype=torch.int16)
+        assert torch.empty(0, dtype=torch.int16).set_(storage).tolist() == numbers
+    with pytest.raises(ValueError, match="invalid byte_order"):
+        torch.UntypedStorage.from_buffer(b"\x01\x00", "middle", dtype=torch.int16)
+    with pytest.raises(RuntimeError, match="dtype must be specified"):
+        torch.TypedStorage._from_buffer(b"abc")
+
+
+def test_exports_to_onnx_are_refused_as_without_its_packages():
+    net, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    with pytest.raises(ModuleNotFoundError, match="onnxscript"):
+        torch.onnx.export(net, (x,), "net.onnx")
+    with pytest.raises(torch.onnx.OnnxExporterError, match="onnx is not installed"):
+        torch.onnx.export(net, (x,), "net.onnx", dynamo=False)
+    assert not torch.onnx.is_in_onnx_export() and not isinstance(x, torch.onnx._internal.exporter.ONNXProgram)
+    assert issubclass(torch.onnx.errors.UnsupportedOperatorError, RuntimeError)
+
+
+def test_associative_scan():
+    from taper._higher_order_ops import associative_scan
+    x = torch.arange(1.0, 8.0).repeat(2, 1).requires_grad_()
+    assert torch.equal(associative_scan(torch.add, x, 1), x.cumsum(1))
+    assert torch.equal(associative_scan(torch.mul, x, -1, reverse=True), x.flip(1).cumprod(1).flip(1))
+    for n in range(1, 6):
+        part = x[:, :n].detach()
+        assert torch.equal(associative_scan(torch.maximum, part, 1), part.cummax(1)[0])
+
+    def affine(left, right):  # h = a * h + b, one step after another
+        return {"a": left["a"] * right["a"], "b": left["b"] * right["a"] + right["b"]}
+
+    steps = {"a": torch.full((5,), 0.5), "b": torch.ones(5)}
+    assert associative_scan(affine, steps, 0)["b"].tolist() == [1.0, 1.5, 1.75, 1.875, 1.9375]
+    associative_scan(torch.add, x, 1).sum().backward()
+    assert x.grad[0].tolist() == [7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    with pytest.raises(ValueError, match="at least 1 xs leaf"):
+        associative_scan(torch.add, (), 0)
+
+
+def test_grouped_products():
+    grouped = torch.nn.functional.grouped_mm
+    a, b, ends = torch.randn(6, 4), torch.randn(2, 4, 3, requires_grad=True), torch.tensor([2, 5], dtype=torch.int32)
+    out = grouped(a, b, offs=ends)
+    assert out.shape == (6, 3) and torch.allclose(out[2:5], a[2:5] @ b[1]) and torch.equal(torch._grouped_mm(a, b, ends), out)
+    out.sum().backward()
+    assert torch.allclose(b.grad[0], a[:2].sum(0)[:, None].expand(4, 3))
+    columns = torch.randn(4, 5)
+    assert torch.allclose(grouped(torch.stack([a, a]), columns, offs=ends)[:, 2:5], a @ columns[:, 2:5])
+    assert torch.allclose(grouped(a.T.contiguous(), a, offs=ends)[1], a[2:5].T @ a[2:5])
+    for call, text in ((lambda: grouped(a, b), "Have to provide offsets"), (lambda: grouped(a, b, offs=ends.long()), "Offsets have to be int32"),
+                       (lambda: grouped(a.double(), b.double(), offs=ends), "Expected mat_a to be Float32"),
+                       (lambda: grouped(a[:, :3], b, offs=ends), "contraction dimension of mat_a and mat_b must match")):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+
+
+def test_a_compiled_modules_other_methods():
+    """lightning compiles a module's steps by the context of the compiled module, and asks for their arguments."""
+    import inspect
+
+    class Net(torch.nn.Linear):
+        def training_step(self, batch, index):
+            return self(batch).sum() * index
+
+    net = Net(2, 2)
+    step = torch.compile(net).dynamo_ctx(net.training_step)
+    assert inspect.getfullargspec(step.__wrapped__).args == ["self", "batch", "index"] and str(inspect.signature(step)) == "(batch, index)"
+    assert torch.allclose(step(torch.ones(1, 2), 2), net.training_step(torch.ones(1, 2), 2))
+
+
+def test_steps_of_vmap_can_be_replaced(monkeypatch):
+    """tensordict puts steps of its own in their place, which know its containers."""
+    from taper._functorch import vmap as steps
+    created = steps._create_batched_inputs
+    seen = []
+    monkeypatch.setattr(steps, "_create_batched_inputs", lambda dims, leaves, level, spec: seen.append(dims) or created(dims, leaves, level, spec))
+    assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [2.0] * 3 and seen == [[0, None]]
+    assert torch._functorch.config.donated_buffer is True

@@ -234,7 +234,14 @@ if __name__ == "__main__":
         assert error.name == "always_fails" and "told by the rank" in str(error)
     else:
         raise AssertionError
-    print("fine")
+    from torch.distributed import run
+    arguments = ["--nproc-per-node", "2", "--no-python", "true"]
+    run.run(run.parse_args(arguments))
+    arguments[-1] = "false"
+    try:
+        run.run(run.parse_args(arguments))
+    except ChildFailedError:
+        print("fine")
 """
 
 
@@ -316,6 +323,31 @@ optimizers[1].load_state_dict(FSDP.scatter_full_optim_state_dict(saved if r == 0
 again = FSDP.full_optim_state_dict(second, optimizers[1])
 assert all(torch.equal(saved["state"][name][key], again["state"][name][key]) for name in saved["state"] for key in ("exp_avg", "exp_avg_sq"))
 assert again["param_groups"][0]["lr"] == 0.1
+# By numbers and by names again, and from a folder that says itself what it holds.
+from torch.distributed import checkpoint as dcp
+from torch.distributed.checkpoint.format_utils import _EmptyStateDictLoadPlanner
+from torch.distributed.checkpoint.optimizer import load_sharded_optimizer_state_dict
+from torch.distributed.fsdp import OptimStateKeyType
+numbered = FSDP.rekey_optim_state_dict(saved, OptimStateKeyType.PARAM_ID, first)
+assert sorted(numbered["state"]) == [0, 1, 2, 3] and numbered["param_groups"][0]["params"] == [0, 1, 2, 3]
+named = FSDP.rekey_optim_state_dict(numbered, OptimStateKeyType.PARAM_NAME, first)
+assert named["state"].keys() == saved["state"].keys() and FSDP.rekey_optim_state_dict(named, OptimStateKeyType.PARAM_NAME, first) is named
+import os
+folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "folder")
+dcp.save({"optimizer": saved, "step": 3, "model": {"w": torch.arange(3.0)}}, checkpoint_id=folder)
+everything, model_alone = {}, {}
+dcp.load(everything, checkpoint_id=folder, planner=_EmptyStateDictLoadPlanner())
+dcp.load(model_alone, checkpoint_id=folder, planner=_EmptyStateDictLoadPlanner(keys={"model"}))
+assert everything["step"] == 3 and model_alone.keys() == {"model"} and model_alone["model"]["w"].tolist() == [0.0, 1.0, 2.0]
+loaded = load_sharded_optimizer_state_dict({}, "optimizer", dcp.FileSystemReader(folder))
+assert loaded.keys() == {"optimizer"} and torch.equal(loaded["optimizer"]["state"]["0.weight"]["exp_avg"], saved["state"]["0.weight"]["exp_avg"])
+# Every rank starts from rank 1's values.
+from torch.distributed.utils import _sync_module_states
+net_of_rank = nn.Linear(2, 2).requires_grad_(False)
+net_of_rank.weight.fill_(float(r)), net_of_rank.bias.fill_(float(r))
+_sync_module_states(net_of_rank, dist.group.WORLD, 1 << 20, 1, {"bias"})
+assert net_of_rank.weight.unique().tolist() == [1.0] and net_of_rank.bias.unique().tolist() == [float(r)]
+assert len(dist.distributed_c10d._pg_map) >= 1 and dist.group.WORLD in dist.distributed_c10d._pg_map
 fails(ValueError, "full_state_dict must be True", lambda: get_model_state_dict(model, options=StateDictOptions(broadcast_from_rank0=True)))
 other, second = net(2)
 given = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)

@@ -70,7 +70,7 @@ class OptimizedModule(Module):
     def __init__(self, mod, dynamo_ctx=None):
         super().__init__()
         self._modules["_orig_mod"] = mod
-        self.__dict__["dynamo_ctx"] = dynamo_ctx
+        self.__dict__["dynamo_ctx"] = functools.partial(wrapped, how=dynamo_ctx or captured)  # packages compile other methods the same way
         self.__dict__["_captured"] = (dynamo_ctx or captured)(mod)
 
     @property

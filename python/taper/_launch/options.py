@@ -189,7 +189,11 @@ def _streams(text, count):
 
 def settle(arguments, program, torchrun):
     """Everything a launch needs to know, checked."""
-    asked = get_args_parser(program).parse_args(arguments)
+    return settle_parsed(get_args_parser(program).parse_args(arguments), torchrun)
+
+
+def settle_parsed(asked, torchrun):
+    """The same from options that are parsed."""
     asked.min_nodes, asked.max_nodes = _nodes(asked.nnodes)
     asked.count = _processes(asked.nproc_per_node)
     if asked.node_rank is None:

@@ -67,7 +67,11 @@ class Variable(metaclass=_VariableMeta):
         return made.requires_grad_() if requires_grad else made
 
 
-variable = Variable
+def variable(*args, **kwargs):
+    raise RuntimeError("torch.autograd.variable(...) is deprecated, use torch.tensor(...) instead")
+
+
+variable.Variable = Variable  # the function hides the module of this name, from which programs take the class
 
 
 def _tuple(tensors):

@@ -235,6 +235,11 @@ _store = None
 _count = 0       # of groups made
 
 
+def open_groups():
+    """{group: (its backend, its store)}, as PyTorch's _pg_map."""
+    return {group_: (group_.name(), _store) for group_ in _groups}
+
+
 def _set_default(group_):
     global _default
     _default = group_

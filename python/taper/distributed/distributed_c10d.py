@@ -1,9 +1,15 @@
 """torch.distributed.distributed_c10d: collectives and messages between the ranks of process groups (_process_group.py), of tensors and of objects."""
 import taper as torch
 from taper.distributed._process_group import *  # noqa: F401,F403
-from taper.distributed._process_group import _get_default_group, _get_default_store, _get_process_group_store, _group, _rank_not_in_group, _set_pg_timeout, _warn_not_in_group  # noqa: F401
+from taper.distributed._process_group import open_groups, _get_default_group, _get_default_store, _get_process_group_store, _group, _rank_not_in_group, _set_pg_timeout, _warn_not_in_group  # noqa: F401
 from taper.distributed._reduce_op import _make_nccl_premul_sum, _scaled  # noqa: F401
 from taper.distributed._store import _seconds
+
+
+def __getattr__(name):
+    if name == "_pg_map":
+        return open_groups()
+    raise AttributeError(f"module 'torch.distributed.distributed_c10d' has no attribute '{name}'")
 
 
 # ---- Collectives ----

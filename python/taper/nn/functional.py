@@ -208,6 +208,48 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
     return _op["linear_cross_entropy"](input, linear_weight, target, linear_bias, weight, reduction, ignore_index, label_smoothing)
 
 
+def _check_groups(mat_a, mat_b, offs, bias, out_dtype):
+    """What PyTorch refuses of a grouped product."""
+    names = {_C.float32: "Float", _C.bfloat16: "BFloat16", _C.float16: "Half", _C.float64: "Double"}
+    name_a, name_b = (names.get(m.dtype, str(m.dtype)[6:].capitalize()) for m in (mat_a, mat_b))
+    if mat_a.dtype != mat_b.dtype:
+        raise RuntimeError(f"Expected mat_a and mat_b to have the same dtype, got {name_a} and {name_b}")
+    if mat_a.dtype not in (_C.float32, _C.bfloat16, _C.float16):
+        raise RuntimeError(f"Expected mat_a to be Float32, BFloat16 or Float16 matrix, got {name_a}")
+    for name, matrix in (("mat_a", mat_a), ("mat_b", mat_b)):
+        if matrix.dim() not in (2, 3):
+            raise RuntimeError(f"{name} has to be 2 or 3d")
+    if (mat_a.dim() == 2 or mat_b.dim() == 2) != (offs is not None):
+        raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
+    if mat_a.shape[-1] != mat_b.shape[-2]:
+        raise RuntimeError("contraction dimension of mat_a and mat_b must match")
+    if offs is not None and offs.dtype != _C.int32:
+        raise RuntimeError("Offsets have to be int32")
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    if out_dtype is not None and out_dtype != mat_a.dtype:
+        raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
+
+
+def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    """A product per group. Of a 2d matrix `offs` tells where each group ends: rows of mat_a, columns of mat_b, or, where both
+    are 2d, the dimension that is summed. What lies behind the last group is zero, where PyTorch leaves it unset."""
+    _check_groups(mat_a, mat_b, offs, bias, out_dtype)
+    if offs is None:
+        return mat_a @ mat_b
+    ends = offs.tolist()
+    groups = [slice(start, end) for start, end in zip([0, *ends], ends)]
+    if mat_a.dim() == mat_b.dim():
+        return _op["stack"]([mat_a[:, group] @ mat_b[group] for group in groups])
+    if mat_a.dim() == 2:
+        parts = [mat_a[group] @ matrix for group, matrix in zip(groups, mat_b)]
+        rest = mat_a.new_zeros(mat_a.shape[0] - ends[-1], mat_b.shape[-1])
+        return _op["cat"]([*parts, rest])
+    parts = [matrix @ mat_b[:, group] for group, matrix in zip(groups, mat_a)]
+    rest = mat_a.new_zeros(mat_a.shape[1], mat_b.shape[-1] - ends[-1])
+    return _op["cat"]([*parts, rest], -1)
+
+
 # ---- Pooling: return_indices picks between two operators ----
 def _max_pool(dims):
     plain, indexed = _op[f"max_pool{dims}d"], _op[f"max_pool{dims}d_with_indices"]

@@ -1,9 +1,8 @@
 """torch.distributed.checkpoint.format_utils: between one file of torch.save and a folder of parts."""
 import taper
-from taper.distributed.checkpoint._nested import unflatten
+from taper.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner  # noqa: F401
 from taper.distributed.checkpoint.filesystem import FileSystemReader
-from taper.distributed.checkpoint.metadata import BytesStorageMetadata, MetadataIndex
-from taper.distributed.checkpoint.state_dict_loader import read_tensor
+from taper.distributed.checkpoint.state_dict_loader import _load_state_dict, read_all  # noqa: F401
 from taper.distributed.checkpoint.state_dict_saver import save
 
 __all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
@@ -12,11 +11,7 @@ __all__ = ["dcp_to_torch_save", "torch_save_to_dcp"]
 def dcp_to_torch_save(dcp_checkpoint_dir, torch_save_path):
     """A folder as one file; this process reads all of it."""
     reader = FileSystemReader(dcp_checkpoint_dir)
-    metadata = reader.read_metadata()
-    values = {name: reader.read_item(metadata.storage_data[MetadataIndex(name)]) if isinstance(entry, BytesStorageMetadata)
-              else read_tensor(name, entry, metadata, reader) for name, entry in metadata.state_dict_metadata.items()}
-    paths = metadata.planner_data or {name: (name,) for name in values}
-    taper.save(unflatten(values, paths), torch_save_path)
+    taper.save(read_all(reader, reader.read_metadata()), torch_save_path)
 
 
 def torch_save_to_dcp(torch_save_path, dcp_checkpoint_dir):

@@ -5,9 +5,9 @@ import math
 from taper._C import Tensor
 from taper.autograd.grad_mode import no_grad
 from taper.distributed.checkpoint import _shards
-from taper.distributed.checkpoint._nested import flatten, put
+from taper.distributed.checkpoint._nested import flatten, put, unflatten
 from taper.distributed.checkpoint._ranks import Ranks
-from taper.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from taper.distributed.checkpoint.default_planner import DefaultLoadPlanner, _EmptyStateDictLoadPlanner
 from taper.distributed.checkpoint.filesystem import FileSystemReader
 from taper.distributed.checkpoint.metadata import BytesStorageMetadata, MetadataIndex
 from taper.distributed.checkpoint.state_dict_saver import _taken
@@ -78,6 +78,19 @@ def read_tensor(name, entry, metadata, reader):
     return whole
 
 
+def read_all(reader, metadata, wants=None):
+    """What a checkpoint holds, nested as it was saved; wants(name, path) picks parts of it."""
+    values, paths = {}, {}
+    for name, entry in metadata.state_dict_metadata.items():
+        path = (metadata.planner_data or {}).get(name, (name,))
+        if wants is not None and not wants(name, path):
+            continue
+        whole = isinstance(entry, BytesStorageMetadata)
+        values[name] = _read(name, MetadataIndex(name), metadata, reader) if whole else read_tensor(name, entry, metadata, reader)
+        paths[name] = path
+    return unflatten(values, paths)
+
+
 def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, process_group=None, no_dist=False):
     """Loads a checkpoint into a state dict, in place; objects in it that can take a state are given it."""
     if storage_reader is None and checkpoint_id is None:
@@ -86,6 +99,8 @@ def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, p
     planner = planner or DefaultLoadPlanner()
 
     def work():
+        if isinstance(planner, _EmptyStateDictLoadPlanner):
+            return read_all(reader, reader.read_metadata(), planner.wants)
         taken = _taken(state_dict)
         read_into(taken, reader, reader.read_metadata(), planner.allow_partial_load)
         return taken
@@ -93,7 +108,7 @@ def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, p
     local = {}
     Ranks(process_group, no_dist).all("loading a checkpoint", lambda: local.update(taken=work()))
     for key, value in local["taken"].items():
-        if state_dict[key] is not value and not isinstance(state_dict[key], (dict, Tensor)) and hasattr(state_dict[key], "load_state_dict"):
+        if key in state_dict and state_dict[key] is not value and not isinstance(state_dict[key], (dict, Tensor)) and hasattr(state_dict[key], "load_state_dict"):
             state_dict[key].load_state_dict(value)
         else:
             state_dict[key] = value
@@ -102,3 +117,6 @@ def load(state_dict, *, checkpoint_id=None, storage_reader=None, planner=None, p
 def load_state_dict(state_dict, storage_reader, process_group=None, coordinator_rank=0, no_dist=False, planner=None):
     """load, under its older name."""
     load(state_dict, storage_reader=storage_reader, process_group=process_group, no_dist=no_dist, planner=planner)
+
+
+_load_state_dict = load_state_dict

@@ -237,6 +237,21 @@ class FullyShardedDataParallel(Wrapper):
         return FullyShardedDataParallel.shard_full_optim_state_dict(box[0], model, optim=optim)
 
     @staticmethod
+    def rekey_optim_state_dict(optim_state_dict, optim_state_key_type, model, optim_input=None, optim=None):
+        """An optimiser's state whose entries are named by the parameters' names, or by their numbers."""
+        names = [clean(name) for name, _ in model.named_parameters()]
+        if optim is not None:
+            known = {parameter: clean(name) for name, parameter in model.named_parameters()}
+            names = [known[parameter] for group in optim.param_groups for parameter in group["params"]]
+        by_name = optim_state_key_type is OptimStateKeyType.PARAM_NAME
+        new = dict(enumerate(names)) if by_name else {name: number for number, name in enumerate(names)}
+        old = {key for group in optim_state_dict["param_groups"] for key in group["params"]} | set(optim_state_dict["state"])
+        if old and all(isinstance(key, str) for key in old) == by_name:
+            return optim_state_dict
+        groups = [{**group, "params": sorted(new[key] for key in group["params"])} for group in optim_state_dict["param_groups"]]
+        return {"state": {new[key]: value for key, value in optim_state_dict["state"].items()}, "param_groups": groups}
+
+    @staticmethod
     def optim_state_dict_to_load(model, optim, optim_state_dict, is_named_optimizer=False, load_directly=False, group=None):
         """A state by names as this rank's optimiser can load it."""
         from taper.distributed.checkpoint.state_dict import by_number

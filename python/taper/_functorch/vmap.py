@@ -1,12 +1,14 @@
 """torch.vmap: a function over one slice becomes one over a batch. The function runs once, on tensors that stand for all slices (taper._batched);
-where it does what only single tensors can do, it runs once per slice and the results are stacked."""
+where it does what only single tensors can do, it runs once per slice and the results are stacked.
+
+The steps have PyTorch's names and arguments, and are looked up here at each call: tensordict puts its own in their place."""
 from taper import _C
 from taper._C import Tensor
 from taper.overrides import _vmaps
 from taper.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 
-def _name(func):
+def _get_name(func):
     return getattr(func, "__name__", repr(func))
 
 
@@ -25,9 +27,9 @@ def _check_dim(dim, leaf, where):
     return dim % leaf.dim()
 
 
-def _read_inputs(func, in_dims, args):
-    """The leaves of the arguments, the dim that is mapped over in each (None: the same for all), how they came, and the batch's size."""
-    where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
+def _process_batched_inputs(in_dims, args, func):
+    """The batch's size, the dim that is mapped over in each leaf of the arguments (None: the same for all), the leaves, and how they came."""
+    where = f"vmap({_get_name(func)}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(f"{where}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}.")
     if not args:
@@ -43,15 +45,15 @@ def _read_inputs(func, in_dims, args):
     if len(sizes) > 1:
         raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {[leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]} "
                          "for the mapped dimension")
-    return leaves, dims, spec, sizes.pop()
+    return sizes.pop(), dims, leaves, spec
 
 
-def _check_output(leaf, func, out_dim):
-    where = f"vmap({_name(func)}, ...)"
+def _check_output(leaf, name, out_dim):
+    where = f"vmap({name}, ...)"
     if leaf is None and out_dim is None:
         return
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"{where}: `{_name(func)}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?")
+        raise ValueError(f"{where}: `{name}` must only return Tensors, got type {type(leaf)}. Did you mean to set out_dims= to None for output?")
 
 
 def _output_dims(spec, func, out_dims):
@@ -60,7 +62,7 @@ def _output_dims(spec, func, out_dims):
     if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.is_leaf():
         dims = list(out_dims)
     if dims is None:
-        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
+        raise ValueError(f"vmap({_get_name(func)}, ..., out_dims={out_dims}): out_dims is not compatible with the structure of `outputs`. out_dims has structure "
                          f"{tree_flatten(out_dims)[1]} but outputs has structure {spec}.")
     return dims
 
@@ -69,7 +71,7 @@ def _stack(rows, spec, func, out_dims, size):
     from taper import stack
     results = []
     for column, dim in zip(zip(*rows), _output_dims(spec, func, out_dims)):
-        _check_output(column[0], func, dim)
+        _check_output(column[0], _get_name(func), dim)
         results.append(column[0] if dim is None else stack(column, dim) if size else stack(column, dim).narrow(dim, 0, 0))
     return tree_unflatten(results, spec)
 
@@ -82,37 +84,58 @@ def _run_slices(func, leaves, dims, spec, size, randomness, kwargs):
     for i in range(size):
         if randomness == "same":
             set_rng_state(state)
-        slices = [leaf if dim is None else leaf.select(dim, i) for leaf, dim in zip(leaves, dims)]
+        slices = [leaf if dim is None else leaf[(slice(None),) * dim + (i,)] for leaf, dim in zip(leaves, dims)]
         row, row_spec = tree_flatten(func(*tree_unflatten(slices, spec), **kwargs))
         if out_spec is not None and row_spec != out_spec:
-            raise ValueError(f"vmap({_name(func)}, ...): results of different structure for different slices: {out_spec} and {row_spec}")
+            raise ValueError(f"vmap({_get_name(func)}, ...): results of different structure for different slices: {out_spec} and {row_spec}")
         out_spec = row_spec
         rows.append(row)
     return rows, out_spec
 
 
+def _add_batch_dim(tensor, batch_dim, level):
+    from taper._batched import wrap
+    return wrap(tensor.movedim(batch_dim, 0), level)
+
+
+def _create_batched_inputs(flat_in_dims, flat_args, vmap_level, args_spec):
+    """The arguments, with batches in place of the tensors that are mapped over."""
+    batched = [leaf if dim is None else _add_batch_dim(leaf, dim, vmap_level) for leaf, dim in zip(flat_args, flat_in_dims)]
+    return tree_unflatten(batched, args_spec)
+
+
+def _maybe_remove_batch_dim(name, batched_output, vmap_level, batch_size, out_dim):
+    """One result as a tensor with the batch at out_dim; without a batch where that is None."""
+    from taper._batched import Batched
+    _check_output(batched_output, name, out_dim)
+    mapped = isinstance(batched_output, Batched) and batched_output._level == vmap_level
+    if out_dim is None:
+        return batched_output._physical.select(0, 0) if mapped else batched_output
+    whole = batched_output._physical if mapped else batched_output.expand(batch_size, *batched_output.shape)
+    return whole.movedim(0, out_dim)
+
+
+def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
+    """The results, with the batch as a dim again."""
+    outputs, spec = tree_flatten(batched_outputs)
+    results = [_maybe_remove_batch_dim(_get_name(func), leaf, vmap_level, batch_size, dim)
+               for leaf, dim in zip(outputs, _output_dims(spec, func, out_dims))]
+    return tree_unflatten(results, spec)
+
+
 def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size):
     """All slices at once. The random generators must be as before: what one slice draws would be the same for all."""
-    from taper._batched import Batched, refuse_randomness, wrap
+    from taper._batched import refuse_randomness
     outer = _vmaps.sizes
     _vmaps.sizes, level = (*outer, size), len(outer) + 1
     before = _C.default_generator.get_state()
     try:
-        batched = [leaf if dim is None else wrap(leaf.movedim(dim, 0), level) for leaf, dim in zip(leaves, dims)]
-        outputs, out_spec = tree_flatten(func(*tree_unflatten(batched, spec), **kwargs))
+        outputs = func(*_create_batched_inputs(dims, leaves, level, spec), **kwargs)
     finally:
         _vmaps.sizes = outer
     if not _C.default_generator.get_state().equal(before):
         refuse_randomness()
-    results = []
-    for leaf, dim in zip(outputs, _output_dims(out_spec, func, out_dims)):
-        _check_output(leaf, func, dim)
-        mapped = isinstance(leaf, Batched) and leaf._level == level
-        if dim is None:
-            results.append(leaf._physical.select(0, 0) if mapped else leaf)
-        else:
-            results.append((leaf._physical if mapped else leaf.expand(size, *leaf.shape)).movedim(0, dim))
-    return tree_unflatten(results, out_spec)
+    return _unwrap_batched(outputs, out_dims, level, size, func)
 
 
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
@@ -125,7 +148,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
 
     @wraps(func, updated=())
     def wrapped(*args, **kwargs):
-        leaves, dims, spec, size = _read_inputs(func, in_dims, args)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
         if size and randomness == "error":
             from taper._batched import NeedsSlices
             try:
