@@ -242,6 +242,15 @@ _distributed_c10d.__getattr__ = _name_of_c10d
 _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
 
 
+def _jit_assert_is_instance(obj, type):
+    """Raises unless a value is of a type of scripts; any value is of the type Any."""
+    import taper
+    kinds = {"Tensor": taper.Tensor, "int": int, "float": float, "bool": bool, "str": str}
+    wanted = kinds.get(str(type))
+    if wanted is not None and not isinstance(obj, wanted):
+        raise RuntimeError(f"Expected an object of type {type}, got {obj.__class__.__name__}")
+
+
 def find(name):
     """What torch._C has under this name; AttributeError where it has nothing."""
     if name in ("_ConvBackend", "_select_conv_backend"):

@@ -67,7 +67,7 @@ def test_graphs_shares_and_snapshots():
         pipe.apply_sharding(5, 3, SHARDING_PRIORITIES.MULTIPROCESSING)
     assert list(second) == [7, 17, 27, 37, 47, 57, 67, 77, 87] and traverse_dps(second) == {id(second): (second, {id(first): (first, {id(source): (source, {})})})}
     with pytest.raises(RuntimeError, match="Sharding twice on a single pipeline"):
-        apply_sharding(second, 3, 0)
+        apply_sharding(source.sharding_filter().sharding_filter(), 3, 0)
     one, two = steps.IterableWrapper(range(10)).shuffle().map(ten).fork(2)
     graph = one.zip(two)
     assert len(get_all_graph_pipes(traverse_dps(graph))) == 7

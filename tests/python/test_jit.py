@@ -336,3 +336,40 @@ def test_functions_are_saved_by_name(tmp_path):
 @torch.jit.script
 def decorated(x):
     return x.relu() + 1
+
+
+def test_methods_defined_by_text_and_names_of_the_caller():
+    import io
+    twice = torch.jit.script(lambda x: x * 2)
+
+    class Holder(torch.jit.ScriptModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 2)
+
+    module = Holder()
+    module.define("""
+        def forward(self, x):
+            return twice(self.layer(x)) + self.more()
+
+        def more(self):
+            return 1
+    """)
+    x = torch.ones(1, 3)
+    assert torch.equal(module(x), module.layer(x) * 2 + 1) and "twice" in str(module.graph)
+    file = io.BytesIO()
+    torch.jit.save(module, file)
+    file.seek(0)
+    assert torch.equal(torch.jit.load(file)(x), module(x))
+    assert torch.jit.CompilationUnit("def f(x):\n    return twice(x) + 1").f(torch.tensor(3)) == 7
+
+
+def test_file_check():
+    from taper.testing import FileCheck
+    text = "a b\nc d\ne a"
+    FileCheck().check("a").check_same("b").check_next("c").check_not("x").check("e").run(text)
+    FileCheck().check_count("a", 2, exactly=True).run(text)
+    FileCheck().check_dag("c").check_dag("a b").check_regex("e .").run(text)
+    for wrong in (FileCheck().check("d").check("c"), FileCheck().check_not("d"), FileCheck().check_count("a", 1, exactly=True), FileCheck().check("a").check_same("c")):
+        with pytest.raises(RuntimeError, match="Expected to"):
+            wrong.run(text)

@@ -3,6 +3,7 @@ weights (_file.py), and a script as the module it is."""
 from typing import Final  # noqa: F401
 
 from taper.futures import Future  # noqa: F401
+from taper.jit import _text
 from taper.jit._module import (Error, RecursiveScriptModule, ScriptFunction, ScriptModule, TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, freeze,
                                is_tracing, load, optimize_for_inference, run_frozen_optimizations, save, script, script_method, trace, trace_module)
 
@@ -80,15 +81,13 @@ class CompilationUnit:
 
     def __init__(self, lang=None, _frames_up=0):
         if lang is not None:
-            self.define(lang)
+            self._add(lang, _text.names_of_caller(2 + _frames_up))
 
     def define(self, lang, rcb=None, _frames_up=0):
-        from textwrap import dedent
-        import taper
-        import typing
-        names = {"torch": taper, "Tensor": taper.Tensor, **{name: getattr(typing, name) for name in ("List", "Dict", "Tuple", "Optional", "Any")}}
-        exec(compile(dedent(lang), "<torch.jit.CompilationUnit>", "exec"), names)
-        self.__dict__.update({name: ScriptFunction(value) for name, value in names.items() if getattr(value, "__globals__", None) is names})
+        self._add(lang, _text.names_of_caller(2 + _frames_up))
+
+    def _add(self, lang, names):
+        self.__dict__.update({name: ScriptFunction(function) for name, function in _text.compiled(lang, names).items()})
 
 
 class _Setting:

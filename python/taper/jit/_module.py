@@ -5,6 +5,7 @@ import sys
 import warnings
 import weakref
 
+from taper.jit import _text
 from taper.nn.modules.module import Module
 from taper.nn.parameter import is_lazy
 
@@ -31,7 +32,49 @@ def _captured(function):
     return captured(function, quiet=True)
 
 
-class ScriptFunction:
+class _Value:
+    """What a graph gives: of any type, since nothing here infers types."""
+
+    def type(self):
+        from taper import AnyType
+        return AnyType.get()
+
+
+class Graph:
+    """Stands for the graph of PyTorch's script compiler, which is not here; its text is the Python source."""
+
+    def outputs(self):
+        return iter([_Value()])
+
+    def __init__(self, source):
+        self._source = source
+
+    def __str__(self):
+        return self._source
+
+    __repr__ = __str__
+
+    def copy(self):
+        return Graph(self._source)
+
+
+class _GraphTexts:
+    """What scripts and traces say of their graphs."""
+
+    @property
+    def graph(self):
+        try:
+            return Graph(self.code)
+        except (OSError, TypeError):  # a function of C, or one whose file is not there
+            return Graph("")
+
+    inlined_graph = graph
+
+    def graph_for(self, *args, **kwargs):
+        return self.graph
+
+
+class ScriptFunction(_GraphTexts):
     """A scripted function: calls run its graphs."""
 
     def __init__(self, function):
@@ -68,8 +111,32 @@ class ScriptFunction:
         return self._function.__qualname__ if self._has_name() else (ScriptFunction, (self._function,))
 
 
-class ScriptModule(Module):
-    """The base of scripted modules; a class may derive from it and mark methods with script_method."""
+class ScriptModule(_GraphTexts, Module):
+    """The base of scripted modules; a class may derive from it and mark methods with script_method, or define some by their text."""
+
+    def define(self, src):
+        """Adds methods from their text, in which names are those of the caller."""
+        names = _text.names_of_caller(2)
+        _text.compiled(src, names)
+        self.__dict__.setdefault("_defined", []).append(src)
+
+    def _method(self, name):
+        """A method that was defined by its text; None if there is none."""
+        for src in reversed(self.__dict__.get("_defined", ())):
+            function = _text.compiled(src).get(name)
+            if function is not None:
+                return function.__get__(self)
+        return None
+
+    def forward(self, *args, **kwargs):
+        method = self._method("forward")
+        if method is None:
+            raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        return method(*args, **kwargs)
+
+    def __getattr__(self, name):
+        method = None if name.startswith("__") else self._method(name)
+        return super().__getattr__(name) if method is None else method
 
     def save(self, f, _extra_files=None):
         save(self, f, _extra_files)
@@ -81,6 +148,8 @@ class ScriptModule(Module):
     @property
     def code(self):
         """The forward's Python source."""
+        if self.__dict__.get("_defined"):
+            return "\n".join(self._defined)
         return inspect.getsource(type(_original(self)).forward)
 
 
@@ -276,7 +345,8 @@ def _save_module(m, module, f, extra_files):
         module = m
     kind = type(m).__name__ if isinstance(m, RecursiveScriptModule) else ""
     try:
-        taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
+        with _text.named_classes(module):
+            taper.save({"format": _FORMAT, "kind": kind, "module": module, "extra_files": dict(extra_files or {})}, f)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise pickle.PicklingError(f"torch.jit.save: what was scripted is saved by its name, and this has none that a program could load it by ({error}); torch.jit.trace writes a graph, "
                                    "which needs none") from error

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from taper import _C, _hook
 from taper._file_names import Names
-from taper.jit import _module
+from taper.jit import _module, _text
 from taper.nn import modules
 from taper.nn.modules.module import Module
 from taper.serialization import _full_name, get_safe_globals
@@ -71,7 +71,10 @@ def names_for(in_file):
     classes, values = {}, {}
     for name in in_file:
         found = _at_top(name)
-        if isinstance(found, type) and issubclass(found, Module) and _is(found, name):
+        local = _text.local_classes.get(name)
+        if found is None and local is not None:
+            classes[name] = local
+        elif isinstance(found, type) and issubclass(found, Module) and _is(found, name):
             classes[name] = found
         elif _is_functional(found, name) or isinstance(found, _module.ScriptFunction):
             values[name] = found

@@ -147,3 +147,10 @@ def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=F
     if exclude_zero:
         result[result == 0] = 1
     return result.requires_grad_() if requires_grad else result
+
+
+def __getattr__(name):
+    if name == "FileCheck":
+        from taper.testing._file_check import FileCheck
+        return FileCheck
+    raise AttributeError(f"module 'torch.testing' has no attribute '{name}'")
