@@ -75,6 +75,28 @@ def test_scripted_functions():
     assert not torch.jit.is_scripting() and torch.jit.annotate(int, 3) == 3 and torch.jit.Attribute(3, int) == 3
 
 
+def test_scripts_can_be_differentiated_twice():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 1)
+
+        def forward(self, x: torch.Tensor):
+            return self.linear(x).tanh() ** 2
+
+    def cube(x: torch.Tensor):
+        return x ** 3
+
+    for call in (torch.jit.script(cube), torch.jit.script(Net()), torch.jit.trace(cube, torch.ones(3, 2))):
+        for _ in range(3):  # the first calls run as Python in any case
+            x = torch.full((3, 2), 2.0, requires_grad=True)
+            first, = torch.autograd.grad(call(x).sum(), x, create_graph=True)
+            second, = torch.autograd.grad(first.sum(), x)
+        assert second.abs().sum() > 0
+        with torch.no_grad():
+            assert not call(x).requires_grad
+
+
 def test_traces():
     seen = []
 

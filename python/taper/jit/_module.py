@@ -5,6 +5,8 @@ import sys
 import warnings
 import weakref
 
+from taper import _C
+from taper._C import Tensor
 from taper.jit import _text
 from taper.nn.modules.module import Module
 from taper.nn.parameter import is_lazy
@@ -30,6 +32,22 @@ def _captured(function):
     """The function's graphs, as torch.compile's; what no graph can repeat runs as it is."""
     from taper._dynamo.eval_frame import captured
     return captured(function, quiet=True)
+
+
+def _differentiated(args, kwargs):
+    """Do arguments of a call require gradients? Then it runs as Python: a graph's backward cannot be differentiated again, as those of
+    scripts and traces can in PyTorch (forces in a loss, penalties on gradients)."""
+    if not _C.is_grad_enabled():
+        return False
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            if value.requires_grad:
+                return True
+        elif isinstance(value, (list, tuple, dict)):
+            parts = value.values() if isinstance(value, dict) else value
+            if _differentiated(tuple(parts), {}):
+                return True
+    return False
 
 
 class _Value:
@@ -84,7 +102,7 @@ class ScriptFunction(_GraphTexts):
             scripted.add(function)
 
     def __call__(self, *args, **kwargs):
-        return self._graphs(*args, **kwargs)
+        return (self._function if _differentiated(args, kwargs) else self._graphs)(*args, **kwargs)
 
     @property
     def name(self):
@@ -165,7 +183,7 @@ class RecursiveScriptModule(ScriptModule):
         own["training"] = module.training
 
     def forward(self, *args, **kwargs):
-        return self._graphs(*args, **kwargs)
+        return (self._original if _differentiated(args, kwargs) else self._graphs)(*args, **kwargs)
 
     def __getattr__(self, name):
         original = self.__dict__.get("_original")
