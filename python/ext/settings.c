@@ -93,12 +93,19 @@ static PyObject *log_api_usage(PyObject *module, PyObject *name) {
     (void)module, (void)name;
     Py_RETURN_NONE;
 }
-static PyObject *no_tracing(PyObject *module, PyObject *unused) {
+static PyObject *tracing; /* what torch.jit._get_trace_graph has set; NULL: no call is being written down */
+static PyObject *tracing_state(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
+    return Py_NewRef(tracing ? tracing : Py_None);
+}
+static PyObject *set_tracing_state(PyObject *module, PyObject *state) {
+    (void)module;
+    Py_XSETREF(tracing, state == Py_None ? NULL : Py_NewRef(state));
     Py_RETURN_NONE;
 }
 static PyMethodDef functions[] = {
-    {"_log_api_usage_once", log_api_usage, METH_O, NULL}, {"_get_tracing_state", no_tracing, METH_NOARGS, "None: no call is being traced."},
+    {"_log_api_usage_once", log_api_usage, METH_O, NULL}, {"_get_tracing_state", tracing_state, METH_NOARGS, "Of the call that is being written down; None where none is."},
+    {"_set_tracing_state", set_tracing_state, METH_O, NULL},
     {"get_num_threads", get_num_threads, METH_NOARGS, "How many threads an operator may use."}, {"set_num_threads", set_num_threads, METH_O, "Sets how many threads an operator may use."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype that Python's floats become."}, {"set_default_dtype", set_default_dtype, METH_O, "Sets the dtype that Python's floats become."},
     {"promote_types", promote_types, METH_VARARGS, "The dtype of an operation on tensors of these two."},

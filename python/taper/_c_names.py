@@ -105,18 +105,6 @@ def _jit_can_fuse_on_cpu():
 _jit_can_fuse_on_gpu = _jit_texpr_fuser_enabled = _jit_can_fuse_on_cpu
 
 
-class Graph:
-    """The graph of PyTorch's script compiler; nothing here makes one."""
-
-
-class Value(Graph):
-    """A value in such a graph."""
-
-
-class Node(Graph):
-    """A node of such a graph."""
-
-
 class JitType:
     """A type of PyTorch's script compiler: annotations name them."""
 
@@ -258,6 +246,9 @@ def find(name):
         return getattr(_conv_backends, name)
     if name == "_has_xpu":
         return _C._gpu_count("xpu") > 0
+    if name in ("Graph", "Node", "Value"):
+        from taper.jit import _graph
+        return getattr(_graph, name)
     found = None if name.startswith("__") else globals().get(name)
     if found is None or name in ("ModuleType", "find"):
         raise AttributeError(f"module 'torch._C' has no attribute '{name}'")

@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded.json"
 TOLERANCE = 1e-4  # of a value, and for values below one of one
 LIMIT = 600  # seconds that a program may take
+SLOWER = 1.1  # times PyTorch's seconds: what is named at the end
 
 
 # ---- The environment ----
@@ -93,6 +94,36 @@ def judge(numbers, recorded, complaint):
     return (f"{worst:.0e}" if worst <= TOLERANCE else f"{worst:.1e} in {where}"), worst <= TOLERANCE
 
 
+def compare(number, program, count, recorded, python, pytorch):
+    """Runs one program, says so while it does, and gives its row of the table."""
+    print(f"[{number}/{count}] {program} ", end="", flush=True)
+    numbers, seconds, complaint = run(python, program)
+    beside = None
+    if pytorch:
+        theirs, beside, why = run(pytorch, program)
+        if theirs is None:
+            print(f"PyTorch: {why[:90]}; ", end="")
+            beside = None
+    text, passed = judge(numbers, recorded, complaint)
+    print(f"{seconds:.1f} s" if passed else f"FAILED: {text}", flush=True)
+    return {"program": program, "seconds": seconds, "beside": beside, "text": text, "passed": passed}
+
+
+def tell(rows):
+    """The table, and which programs took longer than with PyTorch; the exit status."""
+    print(f"\n{'program':<28} {'Taper':>8} {'PyTorch':>8} {'ratio':>6}  difference")
+    for row in rows:
+        beside = "" if row["beside"] is None else f"{row['beside']:6.1f} s"
+        ratio = "" if row["beside"] is None else f"{row['seconds'] / row['beside']:.2f}"
+        print(f"{row['program']:<28} {row['seconds']:6.1f} s {beside:>8} {ratio:>6}  {row['text']}{'' if row['passed'] else '  FAILED'}")
+    slower = [row["program"] for row in rows if row["beside"] is not None and row["seconds"] > SLOWER * row["beside"]]
+    if slower:
+        print(f"slower than with PyTorch, on one thread with imports: {', '.join(slower)}")
+    passed = sum(row["passed"] for row in rows)
+    print(f"{passed} of {len(rows)} give PyTorch's numbers")
+    return 0 if passed == len(rows) else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("programs", nargs="*")
@@ -111,16 +142,9 @@ def main():
                 recorded[program] = numbers
         RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n")
         return 0
-    python, failed = asked.python or environment(asked.taper), 0
-    print(f"{'program':<26} {'Taper':>8} {'PyTorch':>8}  difference", flush=True)
-    for program in programs:
-        numbers, seconds, complaint = run(python, program)
-        beside = f"{run(asked.pytorch, program)[1]:6.1f} s" if asked.pytorch else ""
-        text, passed = judge(numbers, recorded.get(program), complaint)
-        failed += not passed
-        print(f"{program:<26} {seconds:6.1f} s {beside:>8}  {text}{'' if passed else '  FAILED'}", flush=True)
-    print(f"{len(programs) - failed} of {len(programs)} give PyTorch's numbers")
-    return 1 if failed else 0
+    python = asked.python or environment(asked.taper)
+    rows = [compare(number, program, len(programs), recorded.get(program), python, asked.pytorch) for number, program in enumerate(programs, 1)]
+    return tell(rows)
 
 
 if __name__ == "__main__":

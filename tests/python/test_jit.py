@@ -97,6 +97,23 @@ def test_scripts_can_be_differentiated_twice():
             assert not call(x).requires_grad
 
 
+def test_the_operators_of_a_call_as_a_graph():
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(64, 2)).eval()
+    states = []
+    net[3].register_forward_pre_hook(lambda module, inputs: states.append(torch._C._get_tracing_state()) or states[-1].push_scope("head"))
+    net[3].register_forward_hook(lambda module, inputs, out: states[-1].pop_scope())
+    graph, out = torch.jit._get_trace_graph(net, (torch.ones(2, 3, 4, 4),))
+    calls = [node for node in graph.nodes() if node.kind().startswith("aten::")]
+    assert [node.kind() for node in calls] == ["aten::_convolution", "aten::batch_norm", "aten::flatten", "aten::linear"]
+    assert [node.scopeName() for node in calls] == ["", "", "", "head"] and torch._C._get_tracing_state() is None
+    sizes = [[value.type().sizes() for value in node.inputs() if value.isCompleteTensor()] for node in calls]
+    assert sizes[0] == [[2, 3, 4, 4], [4, 3, 3, 3], [4]] and sizes[3] == [[2, 64], [2, 64], [2]]
+    assert list(calls[0].inputs())[6].toIValue() is False and calls[0].output().type().scalarType() == "Float"
+    assert list(calls[1].inputs())[1] is list(graph.inputs())[3]  # the weights, as aten orders them
+    assert len(list(graph.inputs())) == 1 + len(net.state_dict()) and list(graph.outputs())[0].type().sizes() == list(out.shape)
+    assert "aten::linear" in str(graph)
+
+
 def test_traces():
     seen = []
 
