@@ -48,6 +48,7 @@ typedef struct tp_grad_options {
     int64_t size;
     bool retain_graph, create_graph, allow_unused;
     bool materialize_grads; /* an input that was not used gets zeros instead (allow_unused does not matter then) */
+    bool stop_at_inputs;    /* what an input was computed from counts for nothing: a gradient that has reached one goes no further */
 } tp_grad_options;
 TP_API bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_outputs, tp_tensor **grads, const tp_grad_options *options);
 
@@ -97,6 +98,15 @@ TP_API int64_t tp_node_edges(const tp_node *node);      /* gradients that flow o
 /* The node at the end of edge i, and which of its gradients goes in there; NULL: that input needs none (input_nr is 0 then). */
 TP_API tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr);
 TP_API tp_tensor *tp_node_variable(const tp_node *node); /* of an "AccumulateGrad": the leaf, borrowed; NULL for others */
+/* What the user says an input or a result is by its place on the tape: a tensor without elements of its own that stands for that output of the node. */
+TP_API tp_tensor *tp_node_output(tp_node *node, int64_t output);
+/* What the node keeps for its backward: the slot of that name ("self", "result"), -1 if it has none; and the tensor of a slot, NULL without an
+ * error if none was given. */
+TP_API int64_t tp_node_find_saved(const tp_node *node, const char *name);
+TP_API tp_tensor *tp_node_saved(tp_node *node, int64_t slot);
+/* Inside a backward of this thread: will it come to the node; does it keep the graph? */
+TP_API bool tp_backward_runs(const tp_node *node);
+TP_API bool tp_backward_keeps_graph(void);
 /* Runs the node by itself: grads has tp_node_inputs entries (NULL: none), grad_inputs gets tp_node_edges. Hooks do not run. */
 TP_API bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
 TP_API void *tp_node_binding(const tp_node *node);      /* as tp_binding and tp_set_binding of tensors */
@@ -122,6 +132,7 @@ typedef struct tp_saved_hooks {
     void *context;
     void (*release)(void *context);                      /* once, at the end; may be NULL */
 } tp_saved_hooks;
+TP_API bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks); /* what the node has saved already goes through them from now on */
 TP_API bool tp_push_saved_hooks(const tp_saved_hooks *hooks); /* on failure nothing is released */
 TP_API bool tp_pop_saved_hooks(void);
 /* Refuses tp_push_saved_hooks in this thread with that message, whose text is borrowed until then; NULL allows it again. An error if hooks are

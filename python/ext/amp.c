@@ -32,10 +32,11 @@ static void set_dtype(int device, tp_dtype dtype) {
 }
 
 /* Without a device type the question is about CUDA, as it was before there were others. */
-static PyObject *is_autocast_enabled(PyObject *module, PyObject *args) {
+static char *device_type_keyword[] = {"device_type", NULL};
+static PyObject *is_autocast_enabled(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
     PyObject *o = NULL;
-    if (!PyArg_UnpackTuple(args, "is_autocast_enabled", 0, 1, &o)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:is_autocast_enabled", device_type_keyword, &o)) return NULL;
     int device = o ? device_number(o) : TP_CUDA;
     return device < 0 ? NULL : PyBool_FromLong(is_enabled(device));
 }
@@ -48,8 +49,10 @@ static PyObject *set_autocast_enabled(PyObject *module, PyObject *args) {
     set_enabled(device, truth);
     Py_RETURN_NONE;
 }
-static PyObject *get_autocast_dtype(PyObject *module, PyObject *o) {
+static PyObject *get_autocast_dtype(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;
+    PyObject *o;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:get_autocast_dtype", device_type_keyword, &o)) return NULL;
     int device = device_number(o);
     return device < 0 ? NULL : tpy_dtype_object(dtype_of(device));
 }
@@ -115,9 +118,9 @@ static PyObject *unscale(PyObject *module, PyObject *args) {
 }
 
 static PyMethodDef functions[] = {
-    {"is_autocast_enabled", is_autocast_enabled, METH_VARARGS, "Is automatic mixed precision on for a device type?"},
+    {"is_autocast_enabled", (PyCFunction)(void (*)(void))is_autocast_enabled, METH_VARARGS | METH_KEYWORDS, "Is automatic mixed precision on for a device type?"},
     {"set_autocast_enabled", set_autocast_enabled, METH_VARARGS, "Turns automatic mixed precision on or off for a device type."},
-    {"get_autocast_dtype", get_autocast_dtype, METH_O, "The lower precision of a device type's regions."},
+    {"get_autocast_dtype", (PyCFunction)(void (*)(void))get_autocast_dtype, METH_VARARGS | METH_KEYWORDS, "The lower precision of a device type's regions."},
     {"set_autocast_dtype", set_autocast_dtype, METH_VARARGS, "Sets the lower precision of a device type's regions."},
     {"is_autocast_cache_enabled", is_autocast_cache_enabled, METH_NOARGS, "Are casts of parameters kept within a region?"},
     {"set_autocast_cache_enabled", set_autocast_cache_enabled, METH_O, "Shall casts of parameters be kept within a region?"},

@@ -48,9 +48,17 @@ static PyObject *backward_number(PyObject *module, PyObject *unused) {
 }
 static PyObject *backward_node(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    tp_node *node = tp_backward_node();
-    if (!node) Py_RETURN_NONE;
-    return tpy_wrap_node(node);
+    return tpy_wrap_node(tp_backward_node());
+}
+static PyObject *backward_runs(PyObject *module, PyObject *o) {
+    (void)module;
+    tp_node *node = tpy_node_of(o);
+    if (!node) return PyErr_Format(PyExc_TypeError, "expected a grad_fn, got %s", Py_TYPE(o)->tp_name);
+    return PyBool_FromLong(tp_backward_runs(node));
+}
+static PyObject *backward_keeps_graph(PyObject *module, PyObject *unused) {
+    (void)module, (void)unused;
+    return PyBool_FromLong(tp_backward_keeps_graph());
 }
 static PyObject *backward_reaches(PyObject *module, PyObject *o) {
     (void)module;
@@ -62,26 +70,50 @@ static PyObject *backward_reaches(PyObject *module, PyObject *o) {
 /* ---- Lists of tensors from Python ---- */
 typedef struct list {
     PyObject *fast;    /* holds the items */
-    tp_tensor **v;     /* borrowed; NULL for None */
+    tp_tensor **v;     /* borrowed, but for those that stand for edges; NULL for None */
     int64_t n;
+    PyObject *edges;   /* the tensors that stand for edges, NULL where there are none */
 } list;
 static void list_end(list *l) {
     Py_XDECREF(l->fast);
+    Py_XDECREF(l->edges);
     PyMem_Free(l->v);
+}
+
+/* ---- Edges of the tape (torch.autograd.graph.GradientEdge) where a tensor is expected ---- */
+static bool is_edge(PyObject *o) {
+    return PyTuple_Check(o) && Py_TYPE(o) != &PyTuple_Type && PyObject_HasAttrString(o, "node") && PyObject_HasAttrString(o, "output_nr");
+}
+/* The tensor that stands for an edge; the list holds it. */
+static bool read_edge(list *l, int64_t i, PyObject *edge) {
+    PyObject *o = PyObject_GetAttrString(edge, "node"), *nr = o ? PyObject_GetAttrString(edge, "output_nr") : NULL;
+    tp_node *node = nr ? tpy_node_of(o) : NULL;
+    long long output = node ? PyLong_AsLongLong(nr) : -1;
+    if (nr && !node) PyErr_Format(PyExc_TypeError, "the node of a GradientEdge must be a grad_fn, not %s", Py_TYPE(o)->tp_name);
+    PyObject *tensor = node && !PyErr_Occurred() ? tpy_wrap(tp_node_output(node, output)) : NULL;
+    Py_XDECREF(o);
+    Py_XDECREF(nr);
+    if (tensor && !l->edges) l->edges = PyList_New(0);
+    bool ok = tensor && l->edges && PyList_Append(l->edges, tensor) == 0;
+    if (ok) l->v[i] = tpy_unwrap(tensor);
+    Py_XDECREF(tensor);
+    return ok;
 }
 /* A tensor, or a sequence of tensors (and of None where none_fits). NULL and None give no list. */
 static bool list_read(PyObject *o, const char *what, bool none_fits, list *l) {
     *l = (list){0};
     if (!o || o == Py_None) return true;
     /* a copy of a list: a hook may clear it while backward runs */
-    l->fast = tpy_is_tensor(o) ? PyTuple_Pack(1, o) : PyList_Check(o) ? PyList_AsTuple(o) : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
+    l->fast = tpy_is_tensor(o) || is_edge(o) ? PyTuple_Pack(1, o) : PyList_Check(o) ? PyList_AsTuple(o) : PySequence_Fast(o, "expected a tensor or a sequence of tensors");
     if (!l->fast) return false;
     l->n = PySequence_Fast_GET_SIZE(l->fast);
     if (!(l->v = PyMem_Calloc((size_t)l->n + 1, sizeof *l->v))) return PyErr_NoMemory(), false;
     for (int64_t i = 0; i < l->n; i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(l->fast, i);
         if (tpy_is_tensor(item)) l->v[i] = tpy_unwrap(item);
-        else if (item != Py_None || !none_fits) {
+        else if (is_edge(item)) {
+            if (!read_edge(l, i, item)) return false;
+        } else if (item != Py_None || !none_fits) {
             if (none_fits) PyErr_Format(PyExc_TypeError, "gradients can be either Tensors or None, but got %s", Py_TYPE(item)->tp_name);
             else PyErr_Format(PyExc_TypeError, "element %lld of %s must be Tensor, not %s", (long long)i, what, Py_TYPE(item)->tp_name);
             return false;
@@ -206,16 +238,17 @@ static PyObject *gradients_of(const list *out, const list *in, const list *g, co
     return result;
 }
 
-/* outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads */
+/* outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads, stop_at_inputs (may be left out) */
 static PyObject *gradients(PyObject *module, PyObject *args) {
     (void)module;
     PyObject *outputs, *inputs, *grad_outputs;
-    int retain, create, unused, materialize;
-    if (!PyArg_ParseTuple(args, "OOOpppp", &outputs, &inputs, &grad_outputs, &retain, &create, &unused, &materialize)) return NULL;
+    int retain, create, unused, materialize, stop = 0;
+    if (!PyArg_ParseTuple(args, "OOOpppp|p", &outputs, &inputs, &grad_outputs, &retain, &create, &unused, &materialize, &stop)) return NULL;
     list out = {0}, in = {0}, g = {0};
     bool ok = list_read(outputs, "outputs", false, &out) && list_read(inputs, "inputs", false, &in) && list_read(grad_outputs, "grad_outputs", true, &g);
     ok = ok && check_first(&out, &g);
-    tp_grad_options options = {.size = sizeof options, .retain_graph = retain, .create_graph = create, .allow_unused = unused, .materialize_grads = materialize};
+    tp_grad_options options = {.size = sizeof options, .retain_graph = retain, .create_graph = create, .allow_unused = unused, .materialize_grads = materialize,
+                               .stop_at_inputs = stop};
     PyObject *result = ok ? gradients_of(&out, &in, &g, &options) : NULL;
     list_end(&out);
     list_end(&in);
@@ -301,10 +334,25 @@ static PyGetSetDef properties[] = {{"grad", get_grad, set_grad_of, "The gradient
     {"_base", get_base, NULL, NULL, NULL}, {"_backward_hooks", get_none, set_none, NULL, NULL}, {"_post_accumulate_grad_hooks", get_none, set_none, NULL, NULL},
     {"name", get_none, NULL, NULL, NULL}, {0}};
 
+/* Transforms of torch.func that run in this thread: what they differentiate is theirs to say. */
+static _Thread_local int transforms;
+static PyObject *enter_transform(PyObject *module, PyObject *by) {
+    (void)module;
+    transforms += (int)PyLong_AsLong(by);
+    return PyErr_Occurred() ? NULL : PyLong_FromLong(transforms);
+}
+static PyObject *refuse_in_transform(const char *call, const char *more) {
+    return PyErr_Format(PyExc_RuntimeError,
+                        "You are attempting to call Tensor.%s()%s inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
+                        "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call %s() outside of a function being transformed instead.",
+                        call, more, call);
+}
+
 static PyObject *requires_grad_(PyObject *o, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"requires_grad", NULL};
     int on = 1;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &on)) return NULL;
+    if (transforms && on) return refuse_in_transform("requires_grad_", " (or perhaps using torch.autograd.functional.* APIs)");
     return tp_set_requires_grad(tpy_unwrap(o), on) ? Py_NewRef(o) : tpy_raise();
 }
 static PyObject *detach(PyObject *o, PyObject *unused) {
@@ -313,7 +361,11 @@ static PyObject *detach(PyObject *o, PyObject *unused) {
     return tpy_wrap(tp_detach(tpy_unwrap(o)));
 }
 static PyObject *detach_(PyObject *o, PyObject *unused) { (void)unused; return tp_detach_(tpy_unwrap(o)) ? Py_NewRef(o) : tpy_raise(); }
-static PyObject *retain_grad(PyObject *o, PyObject *unused) { (void)unused; return tpy_none_or_raise(tp_retain_grad(tpy_unwrap(o))); }
+static PyObject *retain_grad(PyObject *o, PyObject *unused) {
+    (void)unused;
+    if (transforms) return refuse_in_transform("retain_grad", "");
+    return tpy_none_or_raise(tp_retain_grad(tpy_unwrap(o)));
+}
 static PyObject *is_inference(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_is_inference(tpy_unwrap(o))); }
 static PyObject *is_view(PyObject *o, PyObject *unused) { (void)unused; return PyBool_FromLong(tp_is_view(tpy_unwrap(o))); }
 static PyObject *register_hook(PyObject *o, PyObject *hook) { return tpy_add_tensor_hook(o, hook, TPY_HOOK_TENSOR); }
@@ -330,8 +382,9 @@ static PyMethodDef functions[] = {{"is_grad_enabled", grad_enabled, METH_NOARGS,
     {"is_inference_mode_enabled", inference_enabled, METH_NOARGS, NULL}, {"_enter_inference", enter_inference, METH_O, NULL}, {"_leave_inference", leave_inference, METH_O, NULL},
     {"_backward", backward, METH_VARARGS, NULL}, {"_gradients", gradients, METH_VARARGS, NULL},
     {"_queue_callback", queue_callback, METH_O, NULL}, {"_backward_number", backward_number, METH_NOARGS, NULL},
-    {"_current_autograd_node", backward_node, METH_NOARGS, NULL},
-    {"_backward_reaches", backward_reaches, METH_O, NULL}, {"_keep_inference", keep_inference, METH_O, NULL}, {"_is_copy", is_copy, METH_O, NULL}, {0}};
+    {"_backward_reaches", backward_reaches, METH_O, NULL}, {"_keep_inference", keep_inference, METH_O, NULL},
+    {"_current_autograd_node", backward_node, METH_NOARGS, NULL}, {"_backward_runs", backward_runs, METH_O, NULL},
+    {"_enter_transform", enter_transform, METH_O, NULL}, {"_backward_keeps_graph", backward_keeps_graph, METH_NOARGS, NULL}, {"_is_copy", is_copy, METH_O, NULL}, {0}};
 
 static bool add_to_tensor(PyObject *descriptor, const char *name) {
     bool ok = descriptor && PyDict_SetItemString(tpy_tensor_type->tp_dict, name, descriptor) == 0;

@@ -28,6 +28,7 @@ typedef struct pending { /* what the library's forward has to hand over */
     tpy_function *ctx;
     tp_tensor **inputs, **outputs;
     int ninputs, noutputs;
+    bool has_setup; /* the class has a setup_context */
 } pending;
 
 tp_node *tpy_function_node(PyObject *ctx) { return PyObject_TypeCheck(ctx, function_type) ? ((tpy_function *)ctx)->node : NULL; }
@@ -83,9 +84,19 @@ static bool run_backward(tp_function_call *call, void *context, tp_tensor *const
     (void)call, (void)noutputs;
     tpy_entry entry = tpy_enter();
     tpy_function *ctx = (tpy_function *)Py_NewRef((PyObject *)context);
-    PyObject *args = gradient_arguments(ctx, grads), *apply = args ? PyObject_GetAttr((PyObject *)ctx, word_apply) : NULL;
-    PyObject *answer = apply ? PyObject_CallObject(apply, args) : NULL;
-    Py_XDECREF(apply);
+    PyObject *args = gradient_arguments(ctx, grads), *boxed = args ? PyObject_GetAttrString((PyObject *)ctx, "_apply_boxed") : NULL;
+    PyObject *answer = NULL;
+    if (boxed && boxed != Py_None) { /* the list is the only holder of the gradients, so that backward may free them one by one */
+        PyObject *list = PySequence_List(args);
+        Py_CLEAR(args);
+        answer = list ? PyObject_CallOneArg(boxed, list) : NULL;
+        Py_XDECREF(list);
+    } else if (boxed) {
+        PyObject *apply = PyObject_GetAttr((PyObject *)ctx, word_apply);
+        answer = apply ? PyObject_CallObject(apply, args) : NULL;
+        Py_XDECREF(apply);
+    }
+    Py_XDECREF(boxed);
     Py_XDECREF(args);
     if (answer && !PyTuple_Check(answer)) {
         PyObject *one = PyTuple_Pack(1, answer);
@@ -147,6 +158,36 @@ static bool save_all(tp_function_call *call, PyObject *to_save) {
     return ok;
 }
 
+static bool is_dirty(PyObject *dirty, PyObject *o) {
+    for (Py_ssize_t i = 0; dirty && PyTuple_Check(dirty) && i < PyTuple_GET_SIZE(dirty); i++)
+        if (PyTuple_GET_ITEM(dirty, i) == o) return true;
+    return false;
+}
+
+/* Was a result that is an input, unchanged, saved? With a setup_context nobody could tell which of the two was meant. */
+static bool check_returned(const pending *p, PyObject *saved, const char *what) {
+    for (Py_ssize_t i = 0; saved && PyTuple_Check(saved) && i < PyTuple_GET_SIZE(saved); i++) {
+        PyObject *o = PyTuple_GET_ITEM(saved, i);
+        if (place_of(o, p->inputs, p->ninputs) < 0 || place_of(o, p->outputs, p->noutputs) < 0) continue;
+        if (is_dirty(p->ctx->dirty, o)) continue;
+        PyErr_Format(PyExc_RuntimeError,
+                     "An input that has been returned as-is as output is being saved for %s. This is not supported if you override setup_context. You should return and save a view "
+                     "of the input instead, e.g. with x.view_as(x) or setup ctx inside the forward function itself.", what);
+        return false;
+    }
+    return true;
+}
+
+static bool check_all_returned(const pending *p) {
+    if (!p->has_setup) return true;
+    if (!check_returned(p, p->ctx->to_save, "backward")) return false;
+    PyObject *forward = PyObject_GetAttrString((PyObject *)p->ctx, "saved_for_forward");
+    if (!forward) PyErr_Clear();
+    bool ok = check_returned(p, forward, "forward");
+    Py_XDECREF(forward);
+    return ok;
+}
+
 static _Thread_local pending *handing; /* between function_apply and the callback that tp_apply makes at once */
 
 static bool hand_over(tp_function_call *call, void *context, tp_tensors inputs, tp_tensor **outputs, int64_t noutputs) {
@@ -157,7 +198,7 @@ static bool hand_over(tp_function_call *call, void *context, tp_tensors inputs, 
     ctx->node = tp_function_node(call);
     if (ctx->node) tp_node_release(ctx->node); /* the call keeps it */
     if (ctx->node && !tpy_bind_node(ctx->node, (PyObject *)ctx)) return false;
-    if (!mark_all(call, p) || !save_all(call, ctx->to_save)) return false;
+    if (!mark_all(call, p) || !check_all_returned(p) || !save_all(call, ctx->to_save)) return false;
     tp_function_materialize(call, ctx->materialize);
     for (int64_t i = 0; i < noutputs; i++) outputs[i] = tp_retain(p->outputs[i]);
     return true;
@@ -250,6 +291,7 @@ static PyObject *record(tpy_function *ctx, PyObject *cls, PyObject *result, pend
 }
 
 static PyObject *apply_with(PyObject *cls, tpy_function *ctx, PyObject *const *args, Py_ssize_t n, PyObject *kwnames, bool has_setup, pending *p) {
+    p->has_setup = has_setup;
     if (!read_inputs(ctx, args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), p)) return NULL; /* arguments by keyword count too, as they came */
     tp_grad_mode mode = tp_grad_mode_enter(false, tp_inference_enabled());
     PyObject *given = run_forward(cls, (PyObject *)ctx, args, n, kwnames, has_setup);

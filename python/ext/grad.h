@@ -57,6 +57,7 @@ PyObject *tpy_wrap_node(tp_node *node);                              /* takes th
 bool tpy_bind_node(tp_node *node, PyObject *object);                 /* object (borrowed) stands for the node from now on */
 PyObject *tpy_node_edges(const tp_node *node);                       /* next_functions */
 PyObject *tpy_node_metadata(tp_node *node);
+tp_node *tpy_node_of(PyObject *o);                                   /* of a grad_fn or a call's ctx, borrowed; NULL for others */
 int tpy_init_nodes(PyObject *module);
 
 /* ---- torch.autograd.Function (function.c) ---- */

@@ -237,7 +237,6 @@ PyObject *tpy_add_tensor_hook(PyObject *tensor, PyObject *callable, int kind) {
 
 PyObject *tpy_add_node_hook(tp_node *node, PyObject *callable, int kind) {
     tp_capture_break("a hook on a node of the backward is registered"); /* before a backward is tried, which would run it once more */
-    if (!PyCallable_Check(callable)) return PyErr_Format(PyExc_TypeError, "a hook must be callable, not %s", Py_TYPE(callable)->tp_name);
     tpy_hook *hook = make_hook(callable, NULL, kind);
     if (!hook) return NULL;
     Py_INCREF(hook);
@@ -281,6 +280,21 @@ static PyObject *push_saved_hooks(PyObject *module, PyObject *args) {
     if (tp_push_saved_hooks(&hooks)) Py_RETURN_NONE;
     Py_DECREF(pair);
     return tpy_raise();
+}
+/* _pack_saved(node, slot, pack, unpack): what the node keeps there goes through the hooks from now on. */
+static PyObject *pack_saved(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *o, *pack, *unpack;
+    long long slot;
+    if (!PyArg_ParseTuple(args, "OLOO", &o, &slot, &pack, &unpack)) return NULL;
+    tp_node *node = tpy_node_of(o);
+    if (!node) return PyErr_Format(PyExc_TypeError, "expected a grad_fn, got %s", Py_TYPE(o)->tp_name);
+    PyObject *pair = PyTuple_Pack(2, pack, unpack);
+    if (!pair) return NULL;
+    tp_saved_hooks hooks = {.size = sizeof hooks, .pack = run_pack, .unpack = run_unpack, .drop = drop_packed, .context = Py_NewRef(pair), .release = tpy_drop};
+    bool ok = tp_node_pack_saved(node, slot, &hooks);
+    Py_DECREF(pair);
+    return ok ? Py_NewRef(Py_None) : tpy_raise();
 }
 static PyObject *pop_saved_hooks(PyObject *module, PyObject *unused) { (void)module, (void)unused; return tpy_none_or_raise(tp_pop_saved_hooks()); }
 
@@ -347,6 +361,7 @@ static PyType_Slot hook_slots[] = {{Py_tp_dealloc, hook_dealloc}, {Py_tp_travers
     {Py_tp_getset, hook_properties}, {Py_tp_members, hook_members}, {0, NULL}};
 static PyType_Spec hook_spec = {"torch.utils.hooks.RemovableHandle", sizeof(tpy_hook), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, hook_slots};
 static PyMethodDef functions[] = {{"_push_saved_hooks", push_saved_hooks, METH_VARARGS, NULL}, {"_pop_saved_hooks", pop_saved_hooks, METH_NOARGS, NULL},
+    {"_pack_saved", pack_saved, METH_VARARGS, NULL},
     {"_forbid_saved_hooks", forbid_saved_hooks, METH_O, NULL}, {"set_anomaly_enabled", (PyCFunction)(void (*)(void))set_anomaly, METH_VARARGS | METH_KEYWORDS, NULL},
     {"is_anomaly_enabled", anomaly_enabled, METH_NOARGS, NULL}, {"is_anomaly_check_nan_enabled", anomaly_checks_nan, METH_NOARGS, NULL}, {0}};
 

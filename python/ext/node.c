@@ -97,6 +97,7 @@ static int node_traverse(PyObject *o, visitproc visit, void *arg) {
 
 /* ---- What a node can be asked ---- */
 static tp_node *node_of(PyObject *o) { return ((tpy_node *)o)->node; }
+tp_node *tpy_node_of(PyObject *o) { return PyObject_TypeCheck(o, node_type) ? node_of(o) : tpy_function_node(o); }
 
 PyObject *tpy_node_edges(const tp_node *node) {
     int64_t n = tp_node_edges(node);
@@ -125,12 +126,58 @@ static PyObject *node_variable(PyObject *o, void *unused) {
 
 static bool read_gradients(PyObject *args, int64_t n, tp_tensor **grads, const char *name) {
     if (PyTuple_GET_SIZE(args) != n) {
-        PyErr_Format(PyExc_TypeError, "%s expected %lld arguments, got %zd", name, (long long)n, PyTuple_GET_SIZE(args));
+        PyErr_Format(PyExc_TypeError, "%s expected %lld arguments, got %zd instead", name, (long long)n, PyTuple_GET_SIZE(args));
         return false;
     }
     for (int64_t i = 0; i < n; i++)
         if (!tpy_read_gradient(PyTuple_GET_ITEM(args, i), &grads[i])) return false;
     return true;
+}
+
+/* _saved_NAME is what the node keeps for its backward under that name; _raw_saved_NAME the same as an object that takes hooks. */
+static PyObject *saved_named(PyObject *o, PyObject *name, const char *text) {
+    bool raw = !strncmp(text, "_raw_saved_", 11);
+    tp_node *node = node_of(o);
+    int64_t slot = tp_node_find_saved(node, text + (raw ? 11 : 7));
+    if (slot < 0) return PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute '%U'", tp_node_name(node), name);
+    if (!raw) {
+        tp_tensor *t = tp_node_saved(node, slot);
+        return t ? tpy_wrap(t) : tp_ok() ? Py_NewRef(Py_None) : tpy_raise();
+    }
+    PyObject *module = PyImport_ImportModule("taper.autograd._saved");
+    PyObject *made = module ? PyObject_CallMethod(module, "SavedTensor", "OLO", o, (long long)slot, Py_True) : NULL;
+    Py_XDECREF(module);
+    return made;
+}
+static PyObject *node_getattr(PyObject *o, PyObject *name) {
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return NULL;
+    if (!strncmp(text, "_saved_", 7) || !strncmp(text, "_raw_saved_", 11)) return saved_named(o, name, text);
+    return PyObject_GenericGetAttr(o, name);
+}
+
+/* For each gradient that flows in: an expanded tensor of the shape, dtype and device that it must have. */
+static PyObject *node_input_metadata(PyObject *o, void *unused) {
+    (void)unused;
+    int64_t n = tp_node_inputs(node_of(o));
+    PyObject *list = PyList_New(0);
+    for (int64_t i = 0; list && i < n; i++) {
+        PyObject *t = tpy_wrap(tp_node_output(node_of(o), i));
+        if (!t || PyList_Append(list, t) < 0) Py_CLEAR(list);
+        Py_XDECREF(t);
+    }
+    return list;
+}
+
+/* _saved_slot(node, slot): the tensor of a slot. */
+static PyObject *saved_slot(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *o;
+    long long slot;
+    if (!PyArg_ParseTuple(args, "OL", &o, &slot)) return NULL;
+    tp_node *node = tpy_node_of(o);
+    tp_tensor *t = node ? tp_node_saved(node, slot) : NULL;
+    return t ? tpy_wrap(t) : tp_ok() ? Py_NewRef(Py_None) : tpy_raise();
 }
 
 /* grad_fn(*gradients): runs the node by itself. */
@@ -175,7 +222,7 @@ static tp_node *start_of(tp_tensor *t) {
 static bool follow(PyObject *queue, PyObject *seen, PyObject *leaves) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(queue); i++) {
         PyObject *o = PyList_GET_ITEM(queue, i);
-        tp_node *node = PyObject_TypeCheck(o, node_type) ? node_of(o) : tpy_function_node(o);
+        tp_node *node = tpy_node_of(o);
         if (!node) continue;
         tp_tensor *leaf = tp_node_variable(node);
         PyObject *variable = leaf ? tpy_tensor_or_none(leaf) : NULL;
@@ -213,12 +260,14 @@ static PyObject *accumulator_of(PyObject *module, PyObject *o) {
 static PyMethodDef methods[] = {{"name", node_name, METH_NOARGS, "The node's name, as AddBackward0."},
     {"register_hook", node_hook, METH_O, "hook(grad_inputs, grad_outputs) runs after the node; it may return new grad_inputs."},
     {"register_prehook", node_prehook, METH_O, "hook(grad_outputs) runs before the node; it may return new grad_outputs."}, {"_sequence_nr", node_sequence, METH_NOARGS, NULL}, {0}};
-static PyGetSetDef properties[] = {{"next_functions", node_next, NULL, NULL, NULL}, {"metadata", node_metadata, NULL, NULL, NULL}, {"variable", node_variable, NULL, NULL, NULL}, {0}};
+static PyGetSetDef properties[] = {{"next_functions", node_next, NULL, NULL, NULL}, {"metadata", node_metadata, NULL, NULL, NULL}, {"variable", node_variable, NULL, NULL, NULL},
+    {"_input_metadata", node_input_metadata, NULL, NULL, NULL}, {0}};
 static PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_node, weakrefs), READONLY, NULL}, {0}};
-static PyType_Slot slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse}, {Py_tp_repr, node_repr}, {Py_tp_call, node_call}, {Py_tp_methods, methods},
+static PyType_Slot slots[] = {{Py_tp_dealloc, node_dealloc}, {Py_tp_traverse, node_traverse}, {Py_tp_repr, node_repr}, {Py_tp_getattro, node_getattr}, {Py_tp_call, node_call}, {Py_tp_methods, methods},
     {Py_tp_getset, properties}, {Py_tp_members, members}, {0, NULL}};
 static PyType_Spec spec = {"torch.autograd.graph.Node", sizeof(tpy_node), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
-static PyMethodDef functions[] = {{"_leaves_of", leaves_of, METH_O, NULL}, {"_grad_accumulator", accumulator_of, METH_O, NULL}, {0}};
+static PyMethodDef functions[] = {{"_leaves_of", leaves_of, METH_O, NULL}, {"_grad_accumulator", accumulator_of, METH_O, NULL},
+    {"_saved_slot", saved_slot, METH_VARARGS, NULL}, {0}};
 
 int tpy_init_nodes(PyObject *module) {
     types = PyDict_New();

@@ -27,7 +27,7 @@ class Batched(Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         return _dispatch(func, args, kwargs or {})
 
-    requires_grad = property(lambda self: self._physical.requires_grad, lambda self, on: self.requires_grad_(on))
+    requires_grad = property(lambda self: self._physical.requires_grad, lambda self, on: setattr(self._physical, "requires_grad", on))
     is_leaf = property(lambda self: self._physical.is_leaf)
     grad_fn = property(lambda self: self._physical.grad_fn)
     grad = data = property(_refuse, _refuse)
@@ -43,7 +43,8 @@ class Batched(Tensor):
         return wrap(self._physical.detach(), self._level)
 
     def __repr__(self):
-        return f"Batched(level={self._level}, value={self._physical!r})"
+        inner = repr(self._physical).replace("\n", "\n    ")
+        return f"BatchedTensor(lvl={self._level}, bdim=0, value={inner})"
 
 
 def wrap(physical, level):
@@ -254,6 +255,8 @@ def _sizes(given):
 
 
 def refuse_randomness():
+    if _vmaps.randomness != "error":  # each slice draws by itself
+        raise NeedsSlices
     raise RuntimeError("vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness flags on vmap "
                        "or perform the randomness operation out of vmap")
 

@@ -195,6 +195,49 @@ def _is_current_rpc_agent_set():
     return _is_current_rpc_agent_set()
 
 
+# ---- The backward that runs ----
+def _current_graph_task_id():
+    """The number of the backward that runs in this thread; -1 outside of one."""
+    return _C._backward_number() or -1
+
+
+def _will_engine_execute_node(node):
+    """Will the backward that runs come to the node?"""
+    if not _C._backward_number():
+        raise RuntimeError("_get_should_execute_nodes should only be called during the backward pass")
+    return _C._backward_runs(node)
+
+
+def _get_current_graph_task_keep_graph():
+    return _C._backward_keeps_graph()
+
+
+def _saved_tensors_hooks_is_enabled():
+    """May hooks for saved tensors be pushed?"""
+    message = _C._forbid_saved_hooks(None)
+    if message is not None:
+        _C._forbid_saved_hooks(message)
+    return message is None
+
+
+def _saved_tensor_class(name):
+    if name != "SavedTensor":
+        raise AttributeError(f"module 'torch._C._autograd' has no attribute '{name}'")
+    from taper.autograd._saved import SavedTensor
+    return SavedTensor
+
+
+class _WeakTensorRef:
+    """Asks whether a tensor is still there."""
+
+    def __init__(self, tensor):
+        from weakref import ref
+        self._tensor = ref(tensor)
+
+    def expired(self):
+        return self._tensor() is None
+
+
 # Functions that PyTorch keeps in torch._C._nn, though programs find them in nn.functional.
 _OF_NN = frozenset("""
     adaptive_avg_pool2d adaptive_avg_pool3d avg_pool2d avg_pool3d gelu linear log_sigmoid one_hot scaled_dot_product_attention softplus softshrink
@@ -223,6 +266,8 @@ def _name_of_c10d(name):
 
 _nn = _module("_nn", _parse_to)
 _nn.__getattr__ = _function_of_nn  # nn.functional is not loaded before somebody asks
+_autograd = _module("_autograd", _get_current_graph_task_keep_graph, _saved_tensors_hooks_is_enabled)
+_autograd.__getattr__ = _saved_tensor_class
 _functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor, get_unwrapped, _add_batch_dim,
                      _remove_batch_dim)
 _distributed_c10d = _module("_distributed_c10d")

@@ -11,7 +11,7 @@ from types import ModuleType
 
 VARIABLE = "TAPER_RUN"  # in the environment of a process that runs under the hook and of its children: the interpreter it is for
 PACKAGES = {name: "taper" if name == "torch" else "taper." + name for name in (
-    "torch", "torchvision", "torchaudio", "torchtext", "horovod", "deepspeed", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
+    "torch", "functorch", "torchvision", "torchaudio", "torchtext", "horovod", "deepspeed", "tensorboardX", "intel_extension_for_pytorch", "oneccl_bindings_for_pytorch")}
 SHIMMED = ("torch", "torchvision", "torchaudio")  # those that are distributions: `taper torch install` makes them, pip asks for them
 HOME = os.path.dirname(os.path.abspath(__file__))
 _known = {}

@@ -23,10 +23,15 @@ class _Thread(_local):
 _thread = _Thread()
 
 
+_NO_HOOKS = "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+
+
 class _Level:
     """One transform at work: the tape is on, and the leaves it makes are known for its own."""
 
     def __enter__(self):
+        self.hooks = _C._forbid_saved_hooks(_NO_HOOKS)
+        _C._enter_transform(1)
         self.outer_on = _C.is_grad_enabled()
         self.first, self.own = len(_thread.made), None
         self.inference = _C._enter_inference(False)  # what is recorded here ends with the level
@@ -44,6 +49,8 @@ class _Level:
         self.mode.__exit__(*error)
         _C._keep_inference(self.keeps)
         _C._leave_inference(self.inference)
+        _C._enter_transform(-1)
+        _C._forbid_saved_hooks(self.hooks)
 
     def fresh(self, t):
         """An alias of t whose gradient can be asked for."""
@@ -59,7 +66,8 @@ class _Level:
     def alias(self, t):
         if t.requires_grad and self.outer_on:
             return t.view_as(t)
-        leaf = (t.clone() if t.is_inference() else t.detach()).requires_grad_()
+        leaf = t.clone() if t.is_inference() else t.detach()
+        leaf.requires_grad = True
         _thread.made.append(leaf)
         return leaf
 
@@ -96,18 +104,41 @@ def _gradients(outputs, inputs, grads, create):
     return find(tuple(o for o, _ in pairs), tuple(inputs), tuple(g for _, g in pairs), True, create, True, True)
 
 
-def _split_aux(out, has_aux):
+_GRAD, _VJP, _JVP = "grad_and_value(f)(*args)", "vjp(f, *primals)", "jvp(f, primals, tangents)"
+
+
+def _split_aux(out, has_aux, where):
     if not has_aux:
         return out, None
     if not (isinstance(out, tuple) and len(out) == 2):
-        raise RuntimeError("grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True")
+        raise RuntimeError(f"{where}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    for leaf in tree_flatten(out[1])[0]:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(leaf)}")
     return out
 
 
+def _check_outputs(outs, where):
+    """A function that is differentiated returns tensors, one at least."""
+    if not outs or len(outs) == 1 and outs[0] is None:
+        raise RuntimeError(f"{where}: Expected f to be a function that has non-empty output (got output = {outs})")
+    for out in outs:
+        if not isinstance(out, Tensor):
+            raise RuntimeError(f"{where}: expected f(*primals) to return only tensors, got unsupported type {type(out)}")
+
+
+def _check_real(tensors, name, which):
+    for i, t in enumerate(tensors):
+        if isinstance(t, Tensor) and t.is_complex():
+            raise RuntimeError(f"{name}: Expected all {which} to be real but received complex tensor at flattened input idx: {i}")
+
+
 def _positions(argnums, n):
-    nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not isinstance(argnums, (int, tuple)):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    nums = (argnums,) if isinstance(argnums, int) else argnums
     if not nums:
-        raise ValueError(f"argnums must be non-empty, got argnums={argnums}")
+        raise RuntimeError("argnums must be non-empty")
     for i in nums:
         if not isinstance(i, int):
             raise RuntimeError(f"argnum must be int, got: {type(i)}")
@@ -136,7 +167,7 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         with _Level() as level:
             inner, leaves, spec = _open(level, args, argnums)
-            out, aux = _split_aux(func(*inner, **kwargs), has_aux)
+            out, aux = _split_aux(func(*inner, **kwargs), has_aux, _GRAD)
             if not isinstance(out, Tensor):
                 raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(out)}")
             if out.dim():
@@ -158,10 +189,11 @@ def grad(func, argnums=0, has_aux=False):
     return wrapper
 
 
-def _checked(tree, spec, what):
+def _checked(tree, spec, what, theirs):
     leaves, given = tree_flatten(tree)
     if given != spec:
-        raise RuntimeError(f"Expected pytree structure of {what} to be the same as that of the function's: {spec}, got {given}")
+        raise RuntimeError(f"Expected pytree structure of {what} to be the same as pytree structure of {theirs}. {what}: {given}, "
+                           f"{'primal output' if what == 'cotangents' else 'primals'}: {spec}")
     return leaves
 
 
@@ -169,13 +201,17 @@ def vjp(func, *primals, has_aux=False):
     """func's value, and a function from cotangents of the value to cotangents of the primals."""
     with _Level() as level:
         inner, leaves, spec = _open(level, primals, tuple(range(len(primals))))
-        out, aux = _split_aux(func(*inner), has_aux)
+        out, aux = _split_aux(func(*inner), has_aux, _VJP)
         outs, out_spec = tree_flatten(out)
+        _check_outputs(outs, _VJP)
+        for o in outs:
+            if not (o.is_floating_point() or o.is_complex()):
+                raise RuntimeError(f"vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with dtype {o.dtype}")
         hangs = level.hangs(outs)
         value, aux = level.settled(out), level.settled(aux)
 
     def back(cotangents, retain_graph=True, create_graph=None):
-        given = _checked(cotangents, out_spec, "cotangents")
+        given = _checked(cotangents, out_spec, "cotangents", "outputs to the function")
         create = _C.is_grad_enabled() and (hangs or any(g.requires_grad for g in given)) if create_graph is None else create_graph
         return tree_unflatten(_gradients(outs, leaves, given, create), spec)
     return (value, back, aux) if has_aux else (value, back)
@@ -184,7 +220,10 @@ def vjp(func, *primals, has_aux=False):
 def _transposed(outs, leaves):
     """Backward as a function of the outputs' cotangents, recorded so that it can be differentiated: its results and those cotangents."""
     from taper import zeros_like
-    marks = [zeros_like(o).requires_grad_() if isinstance(o, Tensor) and o.requires_grad else None for o in outs]
+    marks = [zeros_like(o) if isinstance(o, Tensor) and o.requires_grad else None for o in outs]
+    for mark in marks:
+        if mark is not None:
+            mark.requires_grad = True
     _thread.made.extend(_plain([m for m in marks if m is not None]))
     return _gradients(outs, leaves, marks, True), marks
 
@@ -198,13 +237,19 @@ def _push(outs, linear, marks, tangents, create):
 
 
 def _check_tangents(primals, tangents):
-    if not isinstance(primals, tuple) or not primals:
-        raise RuntimeError(f"jvp(f, primals, tangents): Expected primals to be a non-empty tuple. E.g. it should be valid to call f(*primals), got {type(primals)}")
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{_JVP}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
     _, spec = tree_flatten(primals)
     flat, given = tree_flatten(tangents)
     if spec != given:
         raise RuntimeError(f"jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if primals is a tuple of 3 tensors, "
                            f"tangents also must be. Got primals with structure {spec} and tangents with structure {given}")
+    for name, leaves in (("primals", tree_flatten(primals)[0]), ("tangents", flat)):
+        if not leaves:
+            raise RuntimeError(f"{_JVP}: Expected {name} to contain at least one Tensor.")
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"{_JVP}: Expected {name} to only contain Tensors, got {type(leaf)}")
     return flat
 
 
@@ -213,9 +258,13 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     flat = _check_tangents(primals, tangents)
     with _Level() as level:
         inner, leaves, _ = _open(level, primals, tuple(range(len(primals))))
-        out, aux = _split_aux(func(*inner), has_aux)
+        out, aux = _split_aux(func(*inner), has_aux, _JVP)
         outs, spec = tree_flatten(out)
+        _check_outputs(outs, _JVP)
         linear, marks = _transposed(outs, leaves)
+        if strict and any(mark is None for mark in marks):
+            raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                               "strict=True.")
         pushed = tree_unflatten(_push(outs, linear, marks, flat, level.hangs(outs) or level.hangs(flat)), spec)
         value, pushed, aux = level.settled(out), level.settled(pushed), level.settled(aux)
     return (value, pushed, aux) if has_aux else (value, pushed)
@@ -231,7 +280,7 @@ def linearize(func, *primals):
         value = level.settled(out)
 
     def push(*tangents):
-        return tree_unflatten(_push(outs, linear, marks, _checked(tangents, in_spec, "tangents"), False), spec)
+        return tree_unflatten(_push(outs, linear, marks, _checked(tangents, in_spec, "tangents", "primals"), False), spec)
     return value, push
 
 
@@ -270,12 +319,13 @@ def _jacobian(func, argnums, has_aux, forward):
     @wraps(func, updated=())
     def wrapper(*args, **kwargs):
         with _Level() as level:
+            where, name = (_JVP, "jacfwd") if forward else (_VJP, "jacrev")
             inner, leaves, spec = _open(level, args, argnums)
-            out, aux = _split_aux(func(*inner, **kwargs), has_aux)
+            _check_real(leaves, name, "inputs")
+            out, aux = _split_aux(func(*inner, **kwargs), has_aux, where)
             outs, out_spec = tree_flatten(out)
-            for o in outs:
-                if not isinstance(o, Tensor):
-                    raise RuntimeError(f"jacobian: expected f(*args) to return only tensors, got type {type(o)}")
+            _check_outputs(outs, where)
+            _check_real(outs, name, "outputs")
             create = level.hangs(outs)
             if forward and sum(x.numel() for x in leaves) < sum(o.numel() for o in outs):
                 table = _rows_forward(outs, leaves, create)
@@ -367,6 +417,8 @@ def stack_module_state(models):
     def stacked(dicts):
         result = {}
         for name, first in dicts[0].items():
+            if any(d[name].requires_grad != first.requires_grad for d in dicts):
+                raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
             whole = stack([d[name].detach() for d in dicts])
             result[name] = whole.requires_grad_() if first.requires_grad else whole
         return result
@@ -374,8 +426,15 @@ def stack_module_state(models):
 
 
 def functionalize(func, *, remove="mutations"):
-    """func itself: it runs as it is written, and its results are the same."""
-    return func
+    """func as it is written: its results are the same."""
+    @wraps(func, updated=())
+    def wrapper(*args, **kwargs):
+        _thread.depth += 1
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _thread.depth -= 1
+    return wrapper
 
 
 def debug_unwrap(tensor, *, recurse=True):

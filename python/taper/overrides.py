@@ -6,6 +6,7 @@ from taper import _C
 
 class _Vmaps(_local):
     sizes = ()  # of the batches that torch.vmap is now running, the outermost first
+    randomness = "error"  # of the innermost: may slices draw random numbers, and the same ones?
 
 
 _vmaps = _Vmaps()

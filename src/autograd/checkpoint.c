@@ -32,7 +32,7 @@ static bool identity_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor
     grad_inputs[0] = tpi_retain(grads[0]);
     return true;
 }
-static const tpi_node_class identity_class = {"CheckpointInputBackward", "checkpoint", identity_backward, NULL, NULL};
+static const tpi_node_class identity_class = {"CheckpointInputBackward", "checkpoint", identity_backward, NULL, NULL, NULL};
 
 /* The same data behind a node of its own, at which the segment's backward can stop. */
 static tp_tensor *stand_in(tp_tensor *input, bool needs) {
@@ -109,7 +109,7 @@ static bool checkpoint_backward(tpi_node *node, tp_tensor *const *grads, tp_tens
 
 static void checkpoint_release(tpi_node *node) { tpi_release(((segment *)node->attrs)->random_state); }
 
-static const tpi_node_class checkpoint_class = {"CheckpointFunctionBackward", "checkpoint", checkpoint_backward, checkpoint_release, NULL};
+static const tpi_node_class checkpoint_class = {"CheckpointFunctionBackward", "checkpoint", checkpoint_backward, checkpoint_release, NULL, NULL};
 
 /* ---- Forward ------------------------------------------------------------------------------------------------------------------ */
 

@@ -106,7 +106,7 @@ static tp_function_call *call_new(const tp_function *function, void *context, in
     }
     memset(call->dirty, 0, (size_t)(ninputs + noutputs + 1));
     call->nondiff = call->dirty + ninputs;
-    call->cls = (tpi_node_class){call->class_name, call->name, custom_backward, custom_release, NULL};
+    call->cls = (tpi_node_class){call->class_name, call->name, custom_backward, custom_release, NULL, NULL};
     return call;
 }
 

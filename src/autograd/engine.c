@@ -198,6 +198,14 @@ static bool mark_running(run *r) {
 
 static bool wanted(const run *r, uint32_t id) { return !r->request->only_inputs || r->entries[id].runs || r->entries[id].capture; }
 
+bool tp_backward_keeps_graph(void) { return run_now && run_now->request->retain_graph; }
+
+bool tp_backward_runs(const tp_node *node) {
+    const run *r = run_now;
+    uint32_t at = r && node ? r->table[place_of(r, node)] : 0;
+    return at && wanted(r, at - 1);
+}
+
 bool tp_backward_reaches(tp_tensor *t) {
     run *r = run_now;
     tpi_edge edge;
@@ -508,7 +516,7 @@ static bool find_inputs(run *r) {
         if (!tpi_history(input, &r->captures[i].at)) return false;
         if (!r->captures[i].at.node)
             return tpi_refuse(TP_ERR_RUNTIME, "One of the differentiated Tensors does not require grad: the one at index %lld", (long long)i);
-        if (r->request->only_inputs) continue;
+        if (r->request->only_inputs && !r->request->stop_at_inputs) continue;
         uint32_t id = entry_of(r, r->captures[i].at.node);
         if (id == NO_KID) return false;
         r->entries[id].stop = true;
@@ -605,7 +613,7 @@ bool tp_backward_with(tp_tensor *root, const tp_backward_options *o) {
 static bool check_used(tp_tensors inputs, tp_tensor **grads) {
     for (int64_t i = 0; i < inputs.n; i++)
         if (!grads[i])
-            return tpi_refuse(TP_ERR_RUNTIME, "The differentiated Tensor at index %lld appears to not have been used in the graph. Set allow_unused "
+            return tpi_refuse(TP_ERR_RUNTIME, "The differentiated Tensor at index %lld appears to not have been used in the graph. Set allow_unused=True "
                                               "if this is the desired behavior.", (long long)i);
     return true;
 }
@@ -624,7 +632,8 @@ bool tp_gradients(tp_tensors outputs, tp_tensors inputs, tp_tensor *const *grad_
     if (!TPI_TENSORS_GIVEN(outputs) || !TPI_TENSORS_GIVEN(inputs)) return false;
     const char *before = tpi_op_enter("gradients");
     bool ok = tpi_run(&(tpi_run_request){.nroots = outputs.n, .roots = outputs.v, .root_grads = grad_outputs, .ninputs = inputs.n, .inputs = inputs.v,
-                                         .grads = grads, .only_inputs = true, .retain_graph = OPTION(o, tp_grad_options, retain_graph),
+                                         .grads = grads, .only_inputs = true, .stop_at_inputs = OPTION(o, tp_grad_options, stop_at_inputs),
+                                         .retain_graph = OPTION(o, tp_grad_options, retain_graph),
                                          .create_graph = OPTION(o, tp_grad_options, create_graph)});
     bool zeros = OPTION(o, tp_grad_options, materialize_grads);
     bool handed = ok && (zeros ? fill_unused(inputs, grads, OPTION(o, tp_grad_options, create_graph))

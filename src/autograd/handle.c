@@ -50,6 +50,86 @@ tp_node *tp_node_next(const tp_node *node, int64_t i, int64_t *input_nr) {
     return tpi_node_retain(edge->node);
 }
 
+tp_tensor *tp_node_output(tp_node *node, int64_t output) {
+    if (!given(node)) return NULL;
+    tp_tensor *leaf = tpi_accumulator_leaf(node);
+    if (leaf) return tpi_to_scope(tpi_retain(leaf));
+    if (output < 0 || output >= node->noutputs || !node->metas[output].shape)
+        return tpi_fail(TP_ERR_INDEX, "argument 'output': %s has no output %lld with a gradient", node->name, (long long)output);
+    const tpi_meta *meta = &node->metas[output];
+    int64_t strides[TP_MAX_DIMS] = {0};
+    tp_tensor *one = tpi_empty(TP_INTS(1), (tp_dtype)meta->dtype, meta->device);
+    tp_tensor *wide = one ? tpi_as_strided(one, (tp_ints){meta->shape, meta->ndim}, (tp_ints){strides, meta->ndim}, 0) : NULL;
+    tp_tensor *t = wide ? tpi_detached(wide) : NULL;
+    tpi_autograd *ag = t ? tpi_autograd_make(t) : NULL;
+    tpi_release(wide);
+    tpi_release(one);
+    if (!ag) {
+        tpi_release(t);
+        return NULL;
+    }
+    tpi_set_history(t, ag, tpi_node_retain(node), (uint32_t)output);
+    ag->retains_grad = true; /* nobody reads its .grad: it takes no other tensor's place as the one that does */
+    return tpi_to_scope(t);
+}
+
+/* ---- What a node saved ---- */
+int64_t tp_node_find_saved(const tp_node *node, const char *name) {
+    if (!given(node) || !name || !node->cls->saved) return -1;
+    int64_t slot = 0;
+    size_t length = strlen(name);
+    for (const char *at = node->cls->saved; *at; slot++) {
+        size_t n = strcspn(at, " ");
+        if (n == length && !memcmp(at, name, n)) return slot;
+        at += n + (at[n] == ' ');
+    }
+    return -1;
+}
+
+static tpi_saved *slot_of(const tp_node *node, int64_t slot) {
+    if (!given(node)) return NULL;
+    if (slot >= 0 && slot < node->nsaved) return &node->saved[slot];
+    return tpi_fail(TP_ERR_INDEX, "argument 'slot': %s saved %u tensors, got %lld", node->name, node->nsaved, (long long)slot);
+}
+
+tp_tensor *tp_node_saved(tp_node *node, int64_t slot) {
+    const tpi_saved *saved = slot_of(node, slot);
+    tp_tensor *t = saved ? tpi_saved_get(node, saved) : NULL;
+    return t ? tpi_to_scope(t) : NULL;
+}
+
+bool tp_node_pack_saved(tp_node *node, int64_t slot, const tp_saved_hooks *hooks) {
+    tpi_saved *saved = slot_of(node, slot);
+    if (!saved) return false;
+    if (saved->kind == TPI_SAVED_NONE)
+        return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor with value None is forbidden");
+    if (!saved->t)
+        return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph are "
+                                          "freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward through "
+                                          "the graph a second time or if you need to access saved tensors after calling backward.");
+    if (saved->is_packed)
+        return tpi_refuse(TP_ERR_RUNTIME, "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks is "
+                                          "allowed at a time.");
+    tpi_edge history = {NULL, 0};
+    bool leaf = saved->kind == TPI_SAVED_LEAF;
+    if (leaf && !tpi_history(saved->t, &history)) return false;
+    bool pushed = tp_push_saved_hooks(hooks);
+    struct tpi_packed *packed = pushed ? tpi_pack(saved->t) : NULL;
+    if (pushed) tp_pop_saved_hooks();
+    if (!packed) {
+        tpi_node_release(history.node);
+        return false;
+    }
+    tpi_release(saved->t);
+    if (leaf) { /* what the hooks give back is another tensor with the leaf's history */
+        saved->kind = TPI_SAVED_ALIAS;
+        saved->fn = history.node, saved->output = history.output;
+    }
+    saved->packed = packed;
+    saved->is_packed = true;
+    return true;
+}
+
 bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs) {
     if (!given(node) || !TPI_LIST_GIVEN(grads, node->noutputs) || !TPI_LIST_GIVEN(grad_inputs, node->nedges)) return false;
     bool any = false;

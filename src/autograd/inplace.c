@@ -29,10 +29,11 @@ static bool refuse_custom_view(const tp_tensor *t) {
 
 static bool refuse_multi_view(const tp_tensor *t) {
     const tpi_node *fn = tpi_autograd_of(t) ? tpi_autograd_of(t)->grad_fn : NULL;
+    char name[96];
     return tpi_refuse(TP_ERR_RUNTIME,
                       "Output %lld of %s is a view and is being modified inplace. This view is the output of a function that returns multiple views. Such "
                       "functions do not allow the output views to be modified inplace. You should replace the inplace operation by an out-of-place one.",
-                      fn ? (long long)tp_output_nr(t) : 0, fn ? fn->name : "a function");
+                      fn ? (long long)tp_output_nr(t) : 0, fn ? tpi_node_call(fn, name) : "a function");
 }
 
 bool tpi_check_tracked_write(const tp_tensor *t) {
@@ -121,7 +122,7 @@ static bool copy_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **g
     if (tpi_node_needs(node, 1)) grad_inputs[1] = tpi_retain(grads[0]); /* what was there before counts no more: edge 0 gets none */
     return true;
 }
-static const tpi_node_class copy_class = {"CopyBackwards", "copy_", copy_backward, NULL, NULL};
+static const tpi_node_class copy_class = {"CopyBackwards", "copy_", copy_backward, NULL, NULL, NULL};
 
 bool tpi_record_copy(tp_tensor *dst, tp_tensor *src) {
     bool recorded = !tpi_grad_off && (tpi_tracks(dst) || tpi_tracks(src));
@@ -215,7 +216,7 @@ static bool slices_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor *
     return ok;
 }
 
-static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_backward, NULL, NULL};
+static const tpi_node_class slices_class = {"CopySlices", "copy_slices", slices_backward, NULL, NULL, NULL};
 
 /* A new base whose part is t. */
 static tp_tensor *base_around(const slice *s, tp_tensor *t) {

@@ -122,7 +122,7 @@ static void accumulate_release(tpi_node *node) {
     tpi_release(leaf);
 }
 
-static const tpi_node_class accumulate_class = {"AccumulateGrad", "accumulate_grad", accumulate_backward, accumulate_release, NULL};
+static const tpi_node_class accumulate_class = {"AccumulateGrad", "accumulate_grad", accumulate_backward, accumulate_release, NULL, NULL};
 
 tp_tensor *tpi_accumulator_leaf(const tpi_node *node) { return node->cls == &accumulate_class ? leaf_of(node) : NULL; }
 

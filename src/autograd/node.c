@@ -48,6 +48,15 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
     return node;
 }
 
+const char *tpi_node_call(const tpi_node *node, char buffer[static 96]) {
+    size_t n = strnlen(node->name, 95), end = n;
+    while (end && node->name[end - 1] >= '0' && node->name[end - 1] <= '9') end--;
+    if (end > 8 && !memcmp(node->name + end - 8, "Backward", 8)) n = end - 8;
+    memcpy(buffer, node->name, n);
+    buffer[n] = 0;
+    return buffer;
+}
+
 tpi_extra *tpi_node_extra(tpi_node *node) {
     tpi_extra *extra = __atomic_load_n(&node->extra, __ATOMIC_ACQUIRE);
     if (extra) return extra;

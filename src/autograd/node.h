@@ -19,6 +19,7 @@ typedef struct tpi_node_class {
     /* Of a view that sees each element once at most: adds the gradient of what it sees to that part of `sum`, the gradient that its input has so far. So what looks
      * at a tensor part by part does not make a whole one for each. NULL for others. */
     bool (*into)(tpi_node *node, tp_tensor *grad, tp_tensor *sum);
+    const char *saved; /* what its saved tensors are called, slot by slot, a space between: "self other"; NULL: nobody named them */
 } tpi_node_class;
 
 typedef struct tpi_edge {

@@ -2,6 +2,7 @@
  *
  * A slot never makes a circle: inputs are held beside the history they had when they were saved, results without theirs (see
  * tape.h). Unpacking gives the history back where the backward itself is recorded. */
+#include <stdio.h>
 #include "autograd/tape.h"
 
 static bool refuse_inference(const tp_tensor *t) {
@@ -98,21 +99,51 @@ static tp_tensor *from_packed(tpi_node *node, const tpi_saved *slot) {
     return !t || tpi_grad_off ? t : again(node, slot, t);
 }
 
+/* PyTorch's name for tensors of a dtype: Float for torch.FloatTensor. */
+static const char *type_name(tp_dtype dtype) {
+    switch (dtype) {
+    case TP_FLOAT32: return "Float";
+    case TP_FLOAT64: return "Double";
+    case TP_FLOAT16: return "Half";
+    case TP_BFLOAT16: return "BFloat16";
+    case TP_COMPLEX64: return "ComplexFloat";
+    case TP_COMPLEX128: return "ComplexDouble";
+    case TP_INT64: return "Long";
+    case TP_INT32: return "Int";
+    case TP_BOOL: return "Bool";
+    default: return tp_dtype_name(dtype);
+    }
+}
+
+static tp_tensor *refuse_changed(const tpi_node *node, const tpi_saved *slot, uint32_t version) {
+    bool output = slot->kind == TPI_SAVED_OUTPUT;
+    const tpi_node *fn = output ? node : slot->kind == TPI_SAVED_ALIAS ? slot->fn : NULL;
+    char which[160] = "", name[96];
+    if (fn) snprintf(which, sizeof which, ", which is output %u of %s,", slot->output, tpi_node_call(fn, name));
+    return tpi_fail(TP_ERR_RUNTIME,
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: [torch.%sTensor %s]%s "
+                    "is at version %u; expected version %u instead. It is %s of %s (%s). %s",
+                    type_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)), which, version, slot->version,
+                    output ? "a result" : "an input", node->cls->op, node->name,
+                    atomic_load_explicit(&tpi_anomaly, memory_order_relaxed)
+                        ? "Hint: the backtrace further above shows the operation that failed to compute its gradient. The variable in question was "
+                          "changed in there or anywhere later. Good luck!"
+                        : "Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+                          "torch.autograd.set_detect_anomaly(True).");
+}
+
 tp_tensor *tpi_saved_get(tpi_node *node, const tpi_saved *slot) {
     if (slot->kind == TPI_SAVED_NONE) return NULL;
     if (!slot->t)
         return tpi_fail(TP_ERR_RUNTIME,
-                        "Trying to backward through the graph a second time: the saved tensors of %s (%s) were freed by the first backward; "
-                        "pass retain_graph to the first one to keep them",
+                        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed). "
+                        "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify retain_graph=True "
+                        "if you need to backward through the graph a second time or if you need to access saved tensors after calling backward. "
+                        "These were saved by %s (%s)",
                         node->cls->op, node->name);
     if (slot->is_packed) return from_packed(node, slot);
     uint32_t version = tpi_version(slot->t);
-    if (version != slot->version)
-        return tpi_fail(TP_ERR_RUNTIME,
-                        "one of the variables needed for gradient computation has been modified by an inplace operation: the %s tensor of shape %s, "
-                        "%s of %s (%s), is at version %u; expected version %u instead",
-                        tp_dtype_name((tp_dtype)slot->t->dtype), tpi_shape_text(tpi_shape(slot->t)),
-                        slot->kind == TPI_SAVED_OUTPUT ? "a result" : "an input", node->cls->op, node->name, version, slot->version);
+    if (version != slot->version) return refuse_changed(node, slot, version);
     if (tpi_grad_off || slot->kind == TPI_SAVED_LEAF) return tpi_retain(slot->t);
     return again(node, slot, tpi_retain(slot->t));
 }

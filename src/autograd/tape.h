@@ -77,6 +77,8 @@ static inline bool tpi_differentiable(const tp_tensor *t) { return tpi_dtype_cat
 /* ---- node.c ---- */
 tpi_extra *tpi_node_extra(tpi_node *node); /* made if missing; NULL and an error without memory */
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t);
+/* The call that a node records, as error messages name it: "Add" for AddBackward0. Written into the buffer, which is returned. */
+const char *tpi_node_call(const tpi_node *node, char buffer[static 96]);
 /* The history of t as an edge, owned; node NULL if it has none. False: an error is pending. */
 bool tpi_history(tp_tensor *t, tpi_edge *edge);
 /* Gives t the history (node, output); takes over the reference to node. */
@@ -165,6 +167,7 @@ typedef struct tpi_run_request {
     tp_tensor **grads;            /* ninputs slots: owned references, NULL where nothing came */
     bool only_inputs;             /* walk what leads to the inputs alone; otherwise all, stopping at the inputs */
     bool accumulate;              /* with only_inputs: leaves among the inputs take their gradients themselves; grads is NULL */
+    bool stop_at_inputs;          /* with only_inputs: gradients that reach one go no further */
     bool retain_graph, create_graph;
 } tpi_run_request;
 bool tpi_run(const tpi_run_request *request);

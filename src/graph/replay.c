@@ -322,8 +322,8 @@ static bool spent_backward(tpi_node *node, tp_tensor *const *grads, tp_tensor **
                                       "Saved intermediate values of the graph are freed when you call .backward() or autograd.grad().");
 }
 
-static const tpi_node_class spent_class = {"CompiledFunctionBackward", "compiled graph", spent_backward, NULL, NULL};
-static const tpi_node_class graph_class = {"CompiledFunctionBackward", "compiled graph", node_backward, node_release, NULL};
+static const tpi_node_class spent_class = {"CompiledFunctionBackward", "compiled graph", spent_backward, NULL, NULL, NULL};
+static const tpi_node_class graph_class = {"CompiledFunctionBackward", "compiled graph", node_backward, node_release, NULL, NULL};
 
 /* The node, with the edges and what is saved; the outputs are attached by the caller. */
 static tpi_node *new_node(graph_run *r, tp_compiled *g) {

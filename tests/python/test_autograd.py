@@ -612,3 +612,90 @@ def test_operators_of_aten_that_only_graphs_name():
     out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=True)
     assert torch.allclose(out, torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True))
     assert torch.allclose(sums[..., 0], (q[:, :, 0] * k[:, :, 0]).sum(-1) / 8 ** 0.5, atol=1e-6)
+
+
+# ---- Edges and what nodes keep ----
+def test_edges_stand_for_tensors():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    z = y * y
+    edge = graph.get_gradient_edge(y)
+    by_edge, by_tensor = autograd.grad(z.sum(), (edge, y), retain_graph=True)
+    assert torch.equal(by_edge, by_tensor)
+    assert torch.equal(autograd.grad(graph.get_gradient_edge(z), x, torch.ones(2), retain_graph=True)[0], 8 * x.detach())
+    autograd.backward(graph.get_gradient_edge(z.sum()), inputs=(graph.get_gradient_edge(x),))
+    assert x.grad.tolist() == [8.0, 16.0] and not y.retains_grad
+    unused = graph.get_gradient_edge(leaf(1.0) * 2)
+    with pytest.raises(RuntimeError, match="materialize_grads cannot be used when the given input is a GradientEdge"):
+        autograd.grad((x * 2).sum(), (x, unused), allow_unused=True, materialize_grads=True)
+
+
+def test_nodes_show_what_they_saved():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    assert y.grad_fn._saved_self is x and y.grad_fn._saved_other is x
+    e = x.exp()
+    assert torch.equal(e.grad_fn._saved_result, e) and e.grad_fn._saved_result.grad_fn is e.grad_fn
+    with pytest.raises(AttributeError):
+        y.grad_fn._saved_nothing
+    assert [tuple(m.shape) for m in torch.var_mean(torch.rand(3, 4, requires_grad=True), dim=0)[0].grad_fn._input_metadata] == [(4,), (4,)]
+    y.grad_fn._raw_saved_self.register_hooks(lambda t: 2 * t, lambda t: t)
+    assert y.grad_fn._saved_self.tolist() == [2.0, 4.0]
+    with pytest.raises(RuntimeError, match="already been set"):
+        y.grad_fn._raw_saved_self.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    assert x.grad.tolist() == [3.0, 6.0]
+    with pytest.raises(RuntimeError, match="Specify retain_graph=True"):
+        y.grad_fn._saved_self
+
+
+def test_errors_name_the_call_that_made_a_tensor():
+    x = leaf(1.0, 2.0)
+    y = x + 1
+    z = y * y
+    y += 1
+    with pytest.raises(RuntimeError, match=r"\[torch.DoubleTensor \[2\]\], which is output 0 of Add, is at version 1; expected version 0 instead"):
+        z.sum().backward()
+    part = (x * 1).unbind()[0]
+    with pytest.raises(RuntimeError, match="Output 0 of Unbind is a view and is being modified inplace"):
+        part += 1
+    with pytest.raises(RuntimeError, match="Set allow_unused=True"):
+        autograd.grad(x.sum(), leaf(1.0))
+
+
+# ---- gradcheck ----
+def test_gradcheck_finds_what_is_wrong():
+    def wrong(x):
+        y = x.clone()
+        y.register_hook(lambda g: g + 1e-2)
+        return y
+    x, c = torch.ones(2, dtype=torch.float64, requires_grad=True), torch.ones(2, dtype=torch.complex128, requires_grad=True)
+    for fast in (True, False):
+        with pytest.raises(autograd.GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+            autograd.gradcheck(wrong, (x,), fast_mode=fast)
+        assert autograd.gradcheck(lambda c: c.sin() * c, (c,), fast_mode=fast)
+        assert autograd.gradcheck(lambda x: (), (x,), fast_mode=fast)
+        with pytest.raises(AssertionError, match="return outputs with the same shape when inputs are perturbed"):
+            autograd.gradcheck(lambda x: torch.cat([x, x]) if bool((x >= 1).all()) else x, (x,), fast_mode=fast)
+    with pytest.raises(autograd.GradcheckError, match="While considering the imaginary part of complex outputs only"):
+        autograd.gradcheck(wrong, (c,))
+    with pytest.raises(autograd.GradcheckError, match="backward not multiplied by grad_output"):
+        autograd.gradcheck(wrong, (x,), atol=1e-1)
+    with pytest.raises(autograd.GradcheckError, match="Numerical gradient for function expected to be zero"):
+        autograd.gradcheck(lambda x: x.detach() * 2, (x,))
+    assert autograd.gradcheck(torch.trunc, (x * 1.5,))
+
+
+def test_strict_mode_says_what_does_not_depend_on_what():
+    functional = importlib.import_module(NAME + ".autograd.functional")
+    x, v = torch.rand(4), torch.rand(4)
+    with pytest.raises(RuntimeError, match="Output 0 of the user-provided function does not require gradients"):
+        functional.vjp(lambda a: torch.ones(4), x, v, strict=True)
+    with pytest.raises(RuntimeError, match="Output 0 of the user-provided function is independent of input 0"):
+        functional.jacobian(lambda a: torch.ones(4, requires_grad=True) * 2, x, strict=True)
+    with pytest.raises(RuntimeError, match="jacobian of the user-provided function is independent of input 0"):
+        functional.jvp(lambda a: a.clone(), x.requires_grad_(), v, create_graph=True, strict=True)
+    with pytest.raises(RuntimeError, match="jacobian of the user-provided function with respect to input 0 is"):
+        functional.hvp(lambda a: (3 * a).sum(), x, v, strict=True)
+    with pytest.raises(RuntimeError, match="not supported together"):
+        functional.hessian(lambda a: a.sum(), x, strict=True, vectorize=True)

@@ -215,9 +215,15 @@ def test_what_needs_single_tensors_runs_slice_by_slice():
     torch.testing.assert_close(vmap(lambda x: torch.tensor(float(x)) + 1)(x), x + 1)
 
     class Square(torch.autograd.Function):
+        generate_vmap_rule = True
+
         @staticmethod
-        def forward(ctx, x):
+        def forward(x):
             return x * x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
     torch.testing.assert_close(vmap(Square.apply)(x), x * x)
 
 

@@ -208,3 +208,60 @@ def test_trees():
     assert pytree.tree_map_only(int, str, [1, "x", (2.0,)]) == ["1", "x", (2.0,)]
     with pytest.raises(ValueError):
         pytree.tree_unflatten([1], spec)
+
+
+# ---- Refusals, in PyTorch's words ----
+@pytest.mark.parametrize("call, message", [
+    (lambda x: func.jvp(torch.sin, x, x), "Expected primals to be a tuple"),
+    (lambda x: func.jvp(torch.sin, (), ()), "Expected primals to contain at least one Tensor"),
+    (lambda x: func.jvp(lambda x: None, (x,), (x,)), r"jvp\(f, primals, tangents\): Expected f to be a function that has non-empty output"),
+    (lambda x: func.jvp(lambda x: torch.ones(2), (x,), (x,), strict=True), "independent of the inputs"),
+    (lambda x: func.vjp(lambda x: 1.0, x), "to return only tensors, got unsupported type <class 'float'>"),
+    (lambda x: func.vjp(lambda x: x, x, has_aux=True), r"vjp\(f, \*primals\): output of function f should be a tuple"),
+    (lambda x: func.grad(lambda x: (x.sum(), 1.0), has_aux=True)(x), "Expected tensors, got unsupported type"),
+    (lambda x: func.jacrev(torch.sin, argnums=())(x), "argnums must be non-empty"),
+    (lambda x: func.jacfwd(torch.sin, argnums=0.0)(x), r"argnums must be int or Tuple\[int, ...\]"),
+    (lambda x: func.jacrev(torch.sin)(x.to(torch.complex64)), "jacrev: Expected all inputs to be real"),
+    (lambda x: func.grad(lambda x: x.requires_grad_().sum())(x), r"attempting to call Tensor.requires_grad_\(\)"),
+    (lambda x: func.grad(lambda x: x.retain_grad())(x), r"attempting to call Tensor.retain_grad\(\)"),
+    (lambda x: torch.vmap(lambda x: x.requires_grad_())(x), r"attempting to call Tensor.requires_grad_\(\)"),
+    (lambda x: func.grad(lambda x: functional.jacobian(torch.sin, x).sum())(x), r"torch.autograd.functional"),
+])
+def test_refusals_of_transforms(call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call(torch.rand(3))
+
+
+def test_transforms_take_no_hooks_for_saved_tensors():
+    graph = importlib.import_module(NAME + ".autograd.graph")
+    with graph.save_on_cpu():
+        with pytest.raises(RuntimeError, match="saved tensor hooks"):
+            func.grad(torch.sin)(torch.ones(()))
+    with graph.save_on_cpu():  # they are allowed again afterwards
+        assert torch.ones(1, requires_grad=True).sin().requires_grad
+
+
+def test_vmap_with_randomness_runs_as_a_batch_where_nothing_is_drawn():
+    calls = []
+
+    def square(x):
+        calls.append(1)
+        return x * x
+    x = torch.rand(5)
+    assert torch.equal(torch.vmap(square, randomness="different")(x), x * x) and len(calls) == 1
+    drawn = torch.vmap(lambda x: x + torch.rand(()), randomness="different")(torch.zeros(5))
+    assert len(set(drawn.tolist())) == 5
+    assert len(set(torch.vmap(lambda x: x + torch.rand(()), randomness="same")(torch.zeros(5)).tolist())) == 1
+
+
+@pytest.mark.skipif(NAME != "taper", reason="the package is PyTorch's own there")
+def test_functorch_is_torch_func_by_its_old_names():
+    functorch = importlib.import_module("taper.functorch")
+    model, x = torch.nn.Linear(3, 2), torch.rand(4, 3)
+    with pytest.warns(FutureWarning, match="Please use `torch.func.grad`"):
+        assert functorch.grad(torch.sin)(torch.zeros(())).item() == 1
+    with pytest.warns(FutureWarning):
+        function, params = functorch.make_functional(model)
+        assert torch.equal(function(params, x), model(x))
+        stacked, params, buffers = functorch.combine_state_for_ensemble([model, torch.nn.Linear(3, 2)])
+    assert torch.vmap(stacked, (0, 0, None))(params, buffers, x).shape == (2, 4, 2)

@@ -431,3 +431,69 @@ def test_a_cycle_through_ctx_is_collected():
     Cyclic.apply(leaf(1.0)).sum().backward()
     gc.collect()
     assert alive[1]() is None
+
+
+def test_boxed_gradients_come_as_a_list():
+    seen = []
+
+    class Twice(torch.autograd.Function):
+        boxed_grads_call = True
+
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, grads):
+            seen.append(type(grads))
+            first, second = grads
+            grads.clear()
+            return first * 2 + second * 3
+    x = torch.ones(2, requires_grad=True)
+    a, b = Twice.apply(x)
+    (a.sum() + b.sum()).backward()
+    assert seen == [list] and x.grad.tolist() == [5.0, 5.0]
+    assert a.grad_fn.apply(torch.ones(2), torch.ones(2)).tolist() == [5.0, 5.0]
+
+
+def test_an_input_returned_as_it_is_may_not_be_saved_in_setup_context():
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(output)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+    with pytest.raises(RuntimeError, match="An input that has been returned as-is"):
+        Same.apply(torch.ones(2, requires_grad=True) * 1)
+
+
+def test_vmap_uses_a_functions_own_rule():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(x):
+            raise AssertionError("the rule runs instead")
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            assert info.batch_size == 3 and in_dims == (0,)
+            return x * 2, 0
+    x = torch.arange(6.0).reshape(3, 2)
+    assert torch.equal(torch.vmap(Double.apply)(x), x * 2)
+
+    class Bare(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x
+    for transform in (torch.vmap, torch.func.grad, torch.func.jacrev):
+        with pytest.raises(RuntimeError, match="must override the setup_context staticmethod"):
+            transform(Bare.apply)(torch.ones(()) if transform is torch.func.grad else x)

@@ -290,3 +290,16 @@ def test_lanczos():
     y = F.interpolate(x, (3, 4), mode="lanczos", antialias=True)
     assert torch.allclose(y[0, 0, 1], torch.tensor([8.12712, 9.270496, 10.594324, 11.899514], dtype=torch.float64), atol=1e-5)
     assert F.interpolate(x.to(torch.uint8), (3, 4), mode="lanczos", antialias=True).dtype is torch.uint8
+
+
+def test_attention_as_one_call_is_the_layer():
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    x, mask = torch.rand(3, 5, 8), torch.zeros(3, 5, dtype=torch.bool)
+    mask[0, -1] = True
+    arguments = 8, 2, layer.in_proj_weight, layer.in_proj_bias, layer.out_proj.weight, layer.out_proj.bias
+    with torch.no_grad():
+        out, weights = torch._native_multi_head_attention(x, x, x, *arguments, mask, mask_type=1)
+        wanted, expected = layer(x, x, x, key_padding_mask=mask)
+        assert torch.allclose(out, wanted, atol=1e-6) and torch.allclose(weights, expected, atol=1e-6)
+        q, k, v = torch._transform_bias_rescale_qkv(torch.rand(3, 5, 24), torch.zeros(24), 2)
+        assert q.shape == k.shape == v.shape == (3, 2, 5, 4)

@@ -311,7 +311,7 @@ static void write_forward_into(text *t, const op *o) {
 /* An operator marked `todo`: what it gives remembers where it came from, and backward says that the derivative is missing. */
 static void write_missing(text *t, const op *o) {
     bool many = o->nresults > 1;
-    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL, NULL};\n", node_name(o), o->name);
+    put(t, "    static const tpi_node_class missing = {\"%s\", \"%s\", tpi_missing_backward, NULL, NULL, NULL};\n", node_name(o), o->name);
     put(t, "    tp_tensor *const inputs[] = {");
     int n = 0;
     for (int i = 0; i < o->nargs; i++)

@@ -190,6 +190,17 @@ static void write_into(text *t, const op *o, const needs *n) {
     put(t, ", &g) && tpi_add_to_part(sum, &g, grad);\n}\n");
 }
 
+/* The names of the saved tensors, as a C string, in the order of their slots. Lists, which come last, have no names. */
+static const char *saved_names(const op *o, const needs *n) {
+    text names = {0};
+    put(&names, "%s", "");
+    for (int i = 0; i < o->nargs; i++)
+        if (n->saved[i] && !is_tensors(o->args[i].type)) put(&names, "%s%s", *names.s ? " " : "", o->args[i].name);
+    for (int r = 0; r < o->nresults; r++)
+        if (n->saved_result[r]) put(&names, "%s%s", *names.s ? " " : "", o->nresults > 1 ? o->results[r].name : "result");
+    return *names.s ? format("\"%s\"", names.s) : "NULL";
+}
+
 /* Builds the node from the inputs; results are saved and attached by the caller. */
 void write_record(text *t, const op *o, const needs *n) {
     int fixed = saved_slot(o, n, -1, -1);
@@ -198,13 +209,13 @@ void write_record(text *t, const op *o, const needs *n) {
     for (int i = 0; i < o->nargs; i++)
         if (is_tensors(o->args[i].type) && n->saved[i]) put(&lists, " + (int)%s.n", o->args[i].name);
     if (o->part) write_into(t, o, n);
-    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s, %s};\n\n", o->cname, node_name(o), o->name, o->cname,
-        has_release(o, n) ? format("%s_release", o->cname) : "NULL", o->part ? format("%s_into", o->cname) : "NULL");
+    put(t, "static const tpi_node_class %s_class = {\"%s\", \"%s\", %s_backward, %s, %s, %s};\n\n", o->cname, node_name(o), o->name, o->cname,
+        has_release(o, n) ? format("%s_release", o->cname) : "NULL", o->part ? format("%s_into", o->cname) : "NULL", saved_names(o, n));
     const char *class = format("&%s_class", o->cname);
     if (o->node_with) {
         const arg *picks = &o->args[o->node_arg];
-        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s, NULL};\n\n", o->cname, o->node_with, o->name, o->cname,
-            has_release(o, n) ? format("%s_release", o->cname) : "NULL");
+        put(t, "static const tpi_node_class %s_with_class = {\"%s\", \"%s\", %s_backward, %s, NULL, %s};\n\n", o->cname, o->node_with, o->name, o->cname,
+            has_release(o, n) ? format("%s_release", o->cname) : "NULL", saved_names(o, n));
         class = format("%s%s ? &%s_with_class : &%s_class", picks->name, picks->type == T_INTS_OPT ? ".v" : "", o->cname, o->cname);
     }
     put(t, "static tpi_node *%s_node(%s) {\n", o->cname, parameters(o, false));

@@ -123,18 +123,24 @@ def _unwrap_batched(batched_outputs, out_dims, vmap_level, batch_size, func):
     return tree_unflatten(results, spec)
 
 
-def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size):
+def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size, randomness="error"):
     """All slices at once. The random generators must be as before: what one slice draws would be the same for all."""
-    from taper._batched import refuse_randomness
-    outer = _vmaps.sizes
-    _vmaps.sizes, level = (*outer, size), len(outer) + 1
+    from taper._batched import NeedsSlices, refuse_randomness
+    outer, outer_randomness = _vmaps.sizes, _vmaps.randomness
+    _vmaps.sizes, _vmaps.randomness, level = (*outer, size), randomness, len(outer) + 1
     before = _C.default_generator.get_state()
+    _C._enter_transform(1)
     try:
         outputs = func(*_create_batched_inputs(dims, leaves, level, spec), **kwargs)
+        if not _C.default_generator.get_state().equal(before):
+            refuse_randomness()
+    except NeedsSlices:
+        if randomness != "error":
+            _C.default_generator.set_state(before)
+        raise
     finally:
-        _vmaps.sizes = outer
-    if not _C.default_generator.get_state().equal(before):
-        refuse_randomness()
+        _C._enter_transform(-1)
+        _vmaps.sizes, _vmaps.randomness = outer, outer_randomness
     return _unwrap_batched(outputs, out_dims, level, size, func)
 
 
@@ -149,10 +155,10 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     @wraps(func, updated=())
     def wrapped(*args, **kwargs):
         size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
-        if size and randomness == "error":
+        if size:
             from taper._batched import NeedsSlices
             try:
-                return _run_batch(func, leaves, dims, spec, kwargs, out_dims, size)
+                return _run_batch(func, leaves, dims, spec, kwargs, out_dims, size, randomness)
             except NeedsSlices:
                 pass
         if size == 0:  # a slice of zeros tells what the results look like

@@ -10,7 +10,9 @@ __all__ = ["Variable", "Function", "backward", "grad_mode", "detect_anomaly", "s
            "set_grad_enabled", "set_multithreading_enabled", "gradcheck", "gradgradcheck", "variable"]
 
 _LAZY = {"detect_anomaly": "anomaly_mode", "set_detect_anomaly": "anomaly_mode", "GradcheckError": "gradcheck", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck"}
-_MODULES = {"anomaly_mode", "forward_ad", "functional", "graph", "profiler", "variable", "profiler_util"}
+_LAZY.update(SavedTensor="_saved", is_multithreading_enabled="grad_mode", **dict.fromkeys("""
+    kineto_available is_view_replay_enabled _record_function_with_args_enter _record_function_with_args_exit _calculate_shape""".split(), "_names"))
+_MODULES = {"_functions", "anomaly_mode", "forward_ad", "functional", "graph", "profiler", "variable", "profiler_util"}
 
 
 def _profiler_enabled():
@@ -75,7 +77,7 @@ variable.Variable = Variable  # the function hides the module of this name, from
 
 
 def _tuple(tensors):
-    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    return (tensors,) if isinstance(tensors, Tensor) or _is_edge(tensors) else tuple(tensors)
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
@@ -103,11 +105,32 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     _no_batches((*_tuple(outputs), *_tuple(inputs), *(_tuple(grad_outputs) if grad_outputs is not None else ())))
     if is_grads_batched:
         return _batched(outputs, inputs, _tuple(grad_outputs), retain, create_graph, bool(allow_unused), materialize_grads)
+    if materialize_grads and any(map(_is_edge, _tuple(inputs))):
+        return _filled(_C._gradients(outputs, inputs, grad_outputs, retain, create_graph, True, False), _tuple(inputs))
     return _C._gradients(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)
+
+
+def _is_edge(given):
+    return isinstance(given, tuple) and hasattr(given, "output_nr") and hasattr(given, "node")
+
+
+def _filled(found, inputs):
+    """Zeros for what was not used; of an edge nobody knows more than where it is."""
+    from taper import zeros_like
+    for g, x in zip(found, inputs):
+        if g is None and _is_edge(x):
+            raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    return tuple(zeros_like(x, requires_grad=True) if g is None else g for g, x in zip(found, inputs))
 
 
 def _batched(outputs, inputs, grads, retain, create, unused, materialize):
     from taper import stack
+    for i, (g, o) in enumerate(zip(grads, _tuple(outputs))):
+        if g is not None and g.shape[1:] != o.shape:
+            raise RuntimeError("If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. The sizes of the "
+                               "remaining dimensions are expected to match the shape of corresponding output, but a mismatch was detected: "
+                               f"grad_output[{i}] has a shape of {g.shape} and output[{i}] has a shape of {o.shape}. If you only want some tensors in "
+                               "`grad_output` to be considered batched, consider using vmap.")
     n = next(g.shape[0] for g in grads if g is not None)
     rows = [_C._gradients(outputs, inputs, tuple(None if g is None else g[i] for g in grads), retain or create or i + 1 < n, create, unused, materialize) for i in range(n)]
     return tuple(None if column[0] is None else stack(column) for column in zip(*rows))

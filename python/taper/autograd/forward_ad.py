@@ -50,7 +50,9 @@ def make_dual(tensor, tangent, *, level=None):
         raise ValueError(f"Expected primal to be floating point or complex, but got: {tensor.dtype}")
     if not (tangent.is_floating_point() or tangent.is_complex()):
         raise ValueError(f"Expected tangent to be floating point or complex, but got: {tangent.dtype}")
-    dual = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+    dual = tensor.view_as(tensor) if tensor.requires_grad else tensor.detach()
+    if not tensor.requires_grad:
+        dual.requires_grad = True
     _levels[-1].append((dual, tangent))
     return dual
 
@@ -70,7 +72,8 @@ def _tangent(tensor):
     if not tensor.requires_grad or not _levels[-1]:
         return None
     duals, tangents = zip(*_levels[-1])
-    v = zeros_like(tensor).requires_grad_()
+    v = zeros_like(tensor)
+    v.requires_grad = True
     grads = _C._gradients((tensor,), duals, (v,), True, True, True, False)
     pairs = [(g, t) for g, t in zip(grads, tangents) if g is not None]
     if not pairs:

@@ -2,7 +2,7 @@
 from taper import _C
 from taper._C import _FunctionBase
 from taper.autograd.grad_mode import no_grad
-from taper.overrides import _no_batches
+from taper.overrides import _no_batches, _vmaps
 
 
 class FunctionCtx:
@@ -40,15 +40,22 @@ _ContextMethodMixin = FunctionCtx
 class BackwardCFunction(_FunctionBase, FunctionCtx):
     """The class of a call's ctx, which is also its node on the tape."""
 
+    _apply_boxed = None  # of a Function with boxed_grads_call: backward with the list of gradients
+
     def apply(self, *args):
         """The call's backward."""
+        if self._apply_boxed is not None:
+            return self._apply_boxed(list(args))
+        return self._backward_function()(self, *args)
+
+    def _backward_function(self):
         cls = self._forward_cls
         backward, vjp = cls.backward, cls.vjp
         if vjp is Function.vjp:
-            return backward(self, *args)
+            return backward
         if backward is not Function.backward:
             raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
-        return vjp(self, *args)
+        return vjp
 
     def apply_jvp(self, *args):
         """The call's forward-mode derivative."""
@@ -66,7 +73,10 @@ class FunctionMeta(type):
 
     def __init__(cls, name, bases, attrs):
         super().__init__(name, bases, attrs)
-        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__})
+        made = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": cls.__module__})
+        if attrs.get("boxed_grads_call", getattr(cls, "boxed_grads_call", False)):
+            made._apply_boxed = lambda self, grads: self._backward_function()(self, grads)
+        cls._backward_cls = made
         cls._has_setup_context = cls.setup_context is not _setup_context
 
 
@@ -78,6 +88,7 @@ def _setup_context(ctx, inputs, output):
 class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     """The base of custom functions: forward and backward are static methods; call it by apply."""
     generate_vmap_rule = False
+    boxed_grads_call = False  # backward(ctx, grads) gets a list that it may empty, instead of backward(ctx, *grads)
     setup_context = staticmethod(_setup_context)
 
     def __init__(self, *args, **kwargs):
@@ -114,10 +125,69 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Runs forward and records the call."""
-        _no_batches(args)
+        if _vmaps.sizes:
+            return _apply_in_vmap(cls, args, kwargs)
         if cls._has_setup_context:
             return cls._apply(*_bind_defaults(cls.forward, args, kwargs))
+        if _C._enter_transform(0):
+            raise RuntimeError(_NO_SETUP)
         return cls._apply(*args, **kwargs)
+
+
+_FURTHER = "For more details, please see https://pytorch.org/docs/main/notes/extending.func.html"
+_NO_SETUP = ("In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override the setup_context "
+             "staticmethod. " + _FURTHER)
+
+
+def _apply_in_vmap(cls, args, kwargs):
+    """The call where some argument is a batch: by the class's own rule, or slice by slice."""
+    from taper._batched import Batched
+    from taper.utils._pytree import tree_flatten
+    if not cls._has_setup_context:
+        raise RuntimeError(_NO_SETUP)
+    args = _bind_defaults(cls.forward, args, kwargs)
+    level = len(_vmaps.sizes)
+    if not any(isinstance(t, Batched) for t in tree_flatten(args)[0]):
+        return cls._apply(*args)
+    has_rule = cls.vmap is not Function.vmap
+    if cls.generate_vmap_rule and has_rule:
+        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it has both generate_vmap_rule=True and an overridden vmap staticmethod. Please "
+                           "set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid ambiguity. " + _FURTHER)
+    if not cls.generate_vmap_rule and not has_rule:
+        raise RuntimeError(f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please override and implement the vmap "
+                           "staticmethod or set generate_vmap_rule=True. " + _FURTHER)
+    if cls.generate_vmap_rule:
+        _no_batches(tree_flatten(args)[0])
+    return _by_own_rule(cls, args, level)
+
+
+def _by_own_rule(cls, args, level):
+    """cls.vmap(info, in_dims, *args) on the whole batch of the innermost vmap."""
+    from collections import namedtuple
+    from taper._batched import Batched, wrap
+    from taper.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+
+    def here(t):
+        return isinstance(t, Batched) and t._level == level
+    in_dims = tree_map(lambda t: 0 if here(t) else None, args)
+    plain = tree_map(lambda t: t._physical if here(t) else t, args)
+    info = namedtuple("VmapInfo", ["batch_size", "randomness"])(_vmaps.sizes[-1], _vmaps.randomness)
+    sizes, _vmaps.sizes = _vmaps.sizes, _vmaps.sizes[:-1]
+    try:
+        given = cls.vmap(info, in_dims, *plain)
+    finally:
+        _vmaps.sizes = sizes
+    if not (isinstance(given, tuple) and len(given) == 2):
+        raise RuntimeError("Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible with the "
+                           f"output. Got a {type(given)} instead")
+    output, out_dims = given
+    leaves, spec = tree_flatten(output)
+    dims = _broadcast_to_and_flatten(out_dims, spec)
+    if dims is None:
+        raise RuntimeError("The autograd.Function's vmap staticmethod returned an incompatible (output, out_dims) tuple. Expected "
+                           f"out_dims={out_dims} to be compatible with the structure of `output`. out_dims has structure "
+                           f"{tree_flatten(out_dims)[1]} but output has structure {spec}. " + _FURTHER)
+    return tree_unflatten([t if dim is None else wrap(t.movedim(dim, 0), level) for t, dim in zip(leaves, dims)], spec)
 
 
 def _bind_defaults(forward, args, kwargs):
@@ -163,8 +233,10 @@ def once_differentiable(fn):
             return outputs
         given = outputs if isinstance(outputs, tuple) else (outputs,)
         where = [i for i, t in enumerate(given) if isinstance(t, _C.Tensor)]
-        marked = _DelayedError.apply("trying to differentiate twice a function that was marked with @once_differentiable",
-                                     *(given[i].detach().requires_grad_() for i in where))
+        leaves = [given[i].detach() for i in where]
+        for leaf in leaves:
+            leaf.requires_grad = True
+        marked = _DelayedError.apply("trying to differentiate twice a function that was marked with @once_differentiable", *leaves)
         filled = list(given)
         for i, t in zip(where, marked):
             filled[i] = t

@@ -45,19 +45,41 @@ def _vector(v, like, is_tuple, function, what):
     return v
 
 
-def _gradients(outputs, inputs, grads, create_graph, strict, what):
+# What strict mode says of the i-th of the tensors that are differentiated and do not hang on the inputs, and of the i-th gradient that does not come.
+_UNTRACKED = {
+    "output": "Output {} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner from the "
+              "input when running in strict mode.",
+    "gradient": "The gradient with respect to input {} is independent of the inputs of the user-provided function. This is not allowed in strict mode.",
+    "jacobian": "The jacobian of the user-provided function with respect to input {} is independent of the inputs. This is not allowed in strict mode.",
+    "hessian": "The hessian of the user-provided function with respect to input {} is independent of the inputs. This is not allowed in strict mode."}
+_MISSING = {
+    "output": "The output of the user-provided function is independent of input {}. This is not allowed in strict mode.",
+    "gradient": "The gradient with respect to the input is independent of entry {} in the grad_outputs when using the double backward trick to compute "
+                "forward mode gradients. This is not allowed in strict mode.",
+    "jacobian": "The jacobian of the user-provided function is independent of input {}. This is not allowed in strict mode.",
+    "hessian": "The hessian of the user-provided function is independent of entry {} in the grad_jacobian. This is not allowed in strict mode as it "
+               "prevents from using the double backward trick to replace forward mode AD."}
+
+
+def _gradients(outputs, inputs, grads, create_graph, strict, what="output"):
     """One gradient per input; where none flows, zeros, or an error with strict."""
     from taper import zeros_like
     tracked = [(o, g) for o, g in zip(outputs, grads) if o.requires_grad]
     if strict and len(tracked) < len(outputs):
-        i = next(i for i, o in enumerate(outputs) if not o.requires_grad)
-        raise RuntimeError(f"Output {i} of the user-provided function does not require gradients. The outputs must be computed in a differentiable manner from the input "
-                           "when running in strict mode.")
-    found = _C._gradients(tuple(o for o, _ in tracked), inputs, tuple(g for _, g in tracked), True, create_graph, True, False) if tracked else (None,) * len(inputs)
+        raise RuntimeError(_UNTRACKED[what].format(next(i for i, o in enumerate(outputs) if not o.requires_grad)))
+    found = (None,) * len(inputs)
+    if tracked:
+        found = _C._gradients(tuple(o for o, _ in tracked), inputs, tuple(g for _, g in tracked), True, create_graph, True, False)
     if strict and any(g is None for g in found):
-        i = next(i for i, g in enumerate(found) if g is None)
-        raise RuntimeError(f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode{what}.")
+        raise RuntimeError(_MISSING[what].format(next(i for i, g in enumerate(found) if g is None)))
     return tuple(zeros_like(x) if g is None else g for g, x in zip(found, inputs))
+
+
+def _check_depends(grads, create_graph, strict):
+    """A derivative that is itself to be differentiated hangs on the inputs."""
+    for i, g in enumerate(grads):
+        if strict and create_graph and not g.requires_grad:
+            raise RuntimeError(_MISSING["jacobian"].format(i))
 
 
 def _settled(values, create_graph):
@@ -75,7 +97,8 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _fresh(inputs, create_graph)
         outputs, out_tuple = _outputs(func(*inputs), "vjp")
         v = _vector(v, outputs, out_tuple, "vjp", "the user-provided function returns a single Tensor with a single element")
-        grads = _gradients(outputs, inputs, v, create_graph, strict, "")
+        grads = _gradients(outputs, inputs, v, create_graph, strict)
+        _check_depends(grads, create_graph, strict)
     return _shaped(_settled(outputs, create_graph), out_tuple), _shaped(_settled(grads, create_graph), in_tuple)
 
 
@@ -88,8 +111,9 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         v = _vector(v, inputs, in_tuple, "jvp", "the input to the user-provided function is a single Tensor with a single element")
         outputs, out_tuple = _outputs(func(*inputs), "jvp")
         marks = tuple(zeros_like(o).requires_grad_() for o in outputs)
-        linear = _gradients(outputs, inputs, marks, True, strict, "")
-        pushed = _gradients(linear, marks, v, create_graph, False, "")
+        linear = _gradients(outputs, inputs, marks, True, strict)
+        pushed = _gradients(linear, marks, v, create_graph, strict, "gradient")
+        _check_depends(pushed, create_graph, strict)
     return _shaped(_settled(outputs, create_graph), out_tuple), _shaped(_settled(pushed, create_graph), out_tuple)
 
 
@@ -119,17 +143,46 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
         inputs = _fresh(inputs, create_graph)
         outputs, out_tuple = _outputs(func(*inputs), "jacobian")
         table = []
-        for out in outputs:
-            rows = [_gradients((out,), inputs, (_unit(out, i),), create_graph, strict, "") for i in range(out.numel())]
+        for o, out in enumerate(outputs):
+            if strict:
+                _check_used(o, out, inputs)
+            rows = [_gradients((out,), inputs, (_unit(out, i),), create_graph, strict) for i in range(out.numel())]
+            for row in rows:
+                _check_depends(row, create_graph, strict)
             row = tuple(stack(column).view(tuple(out.shape) + tuple(x.shape)) for column, x in zip(zip(*rows), inputs)) if rows else tuple(
                 x.new_zeros(tuple(out.shape) + tuple(x.shape)) for x in inputs)
             table.append(_shaped(_settled(row, create_graph), in_tuple))
     return _shaped(tuple(table), out_tuple)
 
 
+def _check_used(o, out, inputs):
+    """In strict mode each output of a Jacobian hangs on each input."""
+    from taper import zeros_like
+    if not out.requires_grad:
+        raise RuntimeError(_UNTRACKED["output"].format(o))
+    for i, g in enumerate(_C._gradients((out,), inputs, (zeros_like(out),), True, False, True, False)):
+        if g is None:
+            raise RuntimeError(f"Output {o} of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+
+
+def _construct_standard_basis_for(tensors, tensor_numels):
+    """The rows of a unit matrix, as wide as all tensors together, cut into one part per tensor."""
+    from taper import zeros
+    if not tensors or len(tensors) != len(tensor_numels):
+        raise AssertionError("tensors and tensor_numels must be non-empty and of the same length")
+    total, parts, before = sum(tensor_numels), [], 0
+    for tensor, n in zip(tensors, tensor_numels):
+        part = zeros(total, n, dtype=tensor.dtype, device=tensor.device)
+        part.diagonal(-before).fill_(1)
+        parts.append(part)
+        before += n
+    return tuple(parts)
+
+
 def _scalar_output(func, function):
     def checked(*inputs):
         out = func(*inputs)
+        _as_tuple(out, "outputs of the user-provided function", function)
         if not isinstance(out, Tensor):
             raise RuntimeError(f"The function given to {function} should return a single Tensor")
         if out.numel() != 1:
@@ -142,10 +195,20 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     """The second derivatives of a function that returns one number."""
     inputs, in_tuple = _as_tuple(inputs, "inputs", "hessian")
     _check_strategy(outer_jacobian_strategy, vectorize)
+    if strict and vectorize:
+        raise RuntimeError("torch.autograd.functional.hessian: `strict=True` and `vectorized=True` are not supported together. Please either set "
+                           "`strict=False` or `vectorize=False`.")
     scalar = _scalar_output(func, "hessian")
 
     def gradient(*points):
-        return jacobian(scalar, points, create_graph=True, strict=strict)
+        out = scalar(*points)
+        if strict and not out.requires_grad:
+            raise RuntimeError(_UNTRACKED["output"].format(0))
+        grads = _gradients((out,), points, (None,), True, False)
+        for i, g in enumerate(grads):
+            if strict and not g.requires_grad:
+                raise RuntimeError(_UNTRACKED["jacobian"].format(i))
+        return grads
     table = jacobian(gradient, inputs, create_graph=create_graph, strict=strict)
     return table if in_tuple else table[0][0]
 
@@ -157,8 +220,8 @@ def vhp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _fresh(inputs, create_graph)
         v = _vector(v, inputs, in_tuple, "vhp", "the input to the user-provided function is a single Tensor with a single element")
         out = _scalar_output(func, "vhp")(*inputs)
-        first = _gradients((out,), inputs, (None,), True, strict, "")
-        second = _gradients(first, inputs, v, create_graph, strict, "")
+        first = _gradients((out,), inputs, (None,), True, strict)
+        second = _gradients(first, inputs, v, create_graph, strict, "jacobian")
     return _settled((out,), create_graph)[0], _shaped(_settled(second, create_graph), in_tuple)
 
 
@@ -170,8 +233,8 @@ def hvp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _fresh(inputs, create_graph)
         v = _vector(v, inputs, in_tuple, "hvp", "the input to the user-provided function is a single Tensor with a single element")
         out = _scalar_output(func, "hvp")(*inputs)
-        first = _gradients((out,), inputs, (None,), True, strict, "")
+        first = _gradients((out,), inputs, (None,), True, strict)
         marks = tuple(zeros_like(x).requires_grad_() for x in inputs)
-        linear = _gradients(first, inputs, marks, True, strict, "")
-        pushed = _gradients(linear, marks, v, create_graph, False, "")
+        linear = _gradients(first, inputs, marks, True, strict, "jacobian")
+        pushed = _gradients(linear, marks, v, create_graph, strict, "hessian")
     return _settled((out,), create_graph)[0], _shaped(_settled(pushed, create_graph), in_tuple)
