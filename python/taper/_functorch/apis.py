@@ -9,12 +9,12 @@ def chunk_vmap(func, in_dims=0, out_dims=0, randomness="error", chunks=2):
     from functools import wraps
 
     from taper import cat
-    from taper._functorch.vmap import _output_dims, _read_inputs
+    from taper._functorch.vmap import _output_dims, _process_batched_inputs
     from taper.utils._pytree import tree_flatten, tree_unflatten
 
     @wraps(func)
     def wrapped(*args, **kwargs):
-        leaves, dims, spec, size = _read_inputs(func, in_dims, args)
+        size, dims, leaves, spec = _process_batched_inputs(in_dims, args, func)
         step = -(-size // chunks)
         rows, out_spec = [], None
         for start in range(0, size, step):
