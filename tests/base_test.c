@@ -122,13 +122,13 @@ static const int promotions[12][12] = {
 
 static void test_promotion_of_pairs(void **state) {
     (void)state;
-    for (int x = TP_BOOL; x < TP_DTYPE_COUNT; x++) {
-        for (int y = TP_BOOL; y < TP_DTYPE_COUNT; y++) assert_int_equal(tp_promote_types((tp_dtype)x, (tp_dtype)y), promotions[x - 1][y - 1]);
+    for (int x = TP_BOOL; x <= TP_COMPLEX128; x++) {
+        for (int y = TP_BOOL; y <= TP_COMPLEX128; y++) assert_int_equal(tp_promote_types((tp_dtype)x, (tp_dtype)y), promotions[x - 1][y - 1]);
     }
 }
 
 static tp_dtype promoted(int dim, int zero, tp_scalar number) {
-    tpi_promotion p = {TP_NO_DTYPE, TP_NO_DTYPE, TP_NO_DTYPE};
+    tpi_promotion p = {0};
     if (dim) tpi_promote_tensor(&p, (tp_dtype)dim, 1);
     if (zero) tpi_promote_tensor(&p, (tp_dtype)zero, 0);
     tpi_promote_scalar(&p, number);
@@ -169,14 +169,93 @@ static void test_dtype_names_and_casts(void **state) {
     assert_true(tp_can_cast(TP_INT64, TP_UINT8));
     assert_false(tp_can_cast(TP_FLOAT32, TP_INT64));
     assert_false(tp_can_cast(TP_COMPLEX64, TP_FLOAT64));
+    assert_true(tp_dtype_to_complex(TP_FLOAT16) == TP_COMPLEX32 && tp_dtype_to_real(TP_BCOMPLEX32) == TP_BFLOAT16);
+    assert_true(tp_dtype_has_values(TP_UINT64) && !tp_dtype_has_values(TP_UINT4));
+    assert_string_equal(tp_dtype_word(TP_FLOAT8_E4M3FN), "Float8_e4m3fn");
+}
+
+static void test_promotion_of_limited_dtypes(void **state) {
+    (void)state;
+    assert_int_equal(tp_promote_types(TP_UINT16, TP_UINT16), TP_UINT16);
+    assert_int_equal(tp_promote_types(TP_UINT64, TP_FLOAT16), TP_FLOAT16); /* floating types win */
+    assert_int_equal(tp_promote_types(TP_COMPLEX32, TP_BCOMPLEX32), TP_COMPLEX64);
+    assert_int_equal(tp_promote_types(TP_INT64, TP_COMPLEX32), TP_COMPLEX32);
+    assert_int_equal(tp_promote_types(TP_BFLOAT16, TP_COMPLEX32), TP_COMPLEX64);
+    assert_int_equal(tp_promote_types(TP_FLOAT64, TP_BCOMPLEX32), TP_COMPLEX128);
+    assert_true(tp_ok());
+    static const tp_dtype strangers[][2] = {{TP_UINT16, TP_INT32}, {TP_UINT16, TP_UINT32}, {TP_FLOAT8_E5M2, TP_FLOAT32}, {TP_BITS8, TP_UINT8}, {TP_QINT8, TP_INT8}};
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
+        assert_int_equal(tp_promote_types(strangers[i][0], strangers[i][1]), TP_NO_DTYPE);
+        assert_int_equal(tp_error_code(), TP_ERR_RUNTIME);
+        tp_error_clear();
+    }
+    assert_int_equal(promoted(TP_UINT16, TP_INT64, tp_int(1)), TP_UINT16); /* but ranks that do not count are not asked */
+    assert_int_equal(promoted(TP_FLOAT8_E4M3FN, 0, tp_float(1)), TP_FLOAT8_E4M3FN);
+    assert_int_equal(promoted(TP_FLOAT16, 0, tp_cplx(0, 1)), TP_COMPLEX32);
+    assert_int_equal(promoted(TP_FLOAT8_E4M3FN, 0, tp_cplx(0, 1)), TP_NO_DTYPE);
+    tp_error_clear();
+}
+
+static void test_integers_above_int64(void **state) {
+    (void)state;
+    tp_scalar large = tp_uint(UINT64_MAX);
+    assert_int_equal(large.kind, TP_SCALAR_UINT);
+    assert_int_equal(tp_uint(5).kind, TP_SCALAR_INT);
+    assert_true(tp_scalar_to_double(large) == 0x1p64);
+    uint64_t element;
+    tpi_store_scalar(&element, TP_UINT64, large);
+    assert_true(element == UINT64_MAX);
+    assert_int_equal(tpi_load_scalar(&element, TP_UINT64).kind, TP_SCALAR_UINT);
+    tpi_store_scalar(&element, TP_UINT64, tp_float(0x1.8p63));
+    assert_true(element == UINT64_C(3) << 62);
+    tpi_store_scalar(&element, TP_UINT64, tp_float(-1));
+    assert_true(element == UINT64_MAX);
+}
+
+/* ---- Float8: every code against its definition, and every tie between neighbours ------------------------------------------------ */
+static void test_float8(void **state) {
+    (void)state;
+    static const struct { tp_dtype dtype; int fraction, bias, largest; } forms[] = {
+        {TP_FLOAT8_E4M3FN, 3, 7, 0x7e}, {TP_FLOAT8_E5M2, 2, 15, 0x7b}, {TP_FLOAT8_E4M3FNUZ, 3, 8, 0x7f}, {TP_FLOAT8_E5M2FNUZ, 2, 16, 0x7f}};
+    for (size_t f = 0; f < 4; f++) {
+        tp_dtype dtype = forms[f].dtype;
+        bool fnuz = dtype == TP_FLOAT8_E4M3FNUZ || dtype == TP_FLOAT8_E5M2FNUZ;
+        double before = 0;
+        for (int code = 0; code <= forms[f].largest; code++) {
+            int m = forms[f].fraction, exponent = code >> m, fraction = code & ((1 << m) - 1);
+            double value = ldexp(exponent ? fraction + (1 << m) : fraction, (exponent ? exponent : 1) - forms[f].bias - m);
+            assert_true(tpi_float8_to_float((uint8_t)code, dtype) == value);
+            assert_int_equal(tpi_float_to_float8((float)value, dtype), code);
+            if (!code) continue;
+            double tie = (before + value) / 2;
+            int even = code & 1 ? code - 1 : code;
+            assert_int_equal(tpi_float_to_float8((float)tie, dtype), even);
+            assert_int_equal(tpi_float_to_float8(nextafterf((float)tie, 1e9f), dtype), code);
+            assert_int_equal(tpi_float_to_float8((float)-value, dtype), code | 0x80);
+            assert_true(tpi_float8_to_float((uint8_t)(code | 0x80), dtype) == -value);
+            before = value;
+        }
+        assert_true(isnan(tpi_float8_to_float(tpi_float_to_float8(NAN, dtype), dtype)));
+        float beyond = tpi_float8_to_float(tpi_float_to_float8(1e9f, dtype), dtype);
+        assert_true(fnuz ? isnan(beyond) : dtype == TP_FLOAT8_E5M2 ? isinf(beyond) : beyond == 448);
+        assert_int_equal(tpi_float_to_float8(-0.0f, dtype), fnuz ? 0 : 0x80);
+    }
+    for (int code = 0; code < 255; code++) {
+        float value = tpi_float8_to_float((uint8_t)code, TP_FLOAT8_E8M0FNU);
+        assert_true(value == ldexpf(1, code - 127));
+        assert_int_equal(tpi_float_to_float8(-value, TP_FLOAT8_E8M0FNU), code);
+        if (code) assert_int_equal(tpi_float_to_float8(value * 1.5f, TP_FLOAT8_E8M0FNU), code + 1);
+        if (code) assert_int_equal(tpi_float_to_float8(value * 1.49f, TP_FLOAT8_E8M0FNU), code);
+    }
+    assert_true(isnan(tpi_float8_to_float(255, TP_FLOAT8_E8M0FNU)));
 }
 
 static void test_scalars_travel_through_elements(void **state) {
     (void)state;
-    for (int d = TP_UINT8; d < TP_DTYPE_COUNT; d++) {
+    for (int d = TP_UINT8; d <= TP_BCOMPLEX32; d++) {
         char element[16];
-        tpi_store_scalar(element, (tp_dtype)d, tp_float(3.75));
-        double expected = tp_dtype_is_integral((tp_dtype)d) ? 3 : 3.75;
+        tpi_store_scalar(element, (tp_dtype)d, tp_float(3.5));
+        double expected = tp_dtype_is_integral((tp_dtype)d) ? 3 : d == TP_FLOAT8_E8M0FNU ? 4 : 3.5;
         assert_true(tp_scalar_to_double(tpi_load_scalar(element, (tp_dtype)d)) == expected);
     }
     uint8_t byte;
@@ -594,6 +673,9 @@ int main(void) {
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_promotion_of_pairs),
         cmocka_unit_test(test_promotion_among_ranks),
+        cmocka_unit_test(test_promotion_of_limited_dtypes),
+        cmocka_unit_test(test_integers_above_int64),
+        cmocka_unit_test(test_float8),
         cmocka_unit_test(test_dtype_names_and_casts),
         cmocka_unit_test(test_scalars_travel_through_elements),
         cmocka_unit_test(test_halves),

@@ -178,9 +178,9 @@ static void check_copy(const char *what, tp_tensor *x, tp_dtype dtype) {
 
 static void conversions(void **state) {
     (void)state;
-    for (tp_dtype d = TP_BOOL; d < TP_DTYPE_COUNT; d++) {
+    for (tp_dtype d = TP_BOOL; d <= TP_BCOMPLEX32; d++) {
         check_copy(tp_dtype_name(d), NUMBERS(d, 67), TP_FLOAT32);
-        if (d != TP_UINT8) check_copy("float32", NUMBERS(TP_FLOAT32, 67), d);
+        if (d != TP_UINT8 && d != TP_UINT16) check_copy("float32", NUMBERS(TP_FLOAT32, 67), d);
     }
     check_copy("complex128", NUMBERS(TP_COMPLEX128, 67), TP_INT16);
     check_copy("float64", NUMBERS(TP_FLOAT64, 67), TP_FLOAT16);
@@ -202,7 +202,7 @@ static void turned_over(void **state) {
 
 static void fills(void **state) {
     (void)state;
-    for (tp_dtype d = TP_BOOL; d < TP_DTYPE_COUNT; d++) {
+    for (tp_dtype d = TP_BOOL; d <= TP_BCOMPLEX32; d++) {
         tp_tensor *want = NUMBERS(d, 6, 35), *got = there(want), *w = view(tp_retain(want), SIZES(6, 7), SIZES(35, 5), 3), *g = view(tp_retain(got), SIZES(6, 7), SIZES(35, 5), 3);
         tp_scalar value = tp_dtype_is_complex(d) ? tp_cplx(-2.5, 1) : tp_dtype_is_floating(d) ? tp_float(-2.5) : tp_int(d == TP_BOOL ? 1 : 100);
         assert_true(tpi_fill_data(w, value) && tpi_fill_data(g, value));

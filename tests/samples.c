@@ -59,7 +59,7 @@ static int64_t integer_value(sample_maker maker, bool negative, uint64_t *state)
 static tp_scalar element_value(sample_maker maker, const sample_value *v, tp_dtype dtype, uint64_t *state) {
     if (maker == MAKE_INTS || maker == MAKE_INT32S) return tp_int(v->low + (int64_t)(mix(state) % (uint64_t)(v->high > v->low ? v->high - v->low : 1)));
     if (dtype == TP_BOOL) return tp_truth(maker == MAKE_POS || maker == MAKE_BIG || maker == MAKE_AWAY || mix(state) % 2);
-    if (tp_dtype_is_integral(dtype)) return tp_int(integer_value(maker, dtype != TP_UINT8, state));
+    if (tp_dtype_is_integral(dtype)) return tp_int(integer_value(maker, dtype != TP_UINT8 && !(tpi_dtype_group[dtype] & (TPI_CAT_UNSIGNED | TPI_CAT_UNSIGNED64)), state));
     double real = real_value(maker, state);
     return tp_dtype_is_complex(dtype) ? tp_cplx(real, imaginary_value(maker, state)) : tp_float(real);
 }
@@ -310,7 +310,7 @@ int want_gradients(const operator_sample *sample, arguments *args, int *which) {
 
 /* ---- Dtypes -------------------------------------------------------------------------------------------------------------------- */
 bool sample_allows(const operator_sample *sample, tp_dtype dtype) {
-    if (!(sample->types & tpi_dtype_category[dtype]) || (sample->no_half && (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16))) return false;
+    if (!(sample->types & tpi_dtype_group[dtype] & ~TPI_CAT_OPAQUE) || (sample->no_half && (dtype == TP_FLOAT16 || dtype == TP_BFLOAT16))) return false;
     if (!sample->dtypes) return true;
     const char *name = tp_dtype_name(dtype), *found = sample->dtypes;
     size_t length = strlen(name);

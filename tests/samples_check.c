@@ -65,8 +65,14 @@ bool same_bits(const tp_tensor *got, const tp_tensor *want) {
 
 double tolerance_of(tp_dtype dtype) {
     switch (dtype) {
-    case TP_FLOAT16: return 0.008;
-    case TP_BFLOAT16: return 0.06;
+    case TP_FLOAT16:
+    case TP_COMPLEX32: return 0.008;
+    case TP_BFLOAT16:
+    case TP_BCOMPLEX32: return 0.06;
+    case TP_FLOAT8_E4M3FN:
+    case TP_FLOAT8_E4M3FNUZ: return 0.15;
+    case TP_FLOAT8_E5M2:
+    case TP_FLOAT8_E5M2FNUZ: return 0.3;
     case TP_FLOAT32:
     case TP_COMPLEX64: return 2e-5;
     default: return 1e-11;

@@ -150,16 +150,57 @@ typedef enum tp_dtype {
     TP_FLOAT64,
     TP_COMPLEX64,
     TP_COMPLEX128,
-    TP_DTYPE_COUNT /* numbers from 13 on are kept for float8 and unsigned types to come */
+    /* Few operators compute with the next ten; all that move elements take them. */
+    TP_UINT16,
+    TP_UINT32,
+    TP_UINT64,
+    TP_FLOAT8_E4M3FN,
+    TP_FLOAT8_E5M2,
+    TP_FLOAT8_E4M3FNUZ,
+    TP_FLOAT8_E5M2FNUZ,
+    TP_FLOAT8_E8M0FNU,
+    TP_COMPLEX32,  /* two float16 */
+    TP_BCOMPLEX32, /* two bfloat16 */
+    /* The elements of these have no value here: tensors of them are made, viewed and copied, and no more. */
+    TP_FLOAT4_E2M1FN_X2,
+    TP_BITS1X8,
+    TP_BITS2X4,
+    TP_BITS4X2,
+    TP_BITS8,
+    TP_BITS16,
+    TP_UINT1,
+    TP_UINT2,
+    TP_UINT3,
+    TP_UINT4,
+    TP_UINT5,
+    TP_UINT6,
+    TP_UINT7,
+    TP_INT1,
+    TP_INT2,
+    TP_INT3,
+    TP_INT4,
+    TP_INT5,
+    TP_INT6,
+    TP_INT7,
+    TP_QINT8,
+    TP_QUINT8,
+    TP_QINT32,
+    TP_QUINT4X2,
+    TP_QUINT2X4,
+    TP_DTYPE_COUNT
 } tp_dtype;
 
 TP_API const char *tp_dtype_name(tp_dtype dtype); /* "float32" */
+TP_API const char *tp_dtype_word(tp_dtype dtype); /* what PyTorch's messages call it: "Float" */
 TP_API tp_dtype tp_dtype_by_name(const char *name); /* TP_NO_DTYPE if there is none of that name */
 TP_API int64_t tp_dtype_size(tp_dtype dtype);
 TP_API bool tp_dtype_is_floating(tp_dtype dtype); /* real floating types */
 TP_API bool tp_dtype_is_complex(tp_dtype dtype);
 TP_API bool tp_dtype_is_integral(tp_dtype dtype); /* bool not included */
-TP_API tp_dtype tp_promote_types(tp_dtype a, tp_dtype b);
+TP_API bool tp_dtype_has_values(tp_dtype dtype); /* false for TP_FLOAT4_E2M1FN_X2 and those that follow it */
+TP_API tp_dtype tp_dtype_to_real(tp_dtype dtype); /* TP_COMPLEX64 gives TP_FLOAT32; real dtypes stay */
+TP_API tp_dtype tp_dtype_to_complex(tp_dtype dtype); /* TP_FLOAT32 gives TP_COMPLEX64; an error if there is none */
+TP_API tp_dtype tp_promote_types(tp_dtype a, tp_dtype b); /* TP_NO_DTYPE and an error where PyTorch has no common dtype */
 TP_API bool tp_can_cast(tp_dtype from, tp_dtype to); /* PyTorch's rule: never to a lower category */
 TP_API tp_dtype tp_default_dtype(void); /* of floating results: float32 unless set */
 TP_API bool tp_set_default_dtype(tp_dtype dtype);
@@ -178,12 +219,19 @@ TP_API bool tp_set_default_device(tp_device device); /* type TP_DEVICE_NONE goes
 typedef enum tp_layout { TP_PRESERVE = 0, TP_CONTIGUOUS, TP_CHANNELS_LAST, TP_CHANNELS_LAST_3D } tp_layout;
 
 /* ---- Typed scalars: a number that knows whether it is bool, integer, floating or complex ---------------------- */
-typedef enum tp_scalar_kind { TP_SCALAR_NONE = 0, TP_SCALAR_BOOL, TP_SCALAR_INT, TP_SCALAR_FLOAT, TP_SCALAR_COMPLEX } tp_scalar_kind;
+typedef enum tp_scalar_kind {
+    TP_SCALAR_NONE = 0,
+    TP_SCALAR_BOOL,
+    TP_SCALAR_INT,
+    TP_SCALAR_FLOAT,
+    TP_SCALAR_COMPLEX,
+    TP_SCALAR_UINT /* an integer above INT64_MAX, which only uint64 and floating tensors hold */
+} tp_scalar_kind;
 typedef struct tp_scalar {
     TP_LIST_GUARD_(write_TP_SCALAR_and_the_number)
     int64_t kind; /* tp_scalar_kind */
     union {
-        int64_t i;   /* BOOL and INT */
+        int64_t i;   /* BOOL and INT; of UINT the bits */
         double d[2]; /* FLOAT (d[0]) and COMPLEX (real, imaginary) */
     } as;
 } tp_scalar;
@@ -213,7 +261,7 @@ static inline tp_scalar tp_no_scalar(void) {
     s.kind = TP_SCALAR_NONE, s.as.i = 0;
     return s;
 }
-TP_API tp_scalar tp_uint(uint64_t v); /* an integer; above INT64_MAX it is an error, and no scalar */
+TP_API tp_scalar tp_uint(uint64_t v); /* TP_SCALAR_INT up to INT64_MAX, TP_SCALAR_UINT above */
 static inline tp_scalar tp_scalar_self(tp_scalar a) { return a; }
 TP_API double tp_scalar_to_double(tp_scalar s);
 TP_API int64_t tp_scalar_to_int(tp_scalar s);

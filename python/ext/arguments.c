@@ -48,7 +48,13 @@ int tpy_fit_scalar(PyObject *o, tp_scalar *out) {
     if (PyLong_Check(o)) {
         int overflow;
         long long v = PyLong_AsLongLongAndOverflow(o, &overflow);
-        if (overflow) { /* beyond 64 bits: as a float, like PyTorch's numbers above 2^63 would be, or an error where an int is needed */
+        uint64_t large = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+        if (large && !PyErr_Occurred()) {
+            *out = tp_uint(large);
+            return 1;
+        }
+        PyErr_Clear();
+        if (overflow) { /* beyond 64 bits: as a float, or an error where an int is needed */
             double d = PyLong_AsDouble(o);
             if (d == -1 && PyErr_Occurred()) return -1;
             *out = tp_float(d);
@@ -103,6 +109,7 @@ PyObject *tpy_number(tp_scalar s) {
     switch (s.kind) {
     case TP_SCALAR_BOOL: return PyBool_FromLong(s.as.i != 0);
     case TP_SCALAR_INT: return PyLong_FromLongLong(s.as.i);
+    case TP_SCALAR_UINT: return PyLong_FromUnsignedLongLong((uint64_t)s.as.i);
     case TP_SCALAR_FLOAT: return PyFloat_FromDouble(s.as.d[0]);
     case TP_SCALAR_COMPLEX: return PyComplex_FromDoubles(s.as.d[0], s.as.d[1]);
     default: Py_RETURN_NONE;

@@ -8,7 +8,8 @@
 /* ---- Formats: the struct module's letters ---- */
 static const char *const formats[TP_DTYPE_COUNT] = {
     [TP_BOOL] = "?",    [TP_UINT8] = "B",   [TP_INT8] = "b",    [TP_INT16] = "h",      [TP_INT32] = "i",      [TP_INT64] = "l",
-    [TP_FLOAT16] = "e", [TP_FLOAT32] = "f", [TP_FLOAT64] = "d", [TP_COMPLEX64] = "Zf", [TP_COMPLEX128] = "Zd"};
+    [TP_FLOAT16] = "e", [TP_FLOAT32] = "f", [TP_FLOAT64] = "d", [TP_COMPLEX64] = "Zf", [TP_COMPLEX128] = "Zd",
+    [TP_UINT16] = "H",  [TP_UINT32] = "I",  [TP_UINT64] = "L"};
 
 /* The dtype of a buffer's elements, TP_NO_DTYPE if there is none. A format may begin with the byte order. */
 static tp_dtype dtype_of_format(const char *format, Py_ssize_t itemsize) {
@@ -17,6 +18,7 @@ static tp_dtype dtype_of_format(const char *format, Py_ssize_t itemsize) {
     if (format[0] == 'Z') return format[1] == 'f' ? TP_COMPLEX64 : format[1] == 'd' ? TP_COMPLEX128 : TP_NO_DTYPE;
     if (!format[0] || format[1]) return TP_NO_DTYPE;
     if (strchr("bhilqn", format[0])) return itemsize == 1 ? TP_INT8 : itemsize == 2 ? TP_INT16 : itemsize == 4 ? TP_INT32 : TP_INT64;
+    if (strchr("BHILQN", format[0])) return itemsize == 1 ? TP_UINT8 : itemsize == 2 ? TP_UINT16 : itemsize == 4 ? TP_UINT32 : TP_UINT64;
     for (int d = TP_BOOL; d < TP_DTYPE_COUNT; d++)
         if (formats[d] && formats[d][0] == format[0] && tp_dtype_size((tp_dtype)d) == itemsize) return (tp_dtype)d;
     return format[0] == 'c' ? TP_UINT8 : TP_NO_DTYPE;
@@ -57,7 +59,8 @@ tp_dtype tpy_numpy_scalar_dtype(PyObject *o) {
     } names[] = {{"float64", TP_FLOAT64}, {"float32", TP_FLOAT32}, {"int64", TP_INT64},         {"int32", TP_INT32},
                  {"bool", TP_BOOL},       {"bool_", TP_BOOL},      {"uint8", TP_UINT8},         {"int8", TP_INT8},
                  {"int16", TP_INT16},     {"float16", TP_FLOAT16}, {"complex64", TP_COMPLEX64}, {"complex128", TP_COMPLEX128},
-                 {"longlong", TP_INT64},  {"intc", TP_INT32}};
+                 {"longlong", TP_INT64},  {"intc", TP_INT32},      {"uint16", TP_UINT16},       {"uint32", TP_UINT32},
+                 {"uint64", TP_UINT64},   {"ulonglong", TP_UINT64}, {"uintc", TP_UINT32}};
     const char *name = Py_TYPE(o)->tp_name;
     if (strncmp(name, "numpy.", 6)) return TP_NO_DTYPE;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -82,7 +85,7 @@ static PyObject *refuse_array(PyObject *array) {
     if (!type) return NULL;
     PyErr_Format(PyExc_TypeError,
                  "can't convert np.ndarray of type %s. The only supported types are: float64, float32, float16, complex64, complex128, "
-                 "int64, int32, int16, int8, uint8, and bool.",
+                 "int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
                  PyType_Check(type) ? ((PyTypeObject *)type)->tp_name : "unknown");
     Py_DECREF(type);
     return NULL;
@@ -301,7 +304,7 @@ static PyObject *as_ndarray(PyObject *o) {
         Py_XDECREF(device);
         return NULL;
     }
-    if (tp_dtype_of(t) == TP_BFLOAT16) return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType BFloat16");
+    if (!formats[tp_dtype_of(t)]) return PyErr_Format(PyExc_TypeError, "Got unsupported ScalarType %s", tp_dtype_word(tp_dtype_of(t)));
     PyObject *make = numpy_name("asarray"), *memory = make ? PyMemoryView_FromObject(o) : NULL,
              *array = memory ? PyObject_CallOneArg(make, memory) : NULL;
     Py_XDECREF(memory);

@@ -2,24 +2,10 @@
  * type() by PyTorch's old names. Each returns the tensor itself where nothing changes. */
 #include "tpy.h"
 
-static const char *const words[TP_DTYPE_COUNT] = {[TP_BOOL] = "Bool",
-                                                  [TP_UINT8] = "Byte",
-                                                  [TP_INT8] = "Char",
-                                                  [TP_INT16] = "Short",
-                                                  [TP_INT32] = "Int",
-                                                  [TP_INT64] = "Long",
-                                                  [TP_FLOAT16] = "Half",
-                                                  [TP_BFLOAT16] = "BFloat16",
-                                                  [TP_FLOAT32] = "Float",
-                                                  [TP_FLOAT64] = "Double",
-                                                  [TP_COMPLEX64] = "ComplexFloat",
-                                                  [TP_COMPLEX128] = "ComplexDouble"};
 static const struct {
     const char *name;
     tp_device_type type;
 } homes[] = {{"torch.", TP_CPU}, {"torch.cuda.", TP_CUDA}, {"torch.xpu.", TP_XPU}, {"torch.meta.", TP_META}};
-
-const char *tpy_dtype_word(tp_dtype dtype) { return dtype > TP_NO_DTYPE && dtype < TP_DTYPE_COUNT ? words[dtype] : "Undefined"; }
 
 /* ---- to ---- */
 typedef struct target {
@@ -200,8 +186,9 @@ static int fit_type_name(const char *text, target *to) {
         size_t start = strlen(homes[i].name);
         if (strncmp(text, homes[i].name, start)) continue;
         for (int d = TP_BOOL; d < TP_DTYPE_COUNT; d++) {
-            size_t word = strlen(words[d]);
-            if (strncmp(text + start, words[d], word) || strcmp(text + start + word, "Tensor")) continue;
+            const char *name = tp_dtype_word((tp_dtype)d);
+            size_t word = strlen(name);
+            if (strncmp(text + start, name, word) || strcmp(text + start + word, "Tensor")) continue;
             to->dtype = (tp_dtype)d;
             to->device = (tp_device){(int16_t)homes[i].type, (int16_t)(homes[i].type == TP_CPU || homes[i].type == TP_META ? 0 : tp_gpu_current(homes[i].type))};
             return 1;
@@ -220,7 +207,7 @@ static PyObject *tensor_type(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:type", names, &wanted, &non_blocking)) return NULL;
     tp_tensor *t = tpy_unwrap(self);
     target to = {.non_blocking = non_blocking};
-    if (wanted == Py_None) return PyUnicode_FromFormat("%s%sTensor", home_of(tp_device_of(t)), words[tp_dtype_of(t)]);
+    if (wanted == Py_None) return PyUnicode_FromFormat("%s%sTensor", home_of(tp_device_of(t)), tp_dtype_word(tp_dtype_of(t)));
     if (tpy_fit_dtype(wanted, &to.dtype) > 0) return convert(self, &to);
     PyObject *text = NULL;
     if (PyUnicode_Check(wanted))

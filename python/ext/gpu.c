@@ -246,7 +246,7 @@ tp_tensor *tpy_pinned(tp_tensor *t) {
     tp_tensor *pinned = NULL;
     if (device.type != TP_CPU)
         PyErr_Format(PyExc_RuntimeError, "cannot pin 'torch.%s.%sTensor' only dense CPU tensors can be pinned", device.type == TP_XPU ? "xpu" : "cuda",
-                     tpy_dtype_word(tp_dtype_of(t)));
+                     tp_dtype_word(tp_dtype_of(t)));
     else if (!tpy_accelerator())
         PyErr_SetString(PyExc_RuntimeError, "Cannot access accelerator device when none is available.");
     else {

@@ -324,7 +324,7 @@ static bool write_picks(walk *w, tp_tensor *value) {
     if (to != from)
         return PyErr_Format(PyExc_RuntimeError,
                             "Index put requires the source and destination dtypes match, got %s for the destination and %s for the source.",
-                            tpy_dtype_word(to), tpy_dtype_word(from)),
+                            tp_dtype_word(to), tp_dtype_word(from)),
                false;
     tp_tensor *near = tpy_own(tp_to(value, .device = tp_device_of(w->view))), *plain = near ? without_leading_ones(near, 0) : NULL;
     if (plain) TPY_HEAVY(tp_numel(w->view), done = tp_index_put_(w->view, ((tp_tensors){w->entries, w->count}), plain));
@@ -378,7 +378,7 @@ int tpy_set_item(PyObject *self, PyObject *key, PyObject *value) {
         int fits = assignable(value, &number);
         if (!fits)
             PyErr_Format(PyExc_TypeError, "can't assign a %s to a torch.%sTensor", Py_TYPE(value)->tp_name,
-                         tpy_dtype_word(tp_dtype_of(w.view)));
+                         tp_dtype_word(tp_dtype_of(w.view)));
         ok = fits > 0 && write_number(&w, number);
     }
     if (!ok && !PyErr_Occurred()) tpy_raise();

@@ -23,8 +23,8 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
     if (tpy_is_tensor(o)) {
         tp_tensor *t = tpy_unwrap(o);
         if (!any && tp_dtype_of(t) != dtype)
-            return (tp_tensor *)PyErr_Format(PyExc_TypeError, "expected a torch.%sTensor (got torch.%sTensor)", tpy_dtype_word(dtype),
-                                             tpy_dtype_word(tp_dtype_of(t)));
+            return (tp_tensor *)PyErr_Format(PyExc_TypeError, "expected a torch.%sTensor (got torch.%sTensor)", tp_dtype_word(dtype),
+                                             tp_dtype_word(tp_dtype_of(t)));
         t = tpy_own(tp_detach(t));
         return t ? t : (tp_tensor *)tpy_raise();
     }

@@ -20,7 +20,12 @@ static int array_ndim(PyObject *array) {
 static bool is_nested(PyObject *o) { return !is_leaf(o) && PySequence_Check(o) && !(tpy_is_ndarray(o) && array_ndim(o) == 0); }
 
 /* ---- The dtype ---- */
-static tp_dtype complex_default(void) { return tp_default_dtype() == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64; }
+static tp_dtype complex_default(void) { return tp_dtype_to_complex(tp_default_dtype()); }
+
+tp_dtype tpy_wide_dtype(tp_dtype dtype) {
+    if (tp_dtype_is_complex(dtype)) return dtype == TP_COMPLEX128 ? dtype : TP_COMPLEX64;
+    return tp_dtype_is_floating(dtype) && dtype != TP_FLOAT64 ? TP_FLOAT32 : dtype;
+}
 
 static tp_dtype infer(PyObject *o, int depth); /* TP_NO_DTYPE with an exception */
 
@@ -47,6 +52,10 @@ static tp_dtype infer_items(PyObject *o, int depth) {
             return TP_NO_DTYPE;
         }
         found = found ? tp_promote_types(found, d) : d;
+        if (!found) {
+            tpy_raise();
+            break;
+        }
         if (found == TP_COMPLEX128) break;
     }
     Py_DECREF(items);
@@ -98,7 +107,7 @@ static int read_shape(PyObject *o, int64_t *shape) { /* the number of dims; -1 w
 
 /* ---- The elements ---- */
 typedef struct filling {
-    tp_dtype dtype; /* of the memory: never half or bfloat16, which are filled as float and converted after */
+    tp_dtype dtype; /* of the memory: never half, float8 and the like, which are filled as float or complex64 and converted after */
     tp_dtype wanted;
     int ndim;
     int64_t shape[TP_MAX_DIMS], item, inner[TP_MAX_DIMS]; /* inner: bytes of one item of each dim */
@@ -111,9 +120,13 @@ static bool overflow(tp_dtype dtype) {
 
 static bool store_integer(tp_dtype dtype, char *to, int64_t v) {
     static const int64_t largest[] = {
-        [TP_UINT8] = 255, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX};
-    if (v > largest[dtype] || (dtype == TP_UINT8 ? v < -255 : v < -largest[dtype] - 1)) return overflow(dtype);
+        [TP_UINT8] = 255, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX,
+        [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX};
+    bool wraps = dtype == TP_UINT8 || dtype == TP_UINT16 || dtype == TP_UINT32; /* negative numbers do, as PyTorch's */
+    if (v > largest[dtype] || v < -largest[dtype] - !wraps) return overflow(dtype);
     switch (dtype) {
+    case TP_UINT16: *(uint16_t *)to = (uint16_t)v; return true;
+    case TP_UINT32: *(uint32_t *)to = (uint32_t)v; return true;
     case TP_UINT8: *(uint8_t *)to = (uint8_t)v; return true;
     case TP_INT8: *(int8_t *)to = (int8_t)v; return true;
     case TP_INT16: *(int16_t *)to = (int16_t)v; return true;
@@ -136,6 +149,16 @@ static bool read_integer(PyObject *o, tp_dtype dtype, int64_t *v) {
     Py_DECREF(whole);
     if (beyond) PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
     return !beyond && !(*v == -1 && PyErr_Occurred());
+}
+
+static bool store_uint64(char *to, PyObject *o) {
+    PyObject *whole = PyLong_Check(o) ? Py_NewRef(o) : PyNumber_Index(o);
+    if (!whole) return PyErr_SetString(PyExc_TypeError, "an integer is required"), false;
+    uint64_t v = PyLong_AsUnsignedLongLong(whole);
+    Py_DECREF(whole);
+    if (v == (uint64_t)-1 && PyErr_Occurred()) return false;
+    memcpy(to, &v, sizeof v);
+    return true;
 }
 
 static bool store_complex(tp_dtype dtype, char *to, Py_complex c) {
@@ -165,6 +188,7 @@ static bool store_number(tp_dtype dtype, char *to, PyObject *o) {
         Py_complex c = PyComplex_AsCComplex(o);
         return !PyErr_Occurred() && store_complex(dtype, to, c);
     }
+    if (dtype == TP_UINT64) return store_uint64(to, o);
     int64_t v;
     return read_integer(o, dtype, &v) && store_integer(dtype, to, v);
 }
@@ -234,7 +258,8 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
 static tp_tensor *from_sequence(PyObject *o, tp_dtype dtype) {
     filling f = {.wanted = dtype ? dtype : infer(o, 0)};
     if (!f.wanted) return NULL;
-    f.dtype = f.wanted == TP_FLOAT16 || f.wanted == TP_BFLOAT16 ? TP_FLOAT32 : f.wanted;
+    if (!tp_dtype_has_values(f.wanted)) return (tp_tensor *)PyErr_Format(PyExc_RuntimeError, "store_scalar: invalid type");
+    f.dtype = tpy_wide_dtype(f.wanted);
     f.item = tp_dtype_size(f.dtype);
     if ((f.ndim = read_shape(o, f.shape)) < 0) return NULL;
     int64_t bytes = f.item;

@@ -20,6 +20,9 @@ static PyObject *number_at(tp_dtype dtype, const char *p) {
     case TP_INT64: return PyLong_FromLongLong(*(const int64_t *)p);
     case TP_FLOAT32: return PyFloat_FromDouble(*(const float *)p);
     case TP_FLOAT64: return PyFloat_FromDouble(*(const double *)p);
+    case TP_UINT16: return PyLong_FromLong(*(const uint16_t *)p);
+    case TP_UINT32: return PyLong_FromUnsignedLong(*(const uint32_t *)p);
+    case TP_UINT64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)p);
     case TP_COMPLEX64: return PyComplex_FromDoubles(((const float *)p)[0], ((const float *)p)[1]);
     case TP_COMPLEX128: return PyComplex_FromDoubles(((const double *)p)[0], ((const double *)p)[1]);
     default: return PyErr_Format(PyExc_SystemError, "no Python number for %s", tp_dtype_name(dtype));
@@ -44,10 +47,11 @@ static PyObject *tensor_tolist(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_tensor *t = tpy_unwrap(o);
     tp_dtype dtype = tp_dtype_of(t);
-    bool narrow = dtype == TP_FLOAT16 || dtype == TP_BFLOAT16;
+    if (!tp_dtype_has_values(dtype)) return PyErr_Format(PyExc_RuntimeError, "load_scalar: invalid type");
+    tp_dtype wide = tpy_wide_dtype(dtype);
     tp_tensor *near = tpy_own(tp_detach(t));
-    if (near && (narrow || tp_device_of(t).type != TP_CPU)) {
-        tp_tensor *moved = tpy_own(tp_to(near, .dtype = narrow ? TP_FLOAT32 : dtype, .device = {TP_CPU, 0}));
+    if (near && (wide != dtype || tp_device_of(t).type != TP_CPU)) {
+        tp_tensor *moved = tpy_own(tp_to(near, .dtype = wide, .device = {TP_CPU, 0}));
         tp_release(near);
         near = moved;
     }

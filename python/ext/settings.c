@@ -24,6 +24,7 @@ static PyObject *set_default_dtype(PyObject *module, PyObject *o) {
     tp_dtype d;
     if (tpy_fit_dtype(o, &d) <= 0 || Py_TYPE(o) != tpy_dtype_type) return PyErr_Format(PyExc_TypeError, "invalid dtype object: only floating-point types are supported as the default type");
     if (!tp_dtype_is_floating(d)) return PyErr_Format(PyExc_TypeError, "only floating-point types are supported as the default type");
+    if (d > TP_COMPLEX128) return PyErr_Format(PyExc_TypeError, "couldn't find storage object %sStorage", tp_dtype_word(d));
     return tpy_none_or_raise(tp_set_default_dtype(d));
 }
 static PyObject *promote_types(PyObject *module, PyObject *args) {
@@ -32,7 +33,8 @@ static PyObject *promote_types(PyObject *module, PyObject *args) {
     tp_dtype x, y;
     if (!PyArg_UnpackTuple(args, "promote_types", 2, 2, &a, &b)) return NULL;
     if (tpy_fit_dtype(a, &x) <= 0 || tpy_fit_dtype(b, &y) <= 0) return PyErr_Format(PyExc_TypeError, "promote_types(): arguments must be torch.dtype");
-    return tpy_dtype_object(tp_promote_types(x, y));
+    tp_dtype common = tp_promote_types(x, y);
+    return common ? tpy_dtype_object(common) : tpy_raise();
 }
 static PyObject *can_cast(PyObject *module, PyObject *args, PyObject *kwargs) {
     (void)module;

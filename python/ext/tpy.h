@@ -42,7 +42,6 @@ typedef struct { PyObject_HEAD tp_layout layout; } tpy_memory_format;
 extern PyTypeObject *tpy_dtype_type, *tpy_device_type, *tpy_memory_format_type, *tpy_layout_type, *tpy_size_type;
 bool tpy_is_strided(PyObject *layout); /* is it torch.strided? */
 PyObject *tpy_dtype_object(tp_dtype dtype);
-const char *tpy_dtype_word(tp_dtype dtype);      /* PyTorch's old word: "Float", as in torch.FloatTensor (convert.c) */
 PyObject *tpy_device_object(tp_device device);
 PyObject *tpy_size_of(tp_ints sizes);
 PyObject *tpy_int_tuple(tp_ints values);
@@ -58,6 +57,7 @@ tp_device_type tpy_accelerator(void);       /* gpu.c: the type of the accelerato
 /* ---- Numbers and lists from Python objects (arguments.c) ---- */
 int tpy_fit_scalar(PyObject *o, tp_scalar *out); /* Python's and NumPy's numbers, one-element tensors without gradient */
 int tpy_fit_int(PyObject *o, int64_t *out);      /* whole numbers, not bool */
+tp_dtype tpy_wide_dtype(tp_dtype dtype); /* float32 or complex64 for the dtypes that C has no type for, others unchanged (make.c) */
 PyObject *tpy_number(tp_scalar s);               /* bool, int, float or complex */
 
 enum tpy_kind {

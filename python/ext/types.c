@@ -40,7 +40,10 @@ static PyObject *dtype_is_complex(PyObject *self, void *unused) {
 static PyObject *dtype_is_signed(PyObject *self, void *unused) {
     (void)unused;
     tp_dtype d = ((tpy_dtype *)self)->dtype;
-    return PyBool_FromLong(d != TP_BOOL && d != TP_UINT8);
+    if (d >= TP_BITS1X8 && d <= TP_BITS16) return PyErr_Format(PyExc_RuntimeError, "Bits types are undefined");
+    if (d >= TP_QINT8 && d <= TP_QUINT2X4) return PyErr_Format(PyExc_RuntimeError, "isSignedType not supported for quantized types");
+    bool narrow = d >= TP_UINT1 && d <= TP_UINT7, wide = d >= TP_UINT16 && d <= TP_UINT64;
+    return PyBool_FromLong(d != TP_BOOL && d != TP_UINT8 && d != TP_FLOAT8_E8M0FNU && !narrow && !wide);
 }
 static PyObject *dtype_itemsize(PyObject *self, void *unused) {
     (void)unused;
@@ -48,13 +51,12 @@ static PyObject *dtype_itemsize(PyObject *self, void *unused) {
 }
 static PyObject *dtype_to_complex(PyObject *self, PyObject *unused) {
     (void)unused;
-    tp_dtype d = ((tpy_dtype *)self)->dtype;
-    return tpy_dtype_object(tp_dtype_is_complex(d) ? d : d == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64);
+    tp_dtype d = tp_dtype_to_complex(((tpy_dtype *)self)->dtype);
+    return d ? tpy_dtype_object(d) : tpy_raise();
 }
 static PyObject *dtype_to_real(PyObject *self, PyObject *unused) {
     (void)unused;
-    tp_dtype d = ((tpy_dtype *)self)->dtype;
-    return tpy_dtype_object(d == TP_COMPLEX64 ? TP_FLOAT32 : d == TP_COMPLEX128 ? TP_FLOAT64 : d);
+    return tpy_dtype_object(tp_dtype_to_real(((tpy_dtype *)self)->dtype));
 }
 static PyMethodDef dtype_methods[] = {
     {"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {"to_complex", dtype_to_complex, METH_NOARGS, NULL}, {"to_real", dtype_to_real, METH_NOARGS, NULL}, {0}};
@@ -76,7 +78,7 @@ int tpy_fit_dtype(PyObject *o, tp_dtype *out) {
 
 static int add_dtypes(PyObject *module) {
     static const struct { const char *alias, *name; } aliases[] = {{"half", "float16"}, {"float", "float32"}, {"double", "float64"},
-        {"short", "int16"}, {"int", "int32"}, {"long", "int64"}, {"cfloat", "complex64"}, {"cdouble", "complex128"}};
+        {"short", "int16"}, {"int", "int32"}, {"long", "int64"}, {"cfloat", "complex64"}, {"cdouble", "complex128"}, {"chalf", "complex32"}, {"bit", "uint1"}};
     for (int d = TP_NO_DTYPE + 1; d < TP_DTYPE_COUNT; d++) {
         tpy_dtype *o = PyObject_New(tpy_dtype, tpy_dtype_type);
         if (!o) return -1;

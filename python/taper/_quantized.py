@@ -9,8 +9,8 @@ from taper.overrides import DisableTorchFunctionSubclass
 class _Named:
     """A constant of torch's that prints as its name."""
 
-    def __init__(self, name, storage=None):
-        self._name, self.storage = name, storage
+    def __init__(self, name):
+        self._name = name
 
     def __repr__(self):
         return f"torch.{self._name}"
@@ -23,9 +23,10 @@ def _constant(name):
     return globals()[name]
 
 
-qint8, quint8, qint32 = _Named("qint8", _C.int8), _Named("quint8", _C.uint8), _Named("qint32", _C.int32)
+from taper._C import qint8, qint32, quint8  # noqa: E402
+_STORAGE = {qint8: _C.int8, quint8: _C.uint8, qint32: _C.int32}
 per_tensor_affine, per_tensor_symmetric = _Named("per_tensor_affine"), _Named("per_tensor_symmetric")
-_ENDS = {"qint8": (-128, 127), "quint8": (0, 255), "qint32": (-2 ** 31, 2 ** 31 - 1)}
+_ENDS = {qint8: (-128, 127), quint8: (0, 255), qint32: (-2 ** 31, 2 ** 31 - 1)}
 
 
 class Quantized(Tensor):
@@ -89,7 +90,7 @@ def _numbers(input, scale, zero_point, least, most):
 def quantize_per_tensor(input, scale, zero_point, dtype):
     """The nearest whole numbers, in the dtype's range."""
     scale, zero_point = float(scale), int(zero_point)
-    return _made(_numbers(input.detach(), scale, zero_point, *_ENDS[dtype._name]).to(dtype.storage), scale, zero_point, dtype)
+    return _made(_numbers(input.detach(), scale, zero_point, *_ENDS[dtype]).to(_STORAGE[dtype]), scale, zero_point, dtype)
 
 
 def dequantize(tensor):

@@ -268,8 +268,7 @@ def result_type(tensor1, tensor2):
     empty_b = _op["empty"]((0,) * b.dim() if b is not None and b.dim() else (), dtype=b.dtype, device="cpu") if b is not None else tensor2
     if a is None and b is None:
         empty_a, empty_b = _C.tensor(tensor1, device="cpu"), _C.tensor(tensor2, device="cpu")
-    both_bool = (a is not None and a.dtype == _C.bool or a is None and isinstance(tensor1, bool)) and (b is not None and b.dtype == _C.bool or b is None and isinstance(tensor2, bool))
-    return _C.bool if both_bool else _op["mul"](empty_a, empty_b).dtype
+    return _op["where"](_op["zeros"]((), dtype=_C.bool, device="cpu"), empty_a, empty_b).dtype  # which takes every dtype
 
 
 # ---- Functions around operators ----

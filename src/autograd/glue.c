@@ -32,16 +32,16 @@ const tp_tensor *tpi_operand_peek(const tp_operand *a) {
     static int64_t no_dims[1];
 #define LIKE(d) [d] = {.alive = TPI_ALIVE, .dtype = d, .numel = 1, .storage = &nowhere, .shape = no_dims, .strides = no_dims}
     static const tp_tensor stand_in[TP_DTYPE_COUNT] = {LIKE(TP_BOOL), LIKE(TP_INT64), LIKE(TP_FLOAT16), LIKE(TP_BFLOAT16), LIKE(TP_FLOAT32), LIKE(TP_FLOAT64),
-        LIKE(TP_COMPLEX64), LIKE(TP_COMPLEX128)};
+        LIKE(TP_COMPLEX32), LIKE(TP_BCOMPLEX32), LIKE(TP_COMPLEX64), LIKE(TP_COMPLEX128)};
 #undef LIKE
     if (a->tensor) return a->tensor;
-    tpi_promotion p = {TP_NO_DTYPE, TP_NO_DTYPE, TP_NO_DTYPE};
+    tpi_promotion p = {0};
     tpi_promote_scalar(&p, a->scalar);
     return &stand_in[tpi_promoted(&p)];
 }
 
 static bool is_whole(tp_operand a) {
-    if (!a.tensor) return a.scalar.kind <= TP_SCALAR_INT;
+    if (!a.tensor) return a.scalar.kind <= TP_SCALAR_INT || a.scalar.kind == TP_SCALAR_UINT;
     return !tp_dtype_is_floating((tp_dtype)a.tensor->dtype) && !tp_dtype_is_complex((tp_dtype)a.tensor->dtype);
 }
 
@@ -65,7 +65,7 @@ bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
 tp_tensor *tpi_operand_tensor_owned(tp_operand a) {
     if (a.tensor) return tpi_retain(a.tensor);
     /* As exact as the number itself: a wrapped number is weak in promotion whatever its width. */
-    tp_dtype dtype = a.scalar.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : a.scalar.kind == TP_SCALAR_COMPLEX ? TP_COMPLEX128 : TP_NO_DTYPE;
+    tp_dtype dtype = a.scalar.kind == TP_SCALAR_FLOAT ? TP_FLOAT64 : a.scalar.kind == TP_SCALAR_COMPLEX ? TP_COMPLEX128 : a.scalar.kind == TP_SCALAR_UINT ? TP_UINT64 : TP_NO_DTYPE;
     return tpi_of_scalar(a.scalar, dtype, (tp_device){TP_CPU, 0});
 }
 

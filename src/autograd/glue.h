@@ -35,6 +35,9 @@ bool tpi_all_to_scope(tp_tensor **t, int n);
 /* ---- arguments ---- */
 /* An argument that may not be NULL was: keeps the pending error, or says which argument of which operator. Returns NULL. */
 void *tpi_no_tensor(const char *op, const char *argument);
+/* Is the dtype, or the tensor's, of one of the groups (TPI_CAT_*) that a native operator takes? None is fine. */
+static inline bool tpi_takes(tp_dtype d, int groups) { return d == TP_NO_DTYPE || tpi_dtype_group[d] & groups; }
+static inline bool tpi_takes_tensor(const tp_tensor *t, int groups) { return !t || tpi_takes((tp_dtype)t->dtype, groups); }
 static inline bool tpi_operand_given(const tp_operand *a) { return a->tensor || a->scalar.kind != TP_SCALAR_NONE; }
 bool tpi_list_given(tp_tensors list); /* no entry is NULL */
 /* The operand's tensor; for a number a zero-dimensional stand-in that answers shape, dtype and device, and has no data. */

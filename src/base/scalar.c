@@ -8,14 +8,21 @@
 static int64_t to_int64(double v) { return v >= -0x1p63 && v < 0x1p63 ? (int64_t)v : INT64_MIN; }
 static int32_t to_int32(double v) { return v > -0x1p31 - 1 && v < 0x1p31 ? (int32_t)v : INT32_MIN; }
 
-static double real_part(tp_scalar s) { return s.kind == TP_SCALAR_FLOAT || s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] : (double)s.as.i; }
+/* To unsigned integers as x86's vectors do it: the upper half of the range is shifted down first. */
+static uint64_t to_uint64(double v) { return v >= 0x1p63 ? (uint64_t)to_int64(v - 0x1p63) ^ UINT64_C(1) << 63 : (uint64_t)to_int64(v); }
+static uint32_t to_uint32(double v) { return v >= 0x1p31 ? (uint32_t)to_int32(v - 0x1p31) ^ UINT32_C(1) << 31 : (uint32_t)to_int32(v); }
+
+static double real_part(tp_scalar s) {
+    if (s.kind == TP_SCALAR_UINT) return (double)(uint64_t)s.as.i;
+    return s.kind == TP_SCALAR_FLOAT || s.kind == TP_SCALAR_COMPLEX ? s.as.d[0] : (double)s.as.i;
+}
 static double imaginary_part(tp_scalar s) { return s.kind == TP_SCALAR_COMPLEX ? s.as.d[1] : 0; }
-static bool is_whole(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL; }
+static bool is_whole(tp_scalar s) { return s.kind == TP_SCALAR_INT || s.kind == TP_SCALAR_BOOL || s.kind == TP_SCALAR_UINT; }
 
 tp_scalar tp_uint(uint64_t v) {
-    if (v <= INT64_MAX) return tp_int((int64_t)v);
-    tpi_fail(TP_ERR_VALUE, "Overflow when unpacking long long: %llu is above the largest 64-bit integer with a sign", (unsigned long long)v);
-    return tp_no_scalar();
+    tp_scalar s = tp_int((int64_t)v);
+    if (v > INT64_MAX) s.kind = TP_SCALAR_UINT;
+    return s;
 }
 
 double tp_scalar_to_double(tp_scalar s) { return s.kind == TP_SCALAR_NONE ? (double)NAN : real_part(s); }
@@ -27,6 +34,8 @@ bool tp_scalar_to_bool(tp_scalar s) {
     return is_whole(s) ? s.as.i != 0 : s.as.d[0] != 0 || imaginary_part(s) != 0;
 }
 
+static uint32_t scalar_to_uint32(tp_scalar s) { return is_whole(s) ? (uint32_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_uint32(s.as.d[0]); }
+static uint64_t scalar_to_uint64(tp_scalar s) { return is_whole(s) ? (uint64_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_uint64(s.as.d[0]); }
 static int32_t scalar_to_int32(tp_scalar s) { return is_whole(s) ? (int32_t)s.as.i : s.kind == TP_SCALAR_NONE ? 0 : to_int32(s.as.d[0]); }
 
 tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
@@ -37,7 +46,7 @@ tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
     case TPI_B8: p.b8 = tp_scalar_to_bool(s); break;
     case TPI_I32: p.i32 = scalar_to_int32(s); break;
     case TPI_I64: p.i64 = tp_scalar_to_int(s); break;
-    case TPI_F32: p.f32 = is_whole(s) ? (float)s.as.i : (float)s.as.d[0]; break;
+    case TPI_F32: p.f32 = s.kind == TP_SCALAR_UINT ? (float)(uint64_t)s.as.i : is_whole(s) ? (float)s.as.i : (float)s.as.d[0]; break;
     case TPI_F64: p.f64 = real_part(s); break;
     case TPI_C64: p.c64 = (tpi_c64){(float)real_part(s), (float)imaginary_part(s)}; break;
     case TPI_C128: p.c128 = (tpi_c128){real_part(s), imaginary_part(s)}; break;
@@ -50,7 +59,20 @@ tpi_param tpi_param_of(tp_scalar s, tpi_ctype c) {
 #define STORE(type, to, value) memcpy((to), &(type){value}, sizeof(type))
 
 tp_scalar tpi_load_scalar(const void *element, tp_dtype dtype) {
-    union { uint8_t u8; int8_t i8; int16_t i16; uint16_t u16; int32_t i32; int64_t i64; float f32; double f64; tpi_c64 c64; tpi_c128 c128; } e;
+    union {
+        uint8_t u8;
+        int8_t i8;
+        int16_t i16;
+        uint16_t u16, pair[2];
+        int32_t i32;
+        uint32_t u32;
+        int64_t i64;
+        uint64_t u64;
+        float f32;
+        double f64;
+        tpi_c64 c64;
+        tpi_c128 c128;
+    } e;
     memcpy(&e, element, tpi_dtype_bytes[dtype]);
     switch (dtype) {
     case TP_BOOL: return tp_truth(e.u8 != 0);
@@ -65,14 +87,23 @@ tp_scalar tpi_load_scalar(const void *element, tp_dtype dtype) {
     case TP_FLOAT64: return tp_float(e.f64);
     case TP_COMPLEX64: return tp_cplx((double)e.c64.re, (double)e.c64.im);
     case TP_COMPLEX128: return tp_cplx(e.c128.re, e.c128.im);
-    case TP_NO_DTYPE:
-    case TP_DTYPE_COUNT: break;
+    case TP_UINT16: return tp_int(e.u16);
+    case TP_UINT32: return tp_int(e.u32);
+    case TP_UINT64: return tp_uint(e.u64);
+    case TP_FLOAT8_E4M3FN:
+    case TP_FLOAT8_E5M2:
+    case TP_FLOAT8_E4M3FNUZ:
+    case TP_FLOAT8_E5M2FNUZ:
+    case TP_FLOAT8_E8M0FNU: return tp_float((double)tpi_float8_to_float(e.u8, dtype));
+    case TP_COMPLEX32: return tp_cplx((double)tpi_half_to_float(e.pair[0]), (double)tpi_half_to_float(e.pair[1]));
+    case TP_BCOMPLEX32: return tp_cplx((double)tpi_bf16_to_float(e.pair[0]), (double)tpi_bf16_to_float(e.pair[1]));
+    default: break; /* elements without a value */
     }
     return tp_no_scalar();
 }
 
 void tpi_store_scalar(void *element, tp_dtype dtype, tp_scalar s) {
-    float f = tpi_param_of(s, TPI_F32).f32;
+    float f = tpi_param_of(s, TPI_F32).f32, imaginary = (float)imaginary_part(s);
     switch (dtype) {
     case TP_BOOL: STORE(uint8_t, element, tp_scalar_to_bool(s)); break;
     case TP_UINT8: STORE(uint8_t, element, (uint8_t)scalar_to_int32(s)); break;
@@ -84,10 +115,19 @@ void tpi_store_scalar(void *element, tp_dtype dtype, tp_scalar s) {
     case TP_BFLOAT16: STORE(uint16_t, element, tpi_float_to_bf16(f)); break;
     case TP_FLOAT32: STORE(float, element, f); break;
     case TP_FLOAT64: STORE(double, element, tpi_param_of(s, TPI_F64).f64); break;
-    case TP_COMPLEX64: memcpy(element, &(tpi_c64){f, (float)imaginary_part(s)}, sizeof(tpi_c64)); break;
+    case TP_COMPLEX64: memcpy(element, &(tpi_c64){f, imaginary}, sizeof(tpi_c64)); break;
     case TP_COMPLEX128: memcpy(element, &(tpi_c128){tpi_param_of(s, TPI_F64).f64, imaginary_part(s)}, sizeof(tpi_c128)); break;
-    case TP_NO_DTYPE:
-    case TP_DTYPE_COUNT: break;
+    case TP_UINT16: STORE(uint16_t, element, (uint16_t)scalar_to_int32(s)); break;
+    case TP_UINT32: STORE(uint32_t, element, scalar_to_uint32(s)); break;
+    case TP_UINT64: STORE(uint64_t, element, scalar_to_uint64(s)); break;
+    case TP_FLOAT8_E4M3FN:
+    case TP_FLOAT8_E5M2:
+    case TP_FLOAT8_E4M3FNUZ:
+    case TP_FLOAT8_E5M2FNUZ:
+    case TP_FLOAT8_E8M0FNU: STORE(uint8_t, element, tpi_float_to_float8(f, dtype)); break;
+    case TP_COMPLEX32: memcpy(element, (uint16_t[]){tpi_float_to_half(f), tpi_float_to_half(imaginary)}, 4); break;
+    case TP_BCOMPLEX32: memcpy(element, (uint16_t[]){tpi_float_to_bf16(f), tpi_float_to_bf16(imaginary)}, 4); break;
+    default: memset(element, 0, tpi_dtype_bytes[dtype]); break; /* elements without a value */
     }
 }
 
@@ -123,4 +163,72 @@ uint16_t tpi_float_to_half(float f) {
     }
     v.u += 0xfff + (v.u >> 13 & 1) - (112u << 23); /* round to even, then the bias */
     return (uint16_t)(sign | v.u >> 13);
+}
+
+/* ---- Float8 -------------------------------------------------------------------------------------------------------------------
+ * e4m3fn has 4 exponent and 3 fraction bits, and so on. "fn": no infinities; "uz": no negative zero, its code is the one NaN. */
+typedef struct float8_form {
+    int fraction, bias;
+    uint8_t largest, beyond, nan; /* codes without sign: of the largest value, of what is larger, of NaN */
+    bool unsigned_zero;
+} float8_form;
+
+static const float8_form float8_forms[TP_DTYPE_COUNT] = {
+    [TP_FLOAT8_E4M3FN] = {3, 7, 0x7e, 0x7e, 0x7f, false},
+    [TP_FLOAT8_E5M2] = {2, 15, 0x7b, 0x7c, 0x7f, false},
+    [TP_FLOAT8_E4M3FNUZ] = {3, 8, 0x7f, 0x80, 0x80, true},
+    [TP_FLOAT8_E5M2FNUZ] = {2, 16, 0x7f, 0x80, 0x80, true},
+};
+
+static float e8m0_to_float(uint8_t code) {
+    float_bits v = {.u = code == 255 ? 0x7fc00000 : code == 0 ? 0x400000 : (uint32_t)code << 23};
+    return v.f;
+}
+
+/* The sign is dropped. A fraction of a half or more rounds up; among subnormal numbers, which are below the smallest power, only more than a half. */
+static uint8_t float_to_e8m0(float f) {
+    float_bits v = {f};
+    uint32_t exponent = v.u >> 23 & 255, fraction = v.u & 0x7fffff;
+    if (exponent == 255) return 255;
+    return (uint8_t)(exponent + (exponent ? fraction >= 0x400000 : fraction > 0x400000));
+}
+
+float tpi_float8_to_float(uint8_t code, tp_dtype dtype) {
+    if (dtype == TP_FLOAT8_E8M0FNU) return e8m0_to_float(code);
+    const float8_form *form = &float8_forms[dtype];
+    uint32_t sign = (uint32_t)(code & 0x80) << 24, body = code & 0x7f, exponent = body >> form->fraction;
+    uint32_t fraction = body & ((1u << form->fraction) - 1);
+    float_bits v;
+    if (form->unsigned_zero ? code == 0x80 : body > form->largest) {
+        bool infinite = body == form->beyond && form->beyond > form->largest;
+        v.u = infinite ? sign | 0x7f800000 : (form->unsigned_zero ? 0 : sign) | 0x7fc00000;
+        return v.f;
+    }
+    if (exponent) {
+        v.u = sign | (exponent + 127 - (uint32_t)form->bias) << 23 | fraction << (23 - form->fraction);
+        return v.f;
+    }
+    float_bits unit = {.u = (uint32_t)(128 - form->bias - form->fraction) << 23}; /* the smallest value */
+    v.f = (float)fraction * unit.f;
+    v.u |= sign;
+    return v.f;
+}
+
+uint8_t tpi_float_to_float8(float f, tp_dtype dtype) {
+    if (dtype == TP_FLOAT8_E8M0FNU) return float_to_e8m0(f);
+    const float8_form *form = &float8_forms[dtype];
+    float_bits v = {f};
+    uint32_t sign = v.u >> 24 & 0x80, code, rest = 23 - (uint32_t)form->fraction, shift = 127 - (uint32_t)form->bias;
+    v.u &= 0x7fffffff;
+    if (v.u > 0x7f800000) return (uint8_t)(form->unsigned_zero ? form->nan : sign | form->nan);
+    if (v.u < (shift + 1) << 23) { /* subnormal: adding lines the last bit up with the smallest value, and the addition rounds to even */
+        float_bits line = {.u = (shift + 1 + rest) << 23};
+        v.f += line.f;
+        code = v.u - line.u;
+    } else {
+        v.u += (1u << (rest - 1)) - 1 + (v.u >> rest & 1);
+        code = (v.u - (shift << 23)) >> rest;
+    }
+    if (code > form->largest) return (uint8_t)(form->unsigned_zero ? form->beyond : sign | form->beyond);
+    return (uint8_t)(form->unsigned_zero && code == 0 ? 0 : sign | code);
 }

@@ -4,7 +4,7 @@
 #include <taper/base.h>
 
 static inline void tpi_scalar_parts(tp_scalar s, double *re, double *im) {
-    *re = s.kind == TP_SCALAR_COMPLEX || s.kind == TP_SCALAR_FLOAT ? s.as.d[0] : (double)s.as.i;
+    *re = s.kind == TP_SCALAR_COMPLEX || s.kind == TP_SCALAR_FLOAT ? s.as.d[0] : tp_scalar_to_double(s);
     *im = s.kind == TP_SCALAR_COMPLEX ? s.as.d[1] : 0;
 }
 static inline tp_scalar tpi_scalar_conj(tp_scalar s) {

@@ -53,6 +53,11 @@ static bool copy_between(tp_tensor *dst, const tp_tensor *src) {
 }
 
 static bool copy(tp_tensor *dst, const tp_tensor *src) {
+    bool convertible = tp_dtype_has_values((tp_dtype)src->dtype) && tp_dtype_has_values((tp_dtype)dst->dtype);
+    if (dst->dtype != src->dtype && !convertible) {
+        bool to = tp_dtype_has_values((tp_dtype)src->dtype);
+        return tpi_refuse(TP_ERR_MISSING, "\"copy_\" not implemented for '%s'", tp_dtype_word((tp_dtype)(to ? dst : src)->dtype));
+    }
     if (!same_device(dst, src)) return copy_between(dst, src);
     if (!tpi_shares_memory(dst, src)) return copy_within(dst, src);
     tp_tensor *apart = tpi_empty_like(src, (tp_dtype)src->dtype);

@@ -21,7 +21,7 @@ typedef struct tpi_map_op {
     const char *name;
     uint8_t nin, nparam;
     uint8_t rule, result;
-    uint8_t types;        /* mask of TPI_CAT_*: which compute dtypes are allowed */
+    uint16_t types;       /* mask of TPI_CAT_*: which groups of dtypes are allowed */
     uint8_t has_b8;       /* bool operands compute in TPI_B8 rather than TPI_I32 */
     uint8_t costly;       /* computing takes longer than moving the elements: a detour on the way to memory would show */
     uint8_t in_type[8];   /* per input: TPI_CTYPES = the compute type, else that fixed ctype (not part of promotion) */
@@ -53,7 +53,8 @@ typedef struct tpi_fold_kernel {
 typedef struct tpi_fold_op {
     const char *name;
     uint8_t nstate, nout, nparam;
-    uint8_t rule, types;
+    uint8_t rule;
+    uint16_t types;
     uint8_t sum_like;           /* bool and integers accumulate in and give int64 (sum, prod) */
     uint8_t has_empty;          /* defined over no elements; otherwise an error */
     uint8_t each;               /* an empty list of dims folds each element by itself; otherwise it stands for all dims */
@@ -77,7 +78,8 @@ typedef struct tpi_scan_kernel {
 typedef struct tpi_scan_op {
     const char *name;
     uint8_t nstate, nout, nparam;
-    uint8_t rule, types, sum_like;
+    uint8_t rule, sum_like;
+    uint16_t types;
     uint8_t state_type[4], out_type[4], param_type[4];
     const tpi_scan_kernel *fn[TPI_ISAS];
     const char *const *source; /* as a fold's, with op_value() for op_finish(), and without op_merge() where the table has none */

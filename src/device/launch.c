@@ -36,11 +36,16 @@ tp_dtype tpi_result_dtype(int result, tp_dtype dtype) {
 }
 
 bool tpi_refuse_cast(tp_dtype result, tp_dtype wanted) {
-    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tpi_dtype_word(result), tpi_dtype_word(wanted));
+    return tpi_refuse(TP_ERR_RUNTIME, "result type %s can't be cast to the desired output type %s", tp_dtype_word(result), tp_dtype_word(wanted));
 }
 
-bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype) {
-    if (types & tpi_dtype_category[dtype]) return true;
+bool tpi_refuse_dtype(const char *op, tp_dtype dtype) {
+    return tpi_refuse(TP_ERR_MISSING, "\"%s_cpu\" not implemented for '%s'", op, tp_dtype_word(dtype));
+}
+
+bool tpi_check_types(const char *op, uint16_t types, tp_dtype dtype) {
+    if (types & tpi_dtype_group[dtype]) return true;
+    if (!(tpi_dtype_group[dtype] & TPI_CAT_ALL)) return tpi_refuse_dtype(op, dtype);
     static const char *const names[] = {"bool", "integer", "floating point", "complex"};
     char wanted[64] = "";
     for (int i = 0; i < 4; i++)
@@ -69,7 +74,7 @@ static tp_dtype widest(tp_dtype dtype) { return tp_dtype_is_floating(dtype) ? TP
 
 static bool settle_dtypes(map_call *c, const tp_operand *in) {
     const tpi_map_op *op = c->op;
-    tpi_promotion p = {TP_NO_DTYPE, TP_NO_DTYPE, TP_NO_DTYPE};
+    tpi_promotion p = {0};
     bool wrapped = false;
     for (int i = 0; i < op->nin; i++) {
         const tp_tensor *t = in[i].tensor;
@@ -86,6 +91,7 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
         else tpi_promote_tensor(&p, t->dtype, t->ndim);
     }
     c->dtype = tpi_promoted(&p);
+    if (p.refused) return false;
     c->number_result = wrapped && p.dim == TP_NO_DTYPE && p.zero == TP_NO_DTYPE;
     if (c->dtype == TP_NO_DTYPE) c->dtype = tpi_ctype_dtype((tpi_ctype)op->in_type[0]);
     if (op->rule == TPI_RULE_FLOAT) c->dtype = tpi_dtype_to_float(c->dtype);

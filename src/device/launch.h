@@ -17,8 +17,10 @@ static inline tpi_ctype tpi_param_ctype(uint8_t type, tpi_ctype compute) {
     if (type < TPI_CTYPES) return (tpi_ctype)type;
     return type == TPI_CTYPES ? compute : compute == TPI_C64 ? TPI_F32 : compute == TPI_C128 ? TPI_F64 : compute;
 }
-/* False and an error that names operator and dtype unless the table's `types` line lists the dtype's category. */
-bool tpi_check_types(const char *op, uint8_t types, tp_dtype dtype);
+/* False and an error that names operator and dtype unless the table's `types` line lists the dtype's group. */
+bool tpi_check_types(const char *op, uint16_t types, tp_dtype dtype);
+/* false, and PyTorch's error that the operator is not there for the dtype. */
+bool tpi_refuse_dtype(const char *op, tp_dtype dtype);
 /* Parameters in the types that the kernel reads them in. */
 void tpi_fill_params(tpi_param *out, int n, const uint8_t *types, tpi_ctype compute, const tp_scalar *params);
 /* False and PyTorch's error: a result of one dtype has no place in a tensor of the other. */

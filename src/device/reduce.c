@@ -5,7 +5,7 @@
 #include "tensor/recorder.h"
 
 /* The dtype an operator computes in, from the input's or the one that was asked for; TP_NO_DTYPE and an error if it takes none such. */
-static tp_dtype compute_dtype(const char *name, uint8_t types, int rule, bool sum_like, const tp_tensor *x, tp_dtype asked) {
+static tp_dtype compute_dtype(const char *name, uint16_t types, int rule, bool sum_like, const tp_tensor *x, tp_dtype asked) {
     tp_dtype d = asked != TP_NO_DTYPE ? asked : (tp_dtype)x->dtype;
     if (sum_like && asked == TP_NO_DTYPE && (tpi_dtype_category[d] & (TPI_CAT_BOOL | TPI_CAT_INT))) d = TP_INT64;
     if (rule == TPI_RULE_FLOAT) d = tpi_dtype_to_float(d);

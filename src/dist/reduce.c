@@ -129,6 +129,7 @@ void tpi_reduce_rows(tp_dtype dtype, tp_reduce_op op, void *out, const void *con
 bool tpi_check_reduce(tp_dtype dtype, tp_reduce_op op) {
     static const char *const names[] = {"SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR"};
     if (op < 0 || op > TP_REDUCE_BXOR) return tpi_refuse(TP_ERR_VALUE, "argument 'op': there is no reduction number %d", (int)op);
+    if (!kinds[dtype].combine) return tpi_refuse(TP_ERR_RUNTIME, "Invalid scalar type: reductions do not take %s", tp_dtype_name(dtype));
     bool whole = dtype == TP_BOOL || tp_dtype_is_integral(dtype);
     if (op >= TP_REDUCE_BAND && !whole) return tpi_refuse(TP_ERR_RUNTIME, "argument 'op': cannot use ReduceOp.%s with %s", names[op], tp_dtype_name(dtype));
     if ((op == TP_REDUCE_MIN || op == TP_REDUCE_MAX) && tp_dtype_is_complex(dtype))

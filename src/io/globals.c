@@ -88,55 +88,11 @@ static const struct storage_word {
     {"QUInt2x4", "quint2x4"},
 };
 
-/* dtypes of PyTorch's that Taper knows by name alone. */
-static const char *const other_dtypes[] = {
-    "uint16",
-    "uint32",
-    "uint64",
-    "uint1",
-    "uint2",
-    "uint3",
-    "uint4",
-    "uint5",
-    "uint6",
-    "uint7",
-    "int1",
-    "int2",
-    "int3",
-    "int4",
-    "int5",
-    "int6",
-    "int7",
-    "float8_e4m3fn",
-    "float8_e5m2",
-    "float8_e4m3fnuz",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "float4_e2m1fn_x2",
-    "complex32",
-    "bcomplex32",
-    "qint8",
-    "quint8",
-    "qint32",
-    "quint4x2",
-    "quint2x4",
-    "bits8",
-    "bits16",
-    "bits1x8",
-    "bits2x4",
-    "bits4x2",
-};
-
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 static const char *const layouts[] = {"torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc"};
 
-static bool is_dtype(const char *name) {
-    if (tp_dtype_by_name(name) != TP_NO_DTYPE) return true;
-    for (size_t i = 0; i < COUNT(other_dtypes); i++)
-        if (strcmp(name, other_dtypes[i]) == 0) return true;
-    return false;
-}
+static bool is_dtype(const char *name) { return tp_dtype_by_name(name) != TP_NO_DTYPE; }
 
 static const char *storage_dtype(const char *full) { /* "torch.FloatStorage" -> "float32"; NULL for others */
     const char *word = strncmp(full, "torch.cuda.", 11) == 0 ? full + 11 : strncmp(full, "torch.", 6) == 0 ? full + 6 : "";

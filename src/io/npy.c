@@ -10,7 +10,12 @@
 static const char *const descr_of[TP_DTYPE_COUNT] = {
     [TP_BOOL] = "|b1", [TP_UINT8] = "|u1", [TP_INT8] = "|i1", [TP_INT16] = "<i2", [TP_INT32] = "<i4", [TP_INT64] = "<i8", [TP_FLOAT16] = "<f2",
     [TP_BFLOAT16] = "<V2", [TP_FLOAT32] = "<f4", [TP_FLOAT64] = "<f8", [TP_COMPLEX64] = "<c8", [TP_COMPLEX128] = "<c16",
+    [TP_UINT16] = "<u2",  [TP_UINT32] = "<u4", [TP_UINT64] = "<u8",
 };
+
+bool tpi_npy_has(tp_dtype dtype, const char *name) {
+    return descr_of[dtype] || tpi_refuse(TP_ERR_MISSING, "array '%s': NumPy has no type for %s", name, tp_dtype_name(dtype));
+}
 
 size_t tpi_npy_write(char out[TPI_NPY_ROOM], tp_dtype dtype, tp_ints shape) {
     enum { PREFIX = 10 }; /* magic, version 1.0, 16-bit length */
@@ -97,7 +102,7 @@ static bool read_descr(const parser *s, tpi_npy *h, const char *descr, bool is_b
     if (is_bfloat16 && strcmp(descr + (order != 0), "V2") == 0) return h->dtype = TP_BFLOAT16, true;
     for (int i = 1; i < TP_DTYPE_COUNT; i++) {
         const char *ours = descr_of[i];
-        if (strcmp(descr + (order != 0), ours + 1) != 0) continue;
+        if (!ours || strcmp(descr + (order != 0), ours + 1) != 0) continue;
         bool bytes = ours[0] == '|';
         if (i == TP_BFLOAT16 ? order != '<' : !strchr("<>=|", order) || (!bytes && order == '|')) continue;
         h->dtype = (tp_dtype)i;

@@ -15,7 +15,7 @@ static bool save_one(tpi_zip_writer *w, const char *name, tp_tensor *t) {
     char header[TPI_NPY_ROOM], *member = tpi_malloc(n + SUFFIX + 1);
     tp_tensor *here = member ? tpi_on_host(t) : NULL;
     bool ok = false;
-    if (here) {
+    if (here && tpi_npy_has((tp_dtype)t->dtype, name)) {
         memcpy(member, name, n);
         memcpy(member + n, suffix, SUFFIX + 1);
         size_t length = tpi_npy_write(header, (tp_dtype)t->dtype, tpi_shape(t));

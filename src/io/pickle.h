@@ -30,6 +30,7 @@ tp_saved *tpi_global_new(const tpi_pickle *p, tp_saved *cls, tp_saved *args, tp_
 bool tpi_global_build(const tpi_pickle *p, tp_saved *v, tp_saved *state);                       /* v.__setstate__(state) */
 bool tpi_storage_type(const tp_saved *global, tp_dtype *dtype, const char **dtype_name,
                       bool *untyped); /* is it torch.FloatStorage or the like? */
+bool tpi_has_storage_class(tp_dtype dtype); /* PyTorch keeps the other dtypes in untyped storages (pickle_write.c) */
 
 /* Bounds that no honest file comes near. */
 enum { TPI_PICKLE_MARKS = 1 << 16, TPI_KEY_WEIGHT = 1 << 14, TPI_PICKLE_NAMES = 1 << 12 };

@@ -91,7 +91,7 @@ static bool sizes(writer *w, const int64_t *v, int n) {
     return ok && op(w, 't');
 }
 
-static const char *storage_word(const tpi_store *s) {
+static const char *storage_word(tp_dtype dtype) {
     static const char *const words[TP_DTYPE_COUNT] = {
         [TP_BOOL] = "BoolStorage",
         [TP_UINT8] = "ByteStorage",
@@ -105,16 +105,23 @@ static const char *storage_word(const tpi_store *s) {
         [TP_FLOAT64] = "DoubleStorage",
         [TP_COMPLEX64] = "ComplexFloatStorage",
         [TP_COMPLEX128] = "ComplexDoubleStorage",
+        [TP_QINT8] = "QInt8Storage",
+        [TP_QUINT8] = "QUInt8Storage",
+        [TP_QINT32] = "QInt32Storage",
+        [TP_QUINT4X2] = "QUInt4x2Storage",
+        [TP_QUINT2X4] = "QUInt2x4Storage",
     };
-    return words[s->dtype];
+    return words[dtype];
 }
+
+bool tpi_has_storage_class(tp_dtype dtype) { return storage_word(dtype) != NULL; }
 
 static bool storage_id(writer *w, const tp_saved *v) {
     const tpi_store *s = v->as.storage.store;
     const char *key = w->name(w->context, v);
     if (!key) return false;
     return op(w, '(') && text(w, "storage", 7) &&
-           (s->untyped ? global(w, "torch.storage", "UntypedStorage") : global(w, "torch", storage_word(s))) && text(w, key, strlen(key)) &&
+           (s->untyped ? global(w, "torch.storage", "UntypedStorage") : global(w, "torch", storage_word(s->dtype))) && text(w, key, strlen(key)) &&
            text(w, s->location, strlen(s->location)) && integer(w, s->untyped ? s->bytes : s->numel) && op(w, 't') && op(w, 'Q');
 }
 

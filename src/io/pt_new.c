@@ -93,6 +93,7 @@ static tpi_store *store_of(tp_file *f, tp_tensor *t) {
                      .dtype_name = tp_dtype_name((tp_dtype)t->dtype),
                      .numel = (int64_t)(t->storage->bytes / item),
                      .bytes = (int64_t)t->storage->bytes,
+                     .untyped = !tpi_has_storage_class((tp_dtype)t->dtype),
                      .file = f};
     if (!s->key || !s->location || !tpi_file_add_store(f, s)) return NULL;
     s->storage = tpi_storage_retain(t->storage);

@@ -15,6 +15,9 @@
 static const char *const word_of[TP_DTYPE_COUNT] = {
     [TP_BOOL] = "BOOL",   [TP_UINT8] = "U8",      [TP_INT8] = "I8",     [TP_INT16] = "I16",   [TP_INT32] = "I32",     [TP_INT64] = "I64",
     [TP_FLOAT16] = "F16", [TP_BFLOAT16] = "BF16", [TP_FLOAT32] = "F32", [TP_FLOAT64] = "F64", [TP_COMPLEX64] = "C64",
+    [TP_UINT16] = "U16",  [TP_UINT32] = "U32",    [TP_UINT64] = "U64",
+    [TP_FLOAT8_E4M3FN] = "F8_E4M3", [TP_FLOAT8_E5M2] = "F8_E5M2", [TP_FLOAT8_E8M0FNU] = "F8_E8M0",
+    [TP_FLOAT8_E4M3FNUZ] = "F8_E4M3FNUZ", [TP_FLOAT8_E5M2FNUZ] = "F8_E5M2FNUZ", [TP_FLOAT4_E2M1FN_X2] = "F4",
 };
 static const char crc_key[] = "taper.crc32:"; /* followed by the tensor's name */
 enum { LONGEST_HEADER = 100000000 };          /* as the format's other readers allow */

@@ -33,6 +33,7 @@ static const struct kind {
 } kinds[TP_DTYPE_COUNT] = {
     [TP_FLOAT32] = {1, 5}, [TP_FLOAT64] = {2, 6},  [TP_INT32] = {3, 7},    [TP_UINT8] = {4, 16},    [TP_INT16] = {5, 7},       [TP_INT8] = {6, 7},
     [TP_COMPLEX64] = {8, 9}, [TP_INT64] = {9, 10}, [TP_BOOL] = {10, 11}, [TP_BFLOAT16] = {14, 13}, [TP_COMPLEX128] = {18, 12}, [TP_FLOAT16] = {19, 13},
+    [TP_UINT16] = {17, 7}, [TP_UINT32] = {22, 16}, [TP_UINT64] = {23, 17},
 };
 
 static int64_t whole_at(const tp_tensor *t, int64_t i) { /* halves count as their bits */
@@ -59,6 +60,7 @@ static void write_elements(tpi_wire *w, const tp_tensor *t) { /* contiguous, on 
 
 /* A value that carries t, shown by a plugin that is told `content`. */
 static bool write_value(tp_summary *s, const char *tag, const tp_tensor *t, const char *plugin, const tpi_wire *content) {
+    if (!kinds[t->dtype].number) return tpi_refuse(TP_ERR_MISSING, "no summary holds elements of %s", tp_dtype_name((tp_dtype)t->dtype));
     tp_tensor *plain = tpi_plain_of(t, (tp_dtype)t->dtype);
     size_t value;
     bool ok = plain && tpi_value_open(s, tag, &value);

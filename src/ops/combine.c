@@ -81,6 +81,94 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re
 #define MIN SMALLER
 #include "ops/combine_typed.h"
 
+#define NAME combine_u16
+#define STORED uint16_t
+#define T uint32_t
+#define LOAD SAME
+#define STORE(x) (uint16_t)(x)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_u32
+#define STORED uint32_t
+#define T uint32_t
+#define LOAD SAME
+#define STORE(x) (uint32_t)(x)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_u64
+#define STORED uint64_t
+#define T uint64_t
+#define LOAD SAME
+#define STORE(x) (uint64_t)(x)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_e4m3fn
+#define STORED uint8_t
+#define T float
+#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E4M3FN)
+#define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E4M3FN)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_e5m2
+#define STORED uint8_t
+#define T float
+#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E5M2)
+#define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E5M2)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_e4m3fnuz
+#define STORED uint8_t
+#define T float
+#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E4M3FNUZ)
+#define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E4M3FNUZ)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_e5m2fnuz
+#define STORED uint8_t
+#define T float
+#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E5M2FNUZ)
+#define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E5M2FNUZ)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
+#define NAME combine_e8m0fnu
+#define STORED uint8_t
+#define T float
+#define LOAD(x) tpi_float8_to_float(x, TP_FLOAT8_E8M0FNU)
+#define STORE(x) tpi_float_to_float8(x, TP_FLOAT8_E8M0FNU)
+#define ADD PLUS
+#define MUL TIMES
+#define MAX LARGER
+#define MIN SMALLER
+#include "ops/combine_typed.h"
+
 #define NAME combine_f16
 #define STORED uint16_t
 #define T float
@@ -143,11 +231,41 @@ static inline tpi_c128 mul_c128(tpi_c128 a, tpi_c128 b) { return (tpi_c128){a.re
 #define MUL mul_c128
 #include "ops/combine_typed.h"
 
+/* Complex numbers of two 16-bit floats. */
+typedef struct {
+    uint16_t re, im;
+} pair16;
+static tpi_c64 load_chalf(pair16 x) { return (tpi_c64){tpi_half_to_float(x.re), tpi_half_to_float(x.im)}; }
+static pair16 store_chalf(tpi_c64 x) { return (pair16){tpi_float_to_half(x.re), tpi_float_to_half(x.im)}; }
+static tpi_c64 load_bchalf(pair16 x) { return (tpi_c64){tpi_bf16_to_float(x.re), tpi_bf16_to_float(x.im)}; }
+static pair16 store_bchalf(tpi_c64 x) { return (pair16){tpi_float_to_bf16(x.re), tpi_float_to_bf16(x.im)}; }
+
+#define NAME combine_chalf
+#define STORED pair16
+#define T tpi_c64
+#define LOAD load_chalf
+#define STORE store_chalf
+#define ADD add_c64
+#define MUL mul_c64
+#include "ops/combine_typed.h"
+
+#define NAME combine_bchalf
+#define STORED pair16
+#define T tpi_c64
+#define LOAD load_bchalf
+#define STORE store_bchalf
+#define ADD add_c64
+#define MUL mul_c64
+#include "ops/combine_typed.h"
+
 typedef void (*combine_fn)(tpi_combine_op op, const tpi_places *p);
 static const combine_fn by_dtype[TP_DTYPE_COUNT] = {
     [TP_BOOL] = combine_bool,      [TP_UINT8] = combine_u8,    [TP_INT8] = combine_i8,         [TP_INT16] = combine_i16,
     [TP_INT32] = combine_i32,      [TP_INT64] = combine_i64,   [TP_FLOAT16] = combine_f16,     [TP_BFLOAT16] = combine_bf16,
     [TP_FLOAT32] = combine_f32,    [TP_FLOAT64] = combine_f64, [TP_COMPLEX64] = combine_c64,   [TP_COMPLEX128] = combine_c128,
+    [TP_UINT16] = combine_u16,     [TP_UINT32] = combine_u32, [TP_UINT64] = combine_u64,      [TP_COMPLEX32] = combine_chalf,
+    [TP_BCOMPLEX32] = combine_bchalf, [TP_FLOAT8_E4M3FN] = combine_e4m3fn, [TP_FLOAT8_E5M2] = combine_e5m2,
+    [TP_FLOAT8_E4M3FNUZ] = combine_e4m3fnuz, [TP_FLOAT8_E5M2FNUZ] = combine_e5m2fnuz, [TP_FLOAT8_E8M0FNU] = combine_e8m0fnu,
 };
 
 bool tpi_check_combine(tpi_combine_op op, tp_dtype dtype, const char *argument) {

@@ -63,8 +63,9 @@ static tp_tensor *part_of(tp_tensor *out, int which) {
 }
 
 tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
-    if (!tp_dtype_is_floating(real->dtype) || real->dtype == TP_BFLOAT16 || real->dtype == TP_FLOAT16)
-        return tpi_fail(TP_ERR_TYPE, "argument 'real': expected float32 or float64, got %s", tp_dtype_name(real->dtype));
+    if (real->dtype != TP_FLOAT16 && real->dtype != TP_FLOAT32 && real->dtype != TP_FLOAT64)
+        return tpi_fail(TP_ERR_MISSING, "Expected both inputs to be Half, Float or Double tensors but got %s and %s", tp_dtype_word((tp_dtype)real->dtype),
+                        tp_dtype_word((tp_dtype)imag->dtype));
     if (!tpi_check_same_dtype(imag, "imag", real, "real")) return NULL;
     int64_t shape[TP_MAX_DIMS];
     int ndim;

@@ -27,7 +27,8 @@ static tp_tensor *fresh(const char *op, tp_ints size, tp_dtype dtype, tp_device 
 static tp_dtype dtype_of_scalar(tp_scalar s) {
     switch (s.kind) {
     case TP_SCALAR_BOOL: return TP_BOOL;
-    case TP_SCALAR_INT: return TP_INT64;
+    case TP_SCALAR_INT:
+    case TP_SCALAR_UINT: return TP_INT64;
     case TP_SCALAR_COMPLEX: return tpi_dtype_to_complex(tp_default_dtype());
     default: return tp_default_dtype();
     }

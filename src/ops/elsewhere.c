@@ -116,6 +116,18 @@ static bool belongs(const tpi_elsewhere *e, const tp_tensor *t, int argument) {
     return tpi_refuse_device(e->device, tpi_device(t), where);
 }
 
+/* Natives' kernels know the twelve dtypes that every operator may know; tensors of the others take the CPU's function. */
+static bool known_to_kernels(const char *letters, void *const *args) {
+    for (int i = 0; letters[i]; i++) {
+        tp_tensors list = {0};
+        if (letters[i] == 't' || letters[i] == 'w') list = (tp_tensors){args[i], 1};
+        else if (letters[i] == 'l') list = *(tp_tensors *)args[i];
+        for (int64_t k = 0; k < list.n; k++)
+            if (list.v[k] && !(tpi_dtype_group[list.v[k]->dtype] & TPI_CAT_ALL)) return false;
+    }
+    return true;
+}
+
 bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters, void *const *args) {
     tpi_gpu_operator = name;
     e->name = name, e->letters = letters, e->args = args, e->moved = e->lists = 0, e->kernels = e->away = false;
@@ -146,7 +158,7 @@ bool tpi_elsewhere_begin(tpi_elsewhere *e, const char *name, const char *letters
     const tpi_device_ops *ops = tpi_device_ops_of(e->device);
     if (!ops) return false;
     tpi_gpu_takes(e->device, name); /* until tpi_elsewhere_end */
-    e->kernels = ops->gpu != NULL;
+    e->kernels = ops->gpu != NULL && known_to_kernels(letters, args);
     return !e->kernels || move(e, e->device); /* guests from the host come along */
 }
 

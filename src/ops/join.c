@@ -107,7 +107,8 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     }
     if (!first) first = tensors.v[0];
     int d = TPI_DIM(first, dim);
-    if (d < 0) return NULL;
+    tp_dtype dtype = tpi_promoted(&promotion);
+    if (d < 0 || dtype == TP_NO_DTYPE) return NULL;
     tp_tensor **parts = tpi_malloc(sizeof(*parts) * (size_t)tensors.n);
     if (!parts) return NULL;
     int64_t n = 0, shape[TP_MAX_DIMS];
@@ -123,7 +124,7 @@ tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
     }
     tp_tensor *out = NULL;
     tp_layout layout = !channels_last ? TP_CONTIGUOUS : first->ndim == 4 ? TP_CHANNELS_LAST : TP_CHANNELS_LAST_3D;
-    if (ok) out = tpi_empty_layout((tp_ints){shape, first->ndim}, tpi_promoted(&promotion), tpi_device(first), layout);
+    if (ok) out = tpi_empty_layout((tp_ints){shape, first->ndim}, dtype, tpi_device(first), layout);
     if (out && !join_parts(out, d, n, parts)) out = tpi_after(out, NULL);
     tpi_mfree(parts);
     return out;

@@ -170,10 +170,12 @@ tp_tensor *tpi_compose_block_diag(tp_tensors tensors) {
         width += t->ndim ? t->shape[t->ndim - 1] : 1;
     }
     if (tensors.n == 0) return tpo_zeros(TP_INTS(1, 0), TP_NO_DTYPE, (tp_device){0, 0});
+    tp_dtype dtype = tpi_promoted(&promotion);
+    if (dtype == TP_NO_DTYPE) return NULL;
     tp_tensors bands = {tpi_malloc(sizeof(tp_tensor *) * (size_t)tensors.n), 0};
     tp_tensor *out = NULL;
     while (bands.v && bands.n < tensors.n) {
-        tp_tensor *t = tensors.v[bands.n], *b = band(t, at, width, tpi_promoted(&promotion));
+        tp_tensor *t = tensors.v[bands.n], *b = band(t, at, width, dtype);
         if (!b) break;
         bands.v[bands.n++] = b;
         at += t->ndim ? t->shape[t->ndim - 1] : 1;

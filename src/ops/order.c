@@ -6,12 +6,15 @@
 #define SHORT_ROW 48 /* insertion sort below */
 
 int tpi_key_bits(tp_dtype dtype) {
-    if (dtype == TP_INT64 || dtype == TP_FLOAT64) return 64;
+    if (dtype == TP_INT64 || dtype == TP_UINT64 || dtype == TP_FLOAT64) return 64;
     return tp_dtype_is_complex(dtype) ? 0 : 32;
 }
 
 /* ---- Keys ---- */
 static inline uint64_t key_u8(uint8_t v) { return v; }
+static inline uint64_t key_u16(uint16_t v) { return v; }
+static inline uint64_t key_u32(uint32_t v) { return v; }
+static inline uint64_t key_u64(uint64_t v) { return v; }
 static inline uint64_t key_i8(int8_t v) { return (uint8_t)v ^ 0x80u; }
 static inline uint64_t key_i16(int16_t v) { return (uint16_t)v ^ 0x8000u; }
 static inline uint64_t key_i32(int32_t v) { return (uint32_t)v ^ 0x80000000u; }
@@ -38,6 +41,9 @@ void tpi_keys(uint64_t *out, const char *from, int64_t stride, int64_t n, tp_dty
     switch (dtype) {
     case TP_BOOL:
     case TP_UINT8: EACH(uint8_t, key_u8);
+    case TP_UINT16: EACH(uint16_t, key_u16);
+    case TP_UINT32: EACH(uint32_t, key_u32);
+    case TP_UINT64: EACH(uint64_t, key_u64);
     case TP_INT8: EACH(int8_t, key_i8);
     case TP_INT16: EACH(int16_t, key_i16);
     case TP_INT32: EACH(int32_t, key_i32);

@@ -101,12 +101,14 @@ static void uniform_doubles(tp_generator *g, int64_t n, double *out) {
 static inline float stretch(float u, float range, float from) { return from == 0 ? u * range : (float)((double)u * (double)range + (double)from); }
 
 /* The upper end is not part of the range: where rounding reaches it, the lower end stands in. */
+static float uniform_of(tp_generator *g, tp_dtype dtype, const distribution *of) {
+    float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(dtype, (float)of->b);
+    float v = round_as(dtype, stretch(tpi_uniform_float(g), range, from));
+    return v == end ? from : v;
+}
+
 static void draw_uniform_float(tp_generator *g, const distribution *of, int64_t n, drawn *out) {
-    float from = (float)of->a, range = (float)of->b - (float)of->a, end = round_as(of->dtype, (float)of->b);
-    for (int64_t i = 0; i < n; i++) {
-        float v = round_as(of->dtype, stretch(tpi_uniform_float(g), range, from));
-        out->real[i] = (double)(v == end ? from : v);
-    }
+    for (int64_t i = 0; i < n; i++) out->real[i] = (double)uniform_of(g, of->dtype, of);
 }
 
 static void stretch_doubles(const distribution *of, int64_t n, double *v) {
@@ -138,6 +140,10 @@ static void uniform_floats(tp_generator *g, float *out, int64_t n, double low, d
 static void uniform_memory(char *data, tp_dtype dtype, int64_t n, tp_generator *g, const distribution *of) {
     if (dtype == TP_FLOAT32) {
         uniform_floats(g, (float *)data, n, of->a, of->b);
+        return;
+    }
+    if (dtype != TP_FLOAT64) { /* the parts of a complex number made of 16-bit floats */
+        for (int64_t i = 0; i < n; i++) tpi_store_scalar(data + 2 * i, dtype, tp_float((double)uniform_of(g, dtype, of)));
         return;
     }
     uniform_doubles(g, n, (double *)data);
@@ -294,6 +300,9 @@ static bool whole_limits(tp_dtype dtype, int64_t *low, int64_t *high) {
     case TP_INT16: *low = INT16_MIN, *high = INT16_MAX; return true;
     case TP_INT32: *low = INT32_MIN, *high = INT32_MAX; return true;
     case TP_INT64: *low = INT64_MIN, *high = INT64_MAX; return true;
+    case TP_UINT16: *low = 0, *high = UINT16_MAX; return true;
+    case TP_UINT32: *low = 0, *high = UINT32_MAX; return true;
+    case TP_UINT64: *low = 0, *high = INT64_MAX; return true;
     case TP_FLOAT16: digits = 11; break;
     case TP_BFLOAT16: digits = 8; break;
     case TP_FLOAT32: digits = 24; break;

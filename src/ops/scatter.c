@@ -189,8 +189,9 @@ bool tpi_native_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_t
 
 /* What an element starts with when self's own value is left out. */
 static tp_scalar neutral(tpi_combine_op op, tp_dtype dtype) {
-    static const int64_t lowest[] = {[TP_BOOL] = 0, [TP_UINT8] = 0, [TP_INT8] = INT8_MIN, [TP_INT16] = INT16_MIN, [TP_INT32] = INT32_MIN, [TP_INT64] = INT64_MIN};
-    static const int64_t highest[] = {[TP_BOOL] = 1, [TP_UINT8] = UINT8_MAX, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX};
+    static const int64_t lowest[] = {[TP_BOOL] = 0, [TP_UINT8] = 0, [TP_INT8] = INT8_MIN, [TP_INT16] = INT16_MIN, [TP_INT32] = INT32_MIN, [TP_INT64] = INT64_MIN, [TP_UINT32] = 0};
+    static const int64_t highest[] = {[TP_BOOL] = 1, [TP_UINT8] = UINT8_MAX, [TP_INT8] = INT8_MAX, [TP_INT16] = INT16_MAX, [TP_INT32] = INT32_MAX, [TP_INT64] = INT64_MAX,
+                                      [TP_UINT16] = UINT16_MAX, [TP_UINT32] = UINT32_MAX};
     bool whole = tpi_dtype_category[dtype] & (TPI_CAT_INT | TPI_CAT_BOOL);
     switch (op) {
     case TPI_ADD: return tp_int(0);

@@ -74,10 +74,9 @@ tp_tensor *tpi_native_diagonal_backward(tp_tensor *grad, tp_ints size, int64_t o
 
 /* ---- Views whose elements overlap: gradients add up ---------------------------------------------------------------- */
 
-/* The type sums are kept in: half and bfloat16 add up in float32, small integers in int64. */
+/* The type sums are kept in: the narrow floats add up in float32, small integers in int64. */
 static tp_dtype sum_dtype(tp_dtype d) {
-    if (d == TP_FLOAT16 || d == TP_BFLOAT16) return TP_FLOAT32;
-    return tpi_dtype_category[d] & (TPI_CAT_INT | TPI_CAT_BOOL) ? TP_INT64 : d;
+    return tpi_dtype_category[d] & (TPI_CAT_INT | TPI_CAT_BOOL) ? TP_INT64 : tpi_ctype_dtype((tpi_ctype)tpi_dtype_ctype[d]);
 }
 
 #define ADD_EACH(type)                                                          \
@@ -304,8 +303,9 @@ tp_tensor *tpi_native_view_as_real(tp_tensor *self) {
 }
 
 tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
-    if (self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a tensor of float32 or float64, got %s", tp_dtype_name(self->dtype));
+    if (self->dtype != TP_FLOAT16 && self->dtype != TP_FLOAT32 && self->dtype != TP_FLOAT64)
+        return tpi_fail(TP_ERR_MISSING, "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: %s",
+                        tp_dtype_word((tp_dtype)self->dtype));
     if (!self->ndim || self->shape[self->ndim - 1] != 2)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected a last dimension of size 2, got shape %s", tpi_shape_text(tpi_shape(self)));
     tpi_geometry g;
@@ -320,7 +320,7 @@ tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
 }
 
 tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
-    if (dtype <= TP_NO_DTYPE || dtype > TP_COMPLEX128) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got none");
+    if (dtype <= TP_NO_DTYPE || dtype >= TP_DTYPE_COUNT) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got none");
     int64_t from = tpi_dtype_bytes[self->dtype], to = tpi_dtype_bytes[dtype];
     tpi_geometry g;
     same_geometry(self, &g);

@@ -68,6 +68,10 @@ tp_scalar tp_item_scalar(const tp_tensor *t) {
         tpi_fail(TP_ERR_RUNTIME, "a Tensor with %lld elements cannot be converted to Scalar", (long long)t->numel);
         return tp_no_scalar();
     }
+    if (!tp_dtype_has_values((tp_dtype)t->dtype)) {
+        tpi_fail(TP_ERR_MISSING, "\"_local_scalar_dense_cpu\" not implemented for '%s'", tp_dtype_word((tp_dtype)t->dtype));
+        return tp_no_scalar();
+    }
     tpi_looked(t);
     if (tpi_device(t).type == TP_CPU) return tpi_load_scalar(t->data, (tp_dtype)t->dtype);
     if (tpi_device(t).type == TP_META) return tpi_fail(TP_ERR_RUNTIME, "Tensor.item() cannot be called on meta tensors"), tp_no_scalar();

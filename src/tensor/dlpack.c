@@ -9,6 +9,9 @@ static const struct {
     [TP_BOOL] = {kDLBool, 8}, [TP_UINT8] = {kDLUInt, 8}, [TP_INT8] = {kDLInt, 8}, [TP_INT16] = {kDLInt, 16}, [TP_INT32] = {kDLInt, 32},
     [TP_INT64] = {kDLInt, 64}, [TP_FLOAT16] = {kDLFloat, 16}, [TP_BFLOAT16] = {kDLBfloat, 16}, [TP_FLOAT32] = {kDLFloat, 32},
     [TP_FLOAT64] = {kDLFloat, 64}, [TP_COMPLEX64] = {kDLComplex, 64}, [TP_COMPLEX128] = {kDLComplex, 128},
+    [TP_UINT16] = {kDLUInt, 16}, [TP_UINT32] = {kDLUInt, 32}, [TP_UINT64] = {kDLUInt, 64}, [TP_COMPLEX32] = {kDLComplex, 32},
+    [TP_FLOAT8_E4M3FN] = {kDLFloat8_e4m3fn, 8}, [TP_FLOAT8_E5M2] = {kDLFloat8_e5m2, 8}, [TP_FLOAT8_E4M3FNUZ] = {kDLFloat8_e4m3fnuz, 8},
+    [TP_FLOAT8_E5M2FNUZ] = {kDLFloat8_e5m2fnuz, 8}, [TP_FLOAT8_E8M0FNU] = {kDLFloat8_e8m0fnu, 8},
 };
 
 static const struct {
@@ -40,6 +43,7 @@ struct DLManagedTensor *tp_to_dlpack(tp_tensor *t) {
     int at = 0;
     while (at < DEVICES && devices[at].ours != device.type) at++;
     if (at == DEVICES) return tpi_fail(TP_ERR_MISSING, "argument 't': DLPack has no device for device type %d", device.type);
+    if (!dlpack_dtype[t->dtype].bits) return tpi_fail(TP_ERR_VALUE, "%s types are not supported by dlpack", tp_dtype_word((tp_dtype)t->dtype));
     exported *e = tpi_malloc(sizeof *e + 2 * (size_t)t->ndim * sizeof(int64_t));
     if (!e) return NULL;
     e->tensor = tpi_retain(t);

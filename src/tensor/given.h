@@ -18,7 +18,7 @@ bool tpi_list_there(const void *v, int64_t n, const char *function, const char *
 #define TPI_TENSORS_GIVEN(list) tpi_list_there((list).v, (list).n, __func__, #list)
 bool tpi_refuse_scalar(tp_scalar s, const char *argument);
 static inline bool tpi_sound_scalar(tp_scalar s, bool optional, const char *argument) {
-    return (s.kind > TP_SCALAR_NONE && s.kind <= TP_SCALAR_COMPLEX) || (optional && s.kind == TP_SCALAR_NONE) || tpi_refuse_scalar(s, argument);
+    return (s.kind > TP_SCALAR_NONE && s.kind <= TP_SCALAR_UINT) || (optional && s.kind == TP_SCALAR_NONE) || tpi_refuse_scalar(s, argument);
 }
 /* An enumeration's number, 0 to count - 1. */
 bool tpi_refuse_choice(int64_t number, const char *argument, const char *what);

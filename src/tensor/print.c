@@ -115,6 +115,7 @@ static int number_text(char *buffer, const format *f, double v) {
 
 static int plain_text(char *buffer, tp_scalar s) {
     if (s.kind == TP_SCALAR_BOOL) return snprintf(buffer, NUMBER_ROOM, "%s", s.as.i ? "True" : "False");
+    if (s.kind == TP_SCALAR_UINT) return snprintf(buffer, NUMBER_ROOM, "%llu", (unsigned long long)s.as.i);
     return snprintf(buffer, NUMBER_ROOM, "%lld", (long long)s.as.i);
 }
 
@@ -318,6 +319,8 @@ static char *text_of(const tp_tensor *t, const char *name, const char *contents,
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (!tpi_is_tensor(t, "t")) return NULL;
     tp_tensor *here = NULL;
+    if (!contents && t->numel && tpi_device(t).type != TP_META && !tp_dtype_has_values((tp_dtype)t->dtype))
+        return tpi_fail(TP_ERR_MISSING, "\"_local_scalar_dense_cpu\" not implemented for '%s'", tp_dtype_word((tp_dtype)t->dtype));
     if (!contents && t->numel && tpi_device(t).type != TP_META) tpi_looked(t);
     if (tpi_device(t).type == TP_META) {
         contents = "...";

@@ -273,7 +273,8 @@ tp_tensor *tpi_empty_like(const tp_tensor *like, tp_dtype dtype) {
 static tp_dtype dtype_of_scalar(tp_scalar s) {
     switch (s.kind) {
     case TP_SCALAR_BOOL: return TP_BOOL;
-    case TP_SCALAR_INT: return TP_INT64;
+    case TP_SCALAR_INT:
+    case TP_SCALAR_UINT: return TP_INT64;
     case TP_SCALAR_COMPLEX: return tpi_dtype_to_complex(tp_default_dtype());
     default: return tp_default_dtype();
     }

@@ -163,6 +163,19 @@ static void write_null_checks(text *t, const op *o, const char *failure, bool in
     }
 }
 
+/* Natives settle their own dtypes, but those that few operators know come in only where `types` names them. */
+static void write_dtype_checks(text *t, const op *o, const char *failure) {
+    int known = 15 | o->types;
+    if (o->kind != K_NATIVE && o->kind != K_NATIVE_INPLACE) return;
+    for (int i = 0; i < o->nargs; i++) {
+        const arg *a = &o->args[i];
+        if (is_tensor(a->type) && a->type != T_OPERAND) put(t, "    if (!tpi_takes_tensor(%s, %d)) return tpi_refuse_dtype(\"%s\", %s->dtype), %s;\n", a->name, known, o->name, a->name, failure);
+        if (a->type == T_DTYPE) put(t, "    if (!tpi_takes(%s, %d)) return tpi_refuse_dtype(\"%s\", %s), %s;\n", a->name, known, o->name, a->name, failure);
+        if (is_tensors(a->type))
+            put(t, "    for (int64_t i = 0; i < %s.n; i++)\n        if (!tpi_takes_tensor(%s.v[i], %d)) return tpi_refuse_dtype(\"%s\", %s.v[i]->dtype), %s;\n", a->name, a->name, known, o->name, a->name, failure);
+    }
+}
+
 /* One letter per argument, as src/amp/detour.h knows them. */
 static char *argument_letters(const op *o, bool inplace) {
     static const char of[T_COUNT] = {[T_SCALAR] = 's', [T_SCALAR_OPT] = 's', [T_INT] = 'i', [T_INT_OPT] = 'i', [T_INTS] = 'n', [T_INTS_OPT] = 'n',
@@ -326,6 +339,7 @@ static void write_functional(text *t, const op *o, const needs *n) {
     put(t, "%s {\n", prototype(o));
     write_detour(t, o, "", failure);
     write_null_checks(t, o, failure, false);
+    write_dtype_checks(t, o, failure);
     write_checks(t, o, failure, false);
     if (o->kind == K_COMPOSE_C && o->node && !many && !list && !o->plain) {
         put(t, "    tp_tensor *out = %s(%s);\n", o->function, arguments(o));
@@ -452,6 +466,7 @@ static void write_inplace(text *t, const op *o, const needs *n) {
         write_inplace_by_copy(t, o, n);
         return;
     }
+    write_dtype_checks(t, o, "NULL");
     write_checks(t, o, "NULL", true);
     put(t, "    if (!tpi_check_inplace%s(%s)) return NULL;\n", o->expanded ? "_expanded" : "", self);
     if (o->kind == K_NATIVE_INPLACE) write_overlap_checks(t, o, self, o->overlap ? o->overlap : OVERLAP_NONE, 1);

@@ -182,7 +182,20 @@ typedef struct op {
     int nsamples;
     sample samples[40];
 } op;
-enum { CAT_BOOL = 1, CAT_INT = 2, CAT_FLOAT = 4, CAT_COMPLEX = 8 };
+/* src/base/dtype.h has the same. The first four are the categories of kernels' types; dtypes of the others compute in one of those. */
+enum {
+    CAT_BOOL = 1,
+    CAT_INT = 2,
+    CAT_FLOAT = 4,
+    CAT_COMPLEX = 8,
+    CAT_UNSIGNED = 16,
+    CAT_FLOAT8 = 32,
+    CAT_CHALF = 64,
+    CAT_BCHALF = 128,
+    CAT_OPAQUE = 256,
+    CAT_UNSIGNED64 = 512,
+    CAT_STORAGE = CAT_UNSIGNED | CAT_UNSIGNED64 | CAT_FLOAT8 | CAT_CHALF | CAT_BCHALF
+};
 enum { RESULT_SAME, RESULT_BOOL, RESULT_REAL, RESULT_INT64, RESULT_TRUTH };
 
 extern op **ops;

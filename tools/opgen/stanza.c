@@ -219,6 +219,13 @@ static void parse_types(op *o, const char *s, place at) {
         else if (starts(&s, "single")) o->types |= CAT_FLOAT, o->no_half = true;
         else if (starts(&s, "complex")) o->types |= CAT_COMPLEX;
         else if (starts(&s, "all")) o->types |= 15;
+        else if (starts(&s, "unsigned32")) o->types |= CAT_UNSIGNED;
+        else if (starts(&s, "unsigned")) o->types |= CAT_UNSIGNED | CAT_UNSIGNED64;
+        else if (starts(&s, "float8")) o->types |= CAT_FLOAT8;
+        else if (starts(&s, "chalf")) o->types |= CAT_CHALF;
+        else if (starts(&s, "bchalf")) o->types |= CAT_BCHALF;
+        else if (starts(&s, "storage")) o->types |= CAT_STORAGE;
+        else if (starts(&s, "any")) o->types |= 15 | CAT_STORAGE | CAT_OPAQUE;
         else fail(at, "expected any of 'bool int float single complex', found '%s'", s);
     }
 }

@@ -1,5 +1,6 @@
 /* The loops that move and convert elements, compiled once per instruction set: plain C that the compiler vectorises. The
- * interface is in convert.h. The 16-bit floats meet the other types by way of float32, so the table of pairs stays 10 by 10. */
+ * interface is in convert.h. The 16-bit floats and float8 meet the other types by way of float32, the complex numbers made of 16-bit floats by way
+ * of complex64, so the table of pairs stays 13 by 13. */
 #include "base/threads.h"
 #include "device/cpu/convert.h"
 #include <string.h>
@@ -23,6 +24,9 @@ typedef int8_t __attribute__((may_alias)) t_i8;
 typedef int16_t __attribute__((may_alias)) t_i16;
 typedef int32_t __attribute__((may_alias)) t_i32;
 typedef int64_t __attribute__((may_alias)) t_i64;
+typedef uint16_t __attribute__((may_alias)) t_u16;
+typedef uint32_t __attribute__((may_alias)) t_u32;
+typedef uint64_t __attribute__((may_alias)) t_u64;
 typedef float __attribute__((may_alias)) t_f32;
 typedef double __attribute__((may_alias)) t_f64;
 typedef struct {
@@ -39,6 +43,9 @@ typedef struct {
 #define REAL_i16(x) (x)
 #define REAL_i32(x) (x)
 #define REAL_i64(x) (x)
+#define REAL_u16(x) (x)
+#define REAL_u32(x) (x)
+#define REAL_u64(x) (x)
 #define REAL_f32(x) (x)
 #define REAL_f64(x) (x)
 #define REAL_c64(x) ((x).re)
@@ -49,12 +56,23 @@ typedef struct {
 #define IMAG_i16(x) 0
 #define IMAG_i32(x) 0
 #define IMAG_i64(x) 0
+#define IMAG_u16(x) 0
+#define IMAG_u32(x) 0
+#define IMAG_u64(x) 0
 #define IMAG_f32(x) 0
 #define IMAG_f64(x) 0
 #define IMAG_c64(x) ((x).im)
 #define IMAG_c128(x) ((x).im)
 /* A real number as an int32, wrapping for wider integers: the way to the narrow ones. */
 #define NARROW(x) _Generic((x), int64_t: (int32_t)(uint32_t)(uint64_t)(x), default: (int32_t)(x))
+/* Floating values above the signed range are shifted down into it and back, as x86's vectors have it; others wrap. */
+#define UPPER_HALF(x, half, wide, narrow) ((x) >= half ? (narrow)(wide)((x) - half) ^ (narrow)1 << (8 * sizeof(narrow) - 1) : (narrow)(wide)(x))
+static inline uint32_t u32_of_f32(float x) { return UPPER_HALF(x, 0x1p31f, int32_t, uint32_t); }
+static inline uint32_t u32_of_f64(double x) { return UPPER_HALF(x, 0x1p31, int32_t, uint32_t); }
+static inline uint32_t u32_of_i64(int64_t x) { return (uint32_t)x; }
+static inline uint64_t u64_of_f32(float x) { return UPPER_HALF(x, 0x1p63f, int64_t, uint64_t); }
+static inline uint64_t u64_of_f64(double x) { return UPPER_HALF(x, 0x1p63, int64_t, uint64_t); }
+static inline uint64_t u64_of_i64(int64_t x) { return (uint64_t)x; }
 
 /* How it is written, by the target type. */
 #define MAKE_b8(from, x) ((uint8_t)((REAL_##from(x) != 0) | (IMAG_##from(x) != 0)))
@@ -63,6 +81,9 @@ typedef struct {
 #define MAKE_i16(from, x) ((int16_t)NARROW(REAL_##from(x)))
 #define MAKE_i32(from, x) NARROW(REAL_##from(x))
 #define MAKE_i64(from, x) ((int64_t)REAL_##from(x))
+#define MAKE_u16(from, x) ((uint16_t)NARROW(REAL_##from(x)))
+#define MAKE_u32(from, x) _Generic(REAL_##from(x), float: u32_of_f32, double: u32_of_f64, default: u32_of_i64)(REAL_##from(x))
+#define MAKE_u64(from, x) _Generic(REAL_##from(x), float: u64_of_f32, double: u64_of_f64, default: u64_of_i64)(REAL_##from(x))
 #define MAKE_f32(from, x) ((float)REAL_##from(x))
 #define MAKE_f64(from, x) ((double)REAL_##from(x))
 #define MAKE_c64(from, x) ((t_c64){(float)REAL_##from(x), (float)IMAG_##from(x)})
@@ -76,13 +97,16 @@ typedef struct {
     }
 #define TO_ALL(from)                                                                              \
     PAIR(from, b8) PAIR(from, u8) PAIR(from, i8) PAIR(from, i16) PAIR(from, i32)                \
-    PAIR(from, i64) PAIR(from, f32) PAIR(from, f64) PAIR(from, c64) PAIR(from, c128)
+    PAIR(from, i64) PAIR(from, u16) PAIR(from, u32) PAIR(from, u64) PAIR(from, f32) PAIR(from, f64) PAIR(from, c64) PAIR(from, c128)
 TO_ALL(b8)
 TO_ALL(u8)
 TO_ALL(i8)
 TO_ALL(i16)
 TO_ALL(i32)
 TO_ALL(i64)
+TO_ALL(u16)
+TO_ALL(u32)
+TO_ALL(u64)
 TO_ALL(f32)
 TO_ALL(f64)
 TO_ALL(c64)
@@ -129,45 +153,85 @@ static void f32_to_bf16(int64_t n, const char *src, char *dst) { /* tpi_float_to
     }
 }
 
-/* ---- The table of pairs -------------------------------------------------------------------------------------------------- */
-typedef void (*pair_fn)(int64_t n, const char *src, char *dst);
-#define ROW(from)                                                                                                           \
-    {                                                                                                                       \
-        [TP_BOOL] = from##_to_b8, [TP_UINT8] = from##_to_u8, [TP_INT8] = from##_to_i8, [TP_INT16] = from##_to_i16,        \
-        [TP_INT32] = from##_to_i32, [TP_INT64] = from##_to_i64, [TP_FLOAT32] = from##_to_f32, [TP_FLOAT64] = from##_to_f64, \
-        [TP_COMPLEX64] = from##_to_c64, [TP_COMPLEX128] = from##_to_c128                                                    \
+/* ---- Complex numbers made of them are twice as many reals ------------------------------------------------------------------ */
+static void chalf_to_c64(int64_t n, const char *src, char *dst) { half_to_f32(2 * n, src, dst); }
+static void c64_to_chalf(int64_t n, const char *src, char *dst) { f32_to_half(2 * n, src, dst); }
+static void bchalf_to_c64(int64_t n, const char *src, char *dst) { bf16_to_f32(2 * n, src, dst); }
+static void c64_to_bchalf(int64_t n, const char *src, char *dst) { f32_to_bf16(2 * n, src, dst); }
+
+/* ---- Float8: long runs look their 256 values up ----------------------------------------------------------------------------- */
+static void float8_to_f32(int64_t n, const char *src, char *dst, tp_dtype dtype) {
+    const word1 *restrict s = (const word1 *)src;
+    t_f32 *restrict d = (t_f32 *)dst;
+    if (n < 256) {
+        for (int64_t i = 0; i < n; i++) d[i] = tpi_float8_to_float(s[i], dtype);
+        return;
     }
-static const pair_fn pairs[TP_DTYPE_COUNT][TP_DTYPE_COUNT] = {
-    [TP_BOOL] = ROW(b8), [TP_UINT8] = ROW(u8), [TP_INT8] = ROW(i8), [TP_INT16] = ROW(i16), [TP_INT32] = ROW(i32),
-    [TP_INT64] = ROW(i64), [TP_FLOAT32] = ROW(f32), [TP_FLOAT64] = ROW(f64), [TP_COMPLEX64] = ROW(c64), [TP_COMPLEX128] = ROW(c128),
+    float value[256];
+    for (int code = 0; code < 256; code++) value[code] = tpi_float8_to_float((uint8_t)code, dtype);
+    for (int64_t i = 0; i < n; i++) d[i] = value[s[i]];
+}
+
+#define FLOAT8(name, dtype)                                                                                                   \
+    static void name##_to_f32(int64_t n, const char *src, char *dst) { float8_to_f32(n, src, dst, dtype); }                   \
+    static void f32_to_##name(int64_t n, const char *src, char *dst) {                                                        \
+        for (int64_t i = 0; i < n; i++) ((word1 *)dst)[i] = tpi_float_to_float8(((const t_f32 *)src)[i], dtype);              \
+    }
+FLOAT8(e4m3fn, TP_FLOAT8_E4M3FN)
+FLOAT8(e5m2, TP_FLOAT8_E5M2)
+FLOAT8(e4m3fnuz, TP_FLOAT8_E4M3FNUZ)
+FLOAT8(e5m2fnuz, TP_FLOAT8_E5M2FNUZ)
+FLOAT8(e8m0fnu, TP_FLOAT8_E8M0FNU)
+
+/* ---- The table of pairs -------------------------------------------------------------------------------------------------- */
+enum { VALUED = TP_BCOMPLEX32 + 1 }; /* dtypes from here on have no values to convert */
+typedef void (*pair_fn)(int64_t n, const char *src, char *dst);
+#define COLUMNS(from)                                                                                                       \
+    [TP_BOOL] = from##_to_b8, [TP_UINT8] = from##_to_u8, [TP_INT8] = from##_to_i8, [TP_INT16] = from##_to_i16,            \
+    [TP_INT32] = from##_to_i32, [TP_INT64] = from##_to_i64, [TP_FLOAT32] = from##_to_f32, [TP_FLOAT64] = from##_to_f64,     \
+    [TP_COMPLEX64] = from##_to_c64, [TP_COMPLEX128] = from##_to_c128, [TP_UINT16] = from##_to_u16,                          \
+    [TP_UINT32] = from##_to_u32, [TP_UINT64] = from##_to_u64
+static const pair_fn pairs[VALUED][VALUED] = {
+    [TP_BOOL] = {COLUMNS(b8)}, [TP_UINT8] = {COLUMNS(u8)}, [TP_INT8] = {COLUMNS(i8)}, [TP_INT16] = {COLUMNS(i16)},
+    [TP_INT32] = {COLUMNS(i32)}, [TP_INT64] = {COLUMNS(i64)}, [TP_FLOAT64] = {COLUMNS(f64)}, [TP_COMPLEX128] = {COLUMNS(c128)},
+    [TP_UINT16] = {COLUMNS(u16)}, [TP_UINT32] = {COLUMNS(u32)}, [TP_UINT64] = {COLUMNS(u64)},
+    [TP_FLOAT32] = {COLUMNS(f32), [TP_FLOAT16] = f32_to_half, [TP_BFLOAT16] = f32_to_bf16, [TP_FLOAT8_E4M3FN] = f32_to_e4m3fn,
+                    [TP_FLOAT8_E5M2] = f32_to_e5m2, [TP_FLOAT8_E4M3FNUZ] = f32_to_e4m3fnuz, [TP_FLOAT8_E5M2FNUZ] = f32_to_e5m2fnuz,
+                    [TP_FLOAT8_E8M0FNU] = f32_to_e8m0fnu},
+    [TP_COMPLEX64] = {COLUMNS(c64), [TP_COMPLEX32] = c64_to_chalf, [TP_BCOMPLEX32] = c64_to_bchalf},
     [TP_FLOAT16] = {[TP_FLOAT32] = half_to_f32}, [TP_BFLOAT16] = {[TP_FLOAT32] = bf16_to_f32},
+    [TP_FLOAT8_E4M3FN] = {[TP_FLOAT32] = e4m3fn_to_f32}, [TP_FLOAT8_E5M2] = {[TP_FLOAT32] = e5m2_to_f32},
+    [TP_FLOAT8_E4M3FNUZ] = {[TP_FLOAT32] = e4m3fnuz_to_f32}, [TP_FLOAT8_E5M2FNUZ] = {[TP_FLOAT32] = e5m2fnuz_to_f32},
+    [TP_FLOAT8_E8M0FNU] = {[TP_FLOAT32] = e8m0fnu_to_f32},
+    [TP_COMPLEX32] = {[TP_COMPLEX64] = chalf_to_c64}, [TP_BCOMPLEX32] = {[TP_COMPLEX64] = bchalf_to_c64},
 };
 
-static pair_fn pair_of(int from, int to) {
-    if (from == TP_FLOAT32 && to == TP_FLOAT16) return f32_to_half;
-    if (from == TP_FLOAT32 && to == TP_BFLOAT16) return f32_to_bf16;
-    return pairs[from][to];
+/* By way of which dtype does one meet those that it has no pair with? */
+static int way_of(int dtype) {
+    if (dtype == TP_COMPLEX32 || dtype == TP_BCOMPLEX32) return TP_COMPLEX64;
+    return dtype == TP_FLOAT16 || dtype == TP_BFLOAT16 || tpi_dtype_group[dtype] == TPI_CAT_FLOAT8 ? TP_FLOAT32 : dtype;
+}
+
+static void convert_by_way(int64_t n, const char *src, int from, int middle, char *dst, int to) {
+    enum { STEP = 512 };
+    int64_t in = tpi_dtype_bytes[from], out = tpi_dtype_bytes[to];
+    tpi_c64 between[STEP]; /* or as many floats */
+    for (int64_t i = 0; i < n; i += STEP) {
+        int64_t m = n - i < STEP ? n - i : STEP;
+        TPI_ISA(tpi_convert_run)(m, src + i * in, from, (char *)between, middle);
+        TPI_ISA(tpi_convert_run)(m, (const char *)between, middle, dst + i * out, to);
+    }
 }
 
 void TPI_ISA(tpi_convert_run)(int64_t n, const char *src, int from, char *dst, int to) {
-    int64_t in = tpi_dtype_bytes[from], out = tpi_dtype_bytes[to];
     if (from == to) {
-        memcpy(dst, src, (size_t)(n * in));
+        memcpy(dst, src, (size_t)(n * tpi_dtype_bytes[from]));
         return;
     }
-    pair_fn direct = pair_of(from, to);
-    if (direct) {
-        direct(n, src, dst);
-        return;
-    }
-    enum { STEP = 512 }; /* one side is a 16-bit float: by way of float32 */
-    float between[STEP];
-    pair_fn first = pair_of(from, TP_FLOAT32), second = pair_of(TP_FLOAT32, to);
-    for (int64_t i = 0; i < n; i += STEP) {
-        int64_t m = n - i < STEP ? n - i : STEP;
-        first(m, src + i * in, (char *)between);
-        second(m, (const char *)between, dst + i * out);
-    }
+    if (from >= VALUED || to >= VALUED) return; /* copies of such dtypes are refused (copy.c) */
+    pair_fn direct = pairs[from][to];
+    if (direct) direct(n, src, dst);
+    else convert_by_way(n, src, from, way_of(from) != from ? way_of(from) : way_of(to), dst, to);
 }
 
 /* ---- Strided elements ---------------------------------------------------------------------------------------------------- */

@@ -30,15 +30,17 @@ static bool put_results(tpi_text *t, const tpi_gpu_axes_form *f) {
         int kind = f->out_type[k] == TPI_RESULT_TRUTH ? TPI_RESULT_BOOL : f->out_type[k];
         tpi_ctype given = tpi_gpu_ctype(tpi_result_dtype(kind, tpi_ctype_dtype((tpi_ctype)f->compute)));
         ok = tpi_text_put(t, "typedef s_%s so%d_t;\n#define WRITE%d(v) set_%s(to_%s_%s(v))\n", tp_dtype_name(stored), k, k, tp_dtype_name(stored),
-                          tpi_gpu_ctype_suffix(tpi_gpu_ctype(stored)), tpi_gpu_ctype_suffix(given));
+                          tpi_gpu_cast_suffix(stored), tpi_gpu_ctype_suffix(given));
     }
     return ok;
 }
 
 bool tpi_gpu_axes_source(tpi_text *t, const void *form) {
     const tpi_gpu_axes_form *f = form;
-    const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_ctype_suffix(tpi_gpu_ctype((tp_dtype)f->x));
-    return tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
+    const char *x = tp_dtype_name((tp_dtype)f->x), *own = tpi_gpu_cast_suffix((tp_dtype)f->x);
+    bool ok = tpi_gpu_put_dtype(t, (tp_dtype)f->x);
+    for (int k = 0; k < f->nout && ok; k++) ok = tpi_gpu_put_dtype(t, (tp_dtype)f->out[k]);
+    return ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n%s#define %s\n", f->nparam ? f->nparam : 1, f->source, f->define) &&
            tpi_text_put(t, "#define KDIMS %d\n#define RDIMS %d\n#define NOUT %d\n#define VEC %d\n", f->kdims, f->rdims, f->nout, f->vec) &&
            tpi_text_put(t, "#define BLOCK_SIZE %d\n#define SPLIT %d\n#define SHARING %d\n", f->block, f->split, f->sharing) &&
            tpi_text_put(t, "typedef %s index_t;\ntypedef s_%s sx_t;\n#define READ(s) to_%s_%s(get_%s(s))\n", f->wide ? "int64_t" : "uint32_t", x,

@@ -15,7 +15,7 @@ static tp_dtype word_of(int bytes) {
 static const char *const identity[TPI_CTYPES] = {SAME("uint8_t"), SAME("int32_t"), SAME("int64_t"), SAME("float"), SAME("double"), SAME("tpi_c64"), SAME("tpi_c128")};
 
 static bool run_identity(tp_device device, tpi_plan *p) {
-    tpi_ctype type = tpi_gpu_ctype((tp_dtype)p->dtype[1]);
+    tpi_ctype type = tpi_gpu_ctype((tp_dtype)p->dtype[p->dtype[1] == TP_UINT64 ? 0 : 1]); /* int64 does not hold uint64's values */
     tpi_gpu_map_call call = {.what = &identity[type], .text = {.source = identity[type], .type = {(uint8_t)type, (uint8_t)type}}};
     return tpi_gpu_run_map(device, &call, p);
 }

@@ -48,6 +48,8 @@ bool tpi_gpu_transpose(tp_device device, const tpi_plan *plan);
 static inline tpi_ctype tpi_gpu_ctype(tp_dtype dtype) { return dtype == TP_BOOL ? TPI_B8 : (tpi_ctype)tpi_dtype_ctype[dtype]; }
 const char *tpi_gpu_ctype_text(tpi_ctype c);
 const char *tpi_gpu_ctype_suffix(tpi_ctype c);
+const char *tpi_gpu_cast_suffix(tp_dtype dtype); /* of what get_<dtype> gives: its compute type's, but uint64's is u64 */
+bool tpi_gpu_put_dtype(tpi_text *t, tp_dtype dtype); /* includes what has get_<dtype> and set_<dtype>, where the dialect has not */
 
 /* Groups that a thread takes: where finding a group's place is work, or a group is one element, several. Otherwise many threads with 16 bytes each keep
  * the memory busiest (H200: exp over 2^26 floats 128.4 us with one group, 131.9 with two, 133.5 with four). */

@@ -9,6 +9,8 @@ static const char *const ctype_c[TPI_CTYPES] = {"uint8_t", "int32_t", "int64_t",
 static const char *const ctype_name[TPI_CTYPES] = {"b8", "i32", "i64", "f32", "f64", "c64", "c128"};
 const char *tpi_gpu_ctype_text(tpi_ctype c) { return ctype_c[c]; }
 const char *tpi_gpu_ctype_suffix(tpi_ctype c) { return ctype_name[c]; }
+const char *tpi_gpu_cast_suffix(tp_dtype dtype) { return dtype == TP_UINT64 ? "u64" : ctype_name[tpi_gpu_ctype(dtype)]; }
+bool tpi_gpu_put_dtype(tpi_text *t, tp_dtype dtype) { return tpi_dtype_group[dtype] & TPI_CAT_ALL || tpi_text_put(t, "#include \"limited.h\"\n"); }
 
 static const char *index_type(const tpi_gpu_form *f) { return f->wide ? "int64_t" : "uint32_t"; }
 static const char *offset_type(const tpi_gpu_form *f) { return f->wide || f->packed ? "int64_t" : "int32_t"; }
@@ -53,7 +55,9 @@ static bool put_head(tpi_text *t, const tpi_gpu_map_text *m) {
     const tpi_gpu_form *f = m->form;
     int params = m->nparam;
     for (int k = 1; k < f->nargs; k++) params += f->way[k] == TPI_WAY_NUMBER;
-    bool ok = tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) && put_layout(t, f);
+    bool ok = true;
+    for (int k = 0; k < f->nargs && ok; k++) ok = f->way[k] == TPI_WAY_NUMBER || tpi_gpu_put_dtype(t, (tp_dtype)f->dtype[k]);
+    ok = ok && tpi_text_put(t, "PARAMS_TYPE(%d)\n", params ? params : 1) && tpi_text_put(t, "%s", m->source) && put_layout(t, f);
     for (int k = 0; k < f->nargs && ok; k++)
         if (in_groups(f, k)) ok = put_group(t, f, k);
     ok = ok && (light(m) ? tpi_text_put(t, "KERNEL_OF(entry, %d, %d)(", tpi_gpu_map_threads(f), 2048 / tpi_gpu_map_threads(f)) : tpi_text_put(t, "KERNEL(entry)("));
@@ -69,7 +73,7 @@ static bool put_value(tpi_text *t, const tpi_gpu_map_text *m, int k, const char 
     tpi_ctype own = tpi_gpu_ctype(m->form->dtype[k]), wanted = (tpi_ctype)m->type[k];
     const char *dtype = tp_dtype_name(m->form->dtype[k]);
     if (own == wanted) return tpi_text_put(t, "get_%s(%s)", dtype, e);
-    return tpi_text_put(t, "to_%s_%s(get_%s(%s))", ctype_name[wanted], ctype_name[own], dtype, e);
+    return tpi_text_put(t, "to_%s_%s(get_%s(%s))", ctype_name[wanted], tpi_gpu_cast_suffix(m->form->dtype[k]), dtype, e);
 }
 
 /* The one element of an operand that is the same along dimension 0, at an offset or none. */
@@ -84,7 +88,7 @@ static bool put_call(tpi_text *t, const tpi_gpu_map_text *m, const char *i, cons
     const tpi_gpu_form *f = m->form;
     tpi_ctype own = tpi_gpu_ctype(f->dtype[0]), given = (tpi_ctype)m->type[0];
     bool ok = tpi_text_put(t, "set_%s(", tp_dtype_name(f->dtype[0]));
-    if (own != given) ok = ok && tpi_text_put(t, "to_%s_%s(", ctype_name[own], ctype_name[given]);
+    if (own != given) ok = ok && tpi_text_put(t, "to_%s_%s(", tpi_gpu_cast_suffix(f->dtype[0]), ctype_name[given]);
     ok = ok && tpi_text_put(t, "op_element(");
     for (int k = 1, numbers = 0; k < f->nargs && ok; k++) {
         char e[64];

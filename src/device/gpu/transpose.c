@@ -21,10 +21,11 @@ static int tile_of(const turn_form *f) { return tpi_dtype_bytes[f->to] > 4 ? 32 
 static bool put_turn(tpi_text *t, const void *context) {
     const turn_form *f = context;
     const char *to = tp_dtype_name(f->to), *from = tp_dtype_name(f->from);
-    bool ok = tpi_text_put(t, "#define S s_%s\n#define D s_%s\n#define LOAD %d\n#define STORE %d\n#define TILE %d\n", from, to, f->load, f->store, tile_of(f));
+    bool ok = tpi_gpu_put_dtype(t, f->to) && tpi_gpu_put_dtype(t, f->from) &&
+              tpi_text_put(t, "#define S s_%s\n#define D s_%s\n#define LOAD %d\n#define STORE %d\n#define TILE %d\n", from, to, f->load, f->store, tile_of(f));
     if (f->to == f->from) ok = ok && tpi_text_put(t, "#define CONVERT(x) (x)\n");
     else {
-        const char *given = tpi_gpu_ctype_suffix(tpi_gpu_ctype(f->from)), *wanted = tpi_gpu_ctype_suffix(tpi_gpu_ctype(f->to));
+        const char *given = tpi_gpu_cast_suffix(f->from), *wanted = tpi_gpu_cast_suffix(f->to);
         if (given == wanted) ok = ok && tpi_text_put(t, "#define CONVERT(x) set_%s(get_%s(x))\n", to, from);
         else ok = ok && tpi_text_put(t, "#define CONVERT(x) set_%s(to_%s_%s(get_%s(x)))\n", to, wanted, given, from);
     }

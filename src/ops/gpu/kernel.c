@@ -1,5 +1,6 @@
 /* Kernels of natives: defines and texts put together, found again by their values; and the shapes of row kernels. */
 #include "ops/gpu/kernel.h"
+#include "device/gpu/map.h"
 
 typedef struct source {
     const tpi_gpu_site *site;
@@ -21,7 +22,8 @@ static bool put(tpi_text *t, const void *context) {
             continue;
         }
         const char *type = tp_dtype_name((tp_dtype)d->value);
-        ok = tpi_text_put(t, "#define T_%s s_%s\n#define GET_%s get_%s\n#define SET_%s set_%s\n", d->name, type, d->name, type, d->name, type);
+        ok = tpi_gpu_put_dtype(t, (tp_dtype)d->value) &&
+             tpi_text_put(t, "#define T_%s s_%s\n#define GET_%s get_%s\n#define SET_%s set_%s\n", d->name, type, d->name, type, d->name, type);
     }
     return ok && tpi_text_put(t, "#include \"%s\"\n", s->site->file);
 }
