@@ -70,8 +70,11 @@ static void keep_words(int n) { /* of the version's text, the first n */
     *end = 0;
 }
 
-/* An OpenBLAS that was built for one thread, without locks, must not be called by two at once. */
+/* An OpenBLAS that was built for one thread, without locks, must not be called by two at once. Behind FlexiBLAS it has a name alone. */
 static bool takes_one_caller(void) {
+    char backend[64] = "";
+    if (flexiblas_current_backend) flexiblas_current_backend(backend, sizeof backend);
+    if (strcasestr(backend, "openblas") && strcasestr(backend, "serial")) return true;
     return openblas_get_config && openblas_get_parallel && openblas_get_parallel() == 0 && !strstr(openblas_get_config(), "USE_LOCKING");
 }
 
