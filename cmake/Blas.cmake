@@ -1,10 +1,10 @@
-# The BLAS and LAPACK that the library stands on, as the interface target taper_blas. Needed are cblas's
-# functions and LAPACK's Fortran symbols, with integers of 32 bits; headers are not.
+# The BLAS and LAPACK that the library stands on, as the interface target taper_blas. Needed are
+# cblas's functions and LAPACK's Fortran symbols, with integers of 32 bits; headers are not.
 #   TAPER_BLAS=auto            the first of the list that is there, links and runs
 #   TAPER_BLAS=OpenBLAS|...    that one, or an error
 #   TAPER_BLAS_LIBRARIES=...   these libraries (files or names, separated by semicolons), whatever they are
-# Libraries in folders of their own are found through CMAKE_PREFIX_PATH, PKG_CONFIG_PATH, LIBRARY_PATH (which
-# module systems set) and the variables that their makers' modules set.
+# Libraries in folders of their own are found through CMAKE_PREFIX_PATH, PKG_CONFIG_PATH,
+# LIBRARY_PATH (which module systems set) and the variables that their makers' modules set.
 include(CheckCSourceCompiles)
 include(CheckCSourceRuns)
 
@@ -13,13 +13,14 @@ set(TAPER_BLAS auto CACHE STRING "The BLAS and LAPACK: auto, OpenBLAS, FlexiBLAS
 set_property(CACHE TAPER_BLAS PROPERTY STRINGS auto ${blas_known})
 set(TAPER_BLAS_LIBRARIES "" CACHE STRING "Libraries with cblas and LAPACK, in the place of what TAPER_BLAS finds")
 
-# For each: its libraries, of which a|b is satisfied by either and ? marks one that need not be there, and the pkg-config
-# module that may know of them elsewhere.
+# For each: its libraries, of which a|b is satisfied by either and ? marks one that need not be
+# there, and the pkg-config module that may know of them elsewhere.
 set(blas_module_OpenBLAS openblas)
 set(blas_libraries_OpenBLAS "openblas|openblaso|openblasp")
 set(blas_module_FlexiBLAS flexiblas)
 set(blas_libraries_FlexiBLAS "flexiblas")
-# Taper calls it on one thread at a time: the layer without threads needs no second OpenMP in the process.
+# Taper calls it on one thread at a time: the layer without threads needs no second OpenMP in the
+# process.
 set(blas_module_MKL mkl-dynamic-lp64-seq)
 # PyPI's files have numbers alone.
 set(blas_libraries_MKL "mkl_intel_lp64|libmkl_intel_lp64.so.3|libmkl_intel_lp64.so.2|mkl_rt"
@@ -35,11 +36,13 @@ foreach(variable LIBRARY_PATH LD_LIBRARY_PATH)
     string(REPLACE ":" ";" folders "$ENV{${variable}}")
     list(APPEND blas_folders ${folders})
 endforeach()
-set(blas_roots "$ENV{EBROOTOPENBLAS}" "$ENV{EBROOTFLEXIBLAS}" "$ENV{MKLROOT}" "$ENV{EBROOTIMKL}/mkl/latest" "$ENV{EBROOTBLIS}" "$ENV{AOCL_ROOT}"
+set(blas_roots "$ENV{EBROOTOPENBLAS}" "$ENV{EBROOTFLEXIBLAS}" "$ENV{MKLROOT}" "$ENV{EBROOTIMKL}/mkl/latest"
+    "$ENV{EBROOTBLIS}" "$ENV{AOCL_ROOT}"
     "$ENV{CRAY_LIBSCI_PREFIX_DIR}" "$ENV{CRAY_PE_LIBSCI_PREFIX_DIR}" "$ENV{CONDA_PREFIX}")
 list(FILTER blas_roots INCLUDE REGEX "^/[^/]")
 
-# The libraries of one name: sets `found` to them (possibly to nothing, for a wrapper that links by itself), or to NOTFOUND.
+# The libraries of one name: sets `found` to them (possibly to nothing, for a wrapper that links by
+# itself), or to NOTFOUND.
 function(taper_look_for_blas name)
     set(found "")
     if(name STREQUAL "LibSci" AND NOT "$ENV{CRAYPE_VERSION}" STREQUAL "" AND CMAKE_C_COMPILER MATCHES "/cc$")
@@ -79,7 +82,8 @@ function(taper_try_blas name libraries)
     set(CMAKE_REQUIRED_LIBRARIES ${libraries} m)
     set(CMAKE_REQUIRED_QUIET ON)
     check_c_source_compiles("
-        void cblas_sgemm(void), cblas_zdotu_sub(void), sgetrf_(void), zgelsd_(void), zgesdd_(void), chetrf_(void), strsm_(void), ilaver_(void);
+        void cblas_sgemm(void), cblas_zdotu_sub(void), sgetrf_(void), zgelsd_(void), zgesdd_(void);
+        void chetrf_(void), strsm_(void), ilaver_(void);
         int main(void) {
             cblas_sgemm(), cblas_zdotu_sub(), sgetrf_(), zgelsd_(), zgesdd_(), chetrf_(), strsm_(), ilaver_();
             return 0;
@@ -95,7 +99,9 @@ function(taper_try_blas name libraries)
                 return cblas_ddot((1LL << 32) + 2, x, 1, x, 1) != 5;
             }" TAPER_BLAS_RUNS_${key})
         set(usable ${TAPER_BLAS_RUNS_${key}})
-        set(why_not "a program that calls it does not run: its libraries are not found at run time, or its integers have 64 bits")
+        set(why_not "a program that calls it does not run: "
+            "its libraries are not found at run time, or its integers have 64 bits")
+        string(CONCAT why_not ${why_not})
     endif()
     set(usable ${usable} PARENT_SCOPE)
     set(why_not "${why_not}" PARENT_SCOPE)
@@ -114,7 +120,8 @@ elseif(TAPER_BLAS STREQUAL "auto")
 elseif(TAPER_BLAS IN_LIST blas_known)
     set(blas_candidates ${TAPER_BLAS})
 else()
-    message(FATAL_ERROR "TAPER_BLAS: expected auto or one of ${blas_known}, got '${TAPER_BLAS}'. Others: name their libraries with TAPER_BLAS_LIBRARIES.")
+    message(FATAL_ERROR "TAPER_BLAS: expected auto or one of ${blas_known}, got '${TAPER_BLAS}'. "
+        "Others: name their libraries with TAPER_BLAS_LIBRARIES.")
 endif()
 foreach(name ${blas_candidates})
     if(name STREQUAL "TAPER_BLAS_LIBRARIES")
@@ -135,8 +142,8 @@ foreach(name ${blas_candidates})
 endforeach()
 if(NOT usable)
     message(FATAL_ERROR "No BLAS with LAPACK was found.${blas_tried}
-Load the module of one (OpenBLAS, FlexiBLAS, imkl, BLIS, cray-libsci), install one (tools/setup.sh prints the package's name), or name
-its files: -DTAPER_BLAS_LIBRARIES=\"/path/libA.so;/path/libB.so\". -DTAPER_BLAS=NAME chooses among several.")
+Load the module of one (OpenBLAS, FlexiBLAS, imkl, BLIS, cray-libsci), install one (tools/setup.sh prints the
+package's name), or name its files: -DTAPER_BLAS_LIBRARIES=\"/path/libA.so;/path/libB.so\". -DTAPER_BLAS=NAME chooses among several.")
 endif()
 message(STATUS "BLAS and LAPACK: ${taper_blas_name} (${found})")
 if(taper_blas_name STREQUAL "reference")

@@ -1,4 +1,5 @@
-# Engines for process groups that are opened at run time, beside libtaper.so. Each is built where what it needs is there:
+# Engines for process groups that are opened at run time, beside libtaper.so. Each is built where
+# what it needs is there:
 #   taper_mpi_openmpi, taper_mpi_mpich   one source against the headers of each MPI; the libmpi is the site's, so it is not linked
 #   taper_gloo                           a C++ file around libgloo
 function(taper_plugin target name)
@@ -16,15 +17,17 @@ if(CMAKE_CROSSCOMPILING)
 endif()
 find_package(Threads REQUIRED)
 
-# ---- MPI. Every one that is here is looked at, and the first of each kind (OpenMPI's ABI, MPICH's) gets its plug-in: Intel's, Cray's and
-# MVAPICH's are of MPICH's kind. TAPER_MPICC names compilers, or folders with mpi.h, that go before those found; OFF looks for none.
+# ---- MPI. Every one that is here is looked at, and the first of each kind (OpenMPI's ABI, MPICH's)
+# gets its plug-in: Intel's, Cray's and MVAPICH's are of MPICH's kind. TAPER_MPICC names compilers,
+# or folders with mpi.h, that go before those found; OFF looks for none.
 set(TAPER_MPICC "" CACHE STRING "MPI compilers, or folders that hold mpi.h, separated by semicolons; OFF for none")
 
 # The folders that a wrapper compiler adds: OpenMPI tells them one way, MPICH and its kin another.
 function(taper_mpi_folders compiler out)
     set(folders "")
     foreach(question --showme:compile -show -compile-info --cray-print-opts=cflags)
-        execute_process(COMMAND ${compiler} ${question} OUTPUT_VARIABLE said ERROR_QUIET RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE)
+        execute_process(COMMAND ${compiler} ${question} OUTPUT_VARIABLE said ERROR_QUIET RESULT_VARIABLE failed
+            OUTPUT_STRIP_TRAILING_WHITESPACE)
         if(NOT failed)
             string(REGEX MATCHALL "(^| )-(I|isystem) ?[^ ]+" found "${said}")
             list(TRANSFORM found REPLACE "^ ?-(I|isystem) ?" "")
@@ -44,13 +47,13 @@ function(taper_mpi_kind folders out)
     string(SUBSTRING ${key} 0 8 key)
     set(CMAKE_REQUIRED_INCLUDES ${folders})
     set(CMAKE_REQUIRED_QUIET ON)
-    check_c_source_compiles("#include <mpi.h>\n#ifndef OPEN_MPI\n#error\n#endif\nint main(void) { return 0; }" TAPER_MPI_IS_OPENMPI_${key})
-    check_c_source_compiles("#include <mpi.h>\n#ifndef MPICH_VERSION\n#error\n#endif\nint main(void) { return 0; }" TAPER_MPI_IS_MPICH_${key})
-    check_c_source_compiles("#include <mpi.h>\n#ifndef I_MPI_VERSION\n#error\n#endif\nint main(void) { return 0; }" TAPER_MPI_IS_INTEL_${key})
+    foreach(macro OPEN_MPI MPICH_VERSION I_MPI_VERSION)
+        check_c_source_compiles("#include <mpi.h>\n#ifndef ${macro}\n#error\n#endif\nint main(void) { return 0; }" TAPER_${macro}_${key})
+    endforeach()
     set(${out} "" PARENT_SCOPE)
-    if(TAPER_MPI_IS_OPENMPI_${key})
+    if(TAPER_OPEN_MPI_${key})
         set(${out} openmpi PARENT_SCOPE)
-    elseif(TAPER_MPI_IS_MPICH_${key} OR TAPER_MPI_IS_INTEL_${key})
+    elseif(TAPER_MPICH_VERSION_${key} OR TAPER_I_MPI_VERSION_${key})
         set(${out} mpich PARENT_SCOPE)
     endif()
 endfunction()
@@ -77,7 +80,8 @@ if(NOT "${TAPER_MPICC}" STREQUAL "OFF")
             message(FATAL_ERROR "TAPER_MPICC: '${given}' is neither an MPI compiler nor a folder with an mpi.h that compiles")
         endif()
     endforeach()
-    # Debian's names for several at once, the usual one, Intel's, and Cray's compiler, in whose place the module's variables serve too.
+    # Debian's names for several at once, the usual one, Intel's, and Cray's compiler, in whose
+    # place the module's variables serve too.
     foreach(name mpicc mpicc.openmpi mpicc.mpich mpiicx mpiicc mpigcc)
         string(MAKE_C_IDENTIFIER "MPICC_${name}" variable)
         find_program(${variable} ${name})

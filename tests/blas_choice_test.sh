@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# cmake/Blas.cmake: what TAPER_BLAS and TAPER_BLAS_LIBRARIES choose, from stand-ins for the libraries in a folder of their own;
-# a BLAS whose integers have 64 bits, or one without LAPACK, is refused, and an error names all that was tried.
+# cmake/Blas.cmake: what TAPER_BLAS and TAPER_BLAS_LIBRARIES choose, from stand-ins for the
+# libraries in a folder of their own; a BLAS whose integers have 64 bits, or one without LAPACK, is
+# refused, and an error names all that was tried.
 set -eu
 fail() { echo "FAILED: $1"; exit 1; }
 scratch=$(mktemp -d)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tools/setup.sh: silent when nothing is missing; apt-get, dnf or zypper with just what is missing where it may install;
-# one command to copy, or the modules to load, where it may not; content with things that no package brought.
-# All that it calls is a stand-in, in the only folder of PATH.
+# tools/setup.sh: silent when nothing is missing; apt-get, dnf or zypper with just what is missing
+# where it may install; one command to copy, or the modules to load, where it may not; content with
+# things that no package brought. All that it calls is a stand-in, in the only folder of PATH.
 set -eu
 setup=$TAPER_SOURCE_DIR/tools/setup.sh
 bin=$(mktemp -d)
@@ -85,7 +85,8 @@ rpm_has 'gcc glibc-devel openblas-devel ninja pkg-config zlib-devel libpng16-dev
 run build || fail "zypper: $said"
 [[ $said == *'zypper --non-interactive install --no-recommends cmake libjpeg62-devel' ]] || fail "zypper: $said"
 
-# ---- No package manager: things in PATH and where the compiler looks will do; else modules, or an environment of one's own ----
+# ---- No package manager: things in PATH and where the compiler looks will do; else modules, or an
+# environment of one's own ----
 only cmake; as_user
 stand_in cc 'cat > /dev/null' # finds every header and library
 run build || fail "did not find what is there: $said"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# `make dist`: the source archive, dist/taper_ml-VERSION.tar.gz, and the recipes with its checksum, dist/recipes. Needs PyPI, or an
-# index that PIP_INDEX_URL names, for the archive's own tools.
+# `make dist`: the source archive, dist/taper_ml-VERSION.tar.gz, and the recipes with its checksum,
+# dist/recipes. Needs PyPI, or an index that PIP_INDEX_URL names, for the archive's own tools.
 set -eu
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)

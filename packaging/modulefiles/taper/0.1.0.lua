@@ -1,5 +1,6 @@
--- Taper as a module of Lmod's. Put this file into a folder of MODULEPATH as taper/0.1.0.lua, and set the prefix that
--- `make install` was given. The Python package is a wheel in the same prefix: pip install --prefix PREFIX taper-ml
+-- Taper as a module of Lmod's. Put this file into a folder of MODULEPATH as taper/0.1.0.lua, and
+-- set the prefix that `make install` was given. The Python package is a wheel in the same prefix:
+-- pip install --prefix PREFIX taper-ml
 local prefix = os.getenv("TAPER_PREFIX") or "/opt/taper/0.1.0"
 
 whatis("Name: Taper")
@@ -18,7 +19,8 @@ for _, lib in ipairs({"lib", "lib64"}) do -- either, by system
         prepend_path("LD_LIBRARY_PATH", folder)
         prepend_path("LIBRARY_PATH", folder)
         prepend_path("PKG_CONFIG_PATH", pathJoin(folder, "pkgconfig"))
-        -- The package, of whichever Python it was built for: a Python of another version does not see its extension.
+        -- The package, of whichever Python it was built for: a Python of another version does not
+        -- see its extension.
         for name in lfs.dir(folder) do
             local packages = pathJoin(folder, name, "site-packages")
             if name:find("^python3") and isDir(packages) then prepend_path("PYTHONPATH", packages) end
