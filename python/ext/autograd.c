@@ -360,7 +360,11 @@ static PyObject *detach(PyObject *o, PyObject *unused) {
     if (tpy_overridden(&o, 1)) return tpy_call_overridden_method("detach", o, NULL, 0, NULL);
     return tpy_wrap(tp_detach(tpy_unwrap(o)));
 }
-static PyObject *detach_(PyObject *o, PyObject *unused) { (void)unused; return tp_detach_(tpy_unwrap(o)) ? Py_NewRef(o) : tpy_raise(); }
+static PyObject *detach_(PyObject *o, PyObject *unused) {
+    (void)unused;
+    if (tpy_overridden(&o, 1)) return tpy_call_overridden_method("detach_", o, NULL, 0, NULL);
+    return tp_detach_(tpy_unwrap(o)) ? Py_NewRef(o) : tpy_raise();
+}
 static PyObject *retain_grad(PyObject *o, PyObject *unused) {
     (void)unused;
     if (transforms) return refuse_in_transform("retain_grad", "");

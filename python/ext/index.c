@@ -267,7 +267,7 @@ static PyObject *overridden(const char *name, PyObject *const *args, Py_ssize_t 
 
 PyObject *tpy_get_item(PyObject *self, PyObject *key) {
     PyObject *args[] = {self, key};
-    if ((Py_TYPE(self) != tpy_tensor_type || (!PyLong_CheckExact(key) && !PySlice_Check(key))) && tpy_overridden(args, 2))
+    if ((Py_TYPE(self) != tpy_tensor_type || (!PyLong_CheckExact(key) && !PySlice_Check(key)) || tpy_has_modes()) && tpy_overridden(args, 2))
         return overridden("__getitem__", args, 2);
     walk w;
     w.view = tp_retain(tpy_unwrap(self)), w.dim = 0, w.real = 0, w.whole = 0, w.count = 0, w.picks = false;

@@ -29,6 +29,8 @@ static bool plain_subclass(PyTypeObject *type) {
 
 static bool asks(PyObject *o) { return hook_of(Py_TYPE(o)) || plain_subclass(Py_TYPE(o)); }
 
+bool tpy_has_modes(void) { return modes != 0 && modes_here; }
+
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n) {
     if (__builtin_expect(modes != 0, 0) && modes_here && !is_off()) return true;
     for (Py_ssize_t i = 0; i < n; i++) {

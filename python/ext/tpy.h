@@ -122,6 +122,7 @@ bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObje
 /* ---- __torch_function__ (override.c) ---- */
 /* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it NULL. */
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n);
+bool tpy_has_modes(void);                                 /* does a mode see this thread's calls? */
 PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 PyObject *tpy_call_overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* of Tensor.name */
 int tpy_init_override(PyObject *module);

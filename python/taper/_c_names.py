@@ -212,6 +212,17 @@ def _get_current_graph_task_keep_graph():
     return _C._backward_keeps_graph()
 
 
+def _is_fwd_grad_enabled():
+    """Does forward-mode differentiation push tangents on?"""
+    from taper.overrides import _forward
+    return _forward.enabled
+
+
+def _set_fwd_grad_enabled(enabled):
+    from taper.overrides import _forward
+    _forward.enabled = enabled
+
+
 def _saved_tensors_hooks_is_enabled():
     """May hooks for saved tensors be pushed?"""
     message = _C._forbid_saved_hooks(None)

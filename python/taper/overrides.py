@@ -12,6 +12,14 @@ class _Vmaps(_local):
 _vmaps = _Vmaps()
 
 
+class _Forward:
+    level = None    # of taper.autograd.forward_ad: the one that is open
+    enabled = True  # do calls push tangents on?
+
+
+_forward = _Forward()
+
+
 def _no_batches(tensors):
     """For what takes tensors without asking __torch_function__: inside torch.vmap it can only work on single slices."""
     if _vmaps.sizes:

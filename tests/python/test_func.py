@@ -265,3 +265,61 @@ def test_functorch_is_torch_func_by_its_old_names():
         assert torch.equal(function(params, x), model(x))
         stacked, params, buffers = functorch.combine_state_for_ensemble([model, torch.nn.Linear(3, 2)])
     assert torch.vmap(stacked, (0, 0, None))(params, buffers, x).shape == (2, 4, 2)
+
+
+# ---- Forward mode ----
+def test_tangents_follow_views_and_writes():
+    with forward_ad.dual_level():
+        primal, tangent = vec(1.0, 2.0), vec(1.0, 1.0)
+        dual = forward_ad.make_dual(primal, tangent)
+        assert not dual.requires_grad and forward_ad.unpack_dual(dual).tangent is tangent
+        part = dual[0:1]
+        part *= 3
+        assert forward_ad.unpack_dual(dual).tangent.tolist() == [3.0, 1.0] and tangent.tolist() == [3.0, 1.0]
+        other = vec(0.0, 0.0)
+        other[1] = dual[0]
+        assert forward_ad.unpack_dual(other).tangent.tolist() == [0.0, 3.0]
+        assert forward_ad.unpack_dual(dual.detach()).tangent is None
+        with torch.no_grad():
+            assert forward_ad.unpack_dual(dual * 2).tangent.tolist() == [6.0, 2.0]
+        with pytest.raises(RuntimeError, match="has a different size than that of the original Tensor"):
+            forward_ad.make_dual(primal, vec(1.0))
+        with pytest.raises(RuntimeError, match="has a forward gradient at the same level"):
+            forward_ad.make_dual(primal, dual)
+    assert forward_ad.unpack_dual(dual).tangent is None
+
+
+def test_tangents_have_a_history_of_their_own():
+    x, v = vec(0.5, 1.0, requires_grad=True), vec(1.0, 2.0, requires_grad=True)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(forward_ad.make_dual(x, v).sin()).tangent
+        by_x, by_v = autograd.grad(tangent.sum(), (x, v))
+    assert close(by_x, -x.detach().sin() * v.detach()) and close(by_v, x.detach().cos())
+
+
+def test_a_functions_own_jvp_is_used_and_checked():
+    class Scaled(autograd.Function):
+        @staticmethod
+        def forward(ctx, x, how):
+            ctx.how = how
+            ctx.save_for_forward(x)
+            return x * 2
+
+        @staticmethod
+        def jvp(ctx, tangent, how):
+            (x,) = ctx.saved_tensors
+            return tangent * (20 if ctx.how == "loud" else 2) + 0 * x
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(vec(1.0), vec(1.0))
+        assert forward_ad.unpack_dual(Scaled.apply(dual, "loud")).tangent.tolist() == [20.0]
+    x = vec(1.0, 2.0, requires_grad=True)
+    assert autograd.gradcheck(lambda x: Scaled.apply(x, "right"), (x,), check_forward_ad=True, check_backward_ad=False)
+    with pytest.raises(autograd.GradcheckError, match="Jacobian computed with forward mode mismatch for output 0"):
+        autograd.gradcheck(lambda x: Scaled.apply(x, "loud"), (x,), check_forward_ad=True, check_backward_ad=False)
+
+    class NoRule(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="must implement the jvp function"):
+        NoRule.apply(forward_ad.make_dual(vec(1.0), vec(1.0)))

@@ -2,7 +2,7 @@
 from taper import _C
 from taper._C import _FunctionBase
 from taper.autograd.grad_mode import no_grad
-from taper.overrides import _no_batches, _vmaps
+from taper.overrides import _forward, _no_batches, _vmaps
 
 
 class FunctionCtx:
@@ -127,6 +127,10 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
         """Runs forward and records the call."""
         if _vmaps.sizes:
             return _apply_in_vmap(cls, args, kwargs)
+        if _forward.level is not None:
+            from taper.autograd.forward_ad import apply_function
+            return apply_function(cls, _bind_defaults(cls.forward, args, kwargs) if cls._has_setup_context else args,
+                                  {} if cls._has_setup_context else kwargs)
         if cls._has_setup_context:
             return cls._apply(*_bind_defaults(cls.forward, args, kwargs))
         if _C._enter_transform(0):
