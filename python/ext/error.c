@@ -24,9 +24,12 @@ static PyObject *of_accelerator(tp_code code, const char *message) {
     return NULL;
 }
 
-/* A message about an argument begins with the operator it was given to; others say as PyTorch's do what does not fit. */
+/* A message about an argument begins with the operator it was given to; others say as PyTorch's do what does not fit. Those of linear algebra name the
+ * operator alone, as PyTorch's: "linalg.inv: A must be ...". */
 static void set_error(PyObject *type, const char *operator, const char *message) {
-    if (operator && strncmp(message, "argument", 8) == 0) PyErr_Format(type, "%s(): %s", operator, message);
+    const char *rest = strncmp(message, "argument", 8) ? NULL : strstr(message, ": ");
+    if (operator && rest && !strncmp(operator, "linalg_", 7)) PyErr_Format(type, "linalg.%s%s", operator + 7, rest);
+    else if (operator && strncmp(message, "argument", 8) == 0) PyErr_Format(type, "%s(): %s", operator, message);
     else PyErr_SetString(type, message);
 }
 

@@ -144,6 +144,19 @@ def to_dense(self, dtype=None, *, masked_grad=True):
     return self if dtype is None else self.to(dtype)
 
 
+def _gone(name):
+    """A method that PyTorch has taken away, and says so."""
+    def method(self, *args, **kwargs):
+        from taper import _native_names
+        return getattr(_native_names, name)(self, *args, **kwargs)
+    method.__name__, method.__doc__ = name, "Removed in PyTorch 1.9."
+    return _method(method)
+
+
+for _name in ("eig", "lstsq", "solve", "symeig"):
+    _gone(_name)
+
+
 @_method
 def to_mkldnn(self, dtype=None):
     """The tensor in oneDNN's layout."""

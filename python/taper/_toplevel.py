@@ -460,6 +460,22 @@ def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=Tr
     return result
 
 
+def _between(name):
+    operator = _op[name]
+
+    def function(start, end, steps=None, *rest, **options):
+        dims = [f"{which} with {value.dim()} dimension(s)" for which, value in (("start", start), ("end", end)) if isinstance(value, Tensor)]
+        if any(isinstance(value, Tensor) and value.dim() for value in (start, end)):
+            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got {' and '.join(dims)}.")
+        return operator(start, end, *([] if steps is None else [steps]), *rest, **options)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = operator.__doc__
+    return function
+
+
+linspace, logspace = _between("linspace"), _between("logspace")
+
+
 def unravel_index(indices, shape):
     """Flat indices as one index per dim."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -525,8 +541,13 @@ def nonzero(input, *, out=None, as_tuple=False):
     return _op["nonzero"](input) if out is None else _op["nonzero"](input, out=out)
 
 
+def _rdiv(self, other):
+    """other / self."""
+    return self.reciprocal() * other
+
+
 # Python 2's names, still called by some.
-Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, Tensor.__rtruediv__
+Tensor.__div__, Tensor.__idiv__, Tensor.__rdiv__ = Tensor.__truediv__, Tensor.__itruediv__, _rdiv
 
 # Methods whose signature is as wide.
 for _function in (unique, unique_consecutive, _split_method, tensor_split, norm, lu, stft, istft, nonzero, resolve_conj):

@@ -16,8 +16,14 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
         return result
     if isinstance(dim, int) or (dim is not None and len(dim) == 1) or (dim is None and A.dim() == 1):
         if isinstance(ord, str):
+            if A.dim() < 2:
+                raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
             raise RuntimeError(f"linalg.norm: order '{ord}' is for matrices, but the input has one dim to reduce")
         return vector_norm(A, ord, dim, keepdim, dtype=dtype, **extra)
+    if dim is None and A.dim() > 2:
+        raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
+    if dim is not None and len(dim) > 2:
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype, **extra)
 
 

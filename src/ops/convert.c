@@ -63,10 +63,14 @@ static tp_tensor *part_of(tp_tensor *out, int which) {
 }
 
 tp_tensor *tpi_native_complex(tp_tensor *real, tp_tensor *imag) {
-    if (real->dtype != TP_FLOAT16 && real->dtype != TP_FLOAT32 && real->dtype != TP_FLOAT64)
+    const bool first = real->dtype == TP_FLOAT16 || real->dtype == TP_FLOAT32 || real->dtype == TP_FLOAT64;
+    const bool second = imag->dtype == TP_FLOAT16 || imag->dtype == TP_FLOAT32 || imag->dtype == TP_FLOAT64;
+    if (!first || !second)
         return tpi_fail(TP_ERR_MISSING, "Expected both inputs to be Half, Float or Double tensors but got %s and %s", tp_dtype_word((tp_dtype)real->dtype),
                         tp_dtype_word((tp_dtype)imag->dtype));
-    if (!tpi_check_same_dtype(imag, "imag", real, "real")) return NULL;
+    if (real->dtype != imag->dtype)
+        return tpi_fail(TP_ERR_RUNTIME, "Expected object of scalar type %s but got scalar type %s for second argument", tp_dtype_word((tp_dtype)real->dtype),
+                        tp_dtype_word((tp_dtype)imag->dtype));
     int64_t shape[TP_MAX_DIMS];
     int ndim;
     if (!tpi_broadcast(tpi_shape(real), tpi_shape(imag), shape, &ndim)) return NULL;

@@ -7,10 +7,13 @@
 
 #define ROW_TASKS 16 /* the gradient's rows are cut into this many ranges, each a task */
 
-static bool check_indices(const tp_tensor *index, int64_t rows) {
+static bool check_indices(const tp_tensor *index, int64_t rows, bool of_bag) {
     const int64_t *v = (const int64_t *)index->data;
     for (int64_t i = 0; i < index->numel; i++)
-        if (v[i] < 0 || v[i] >= rows)
+        if ((v[i] < 0 || v[i] >= rows) && of_bag)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected idx >= 0 && idx < num_embeddings to be true, but found idx %lld for %lld rows", (long long)v[i],
+                              (long long)rows);
+        else if (v[i] < 0 || v[i] >= rows)
             return tpi_refuse(TP_ERR_INDEX, "argument 'input': index out of range in self: got %lld for a table of %lld rows", (long long)v[i], (long long)rows);
     return true;
 }
@@ -56,7 +59,7 @@ static tp_tensor *rows_of(tp_tensor *weight, tp_tensor *indices, int64_t zeroed)
     for (int i = 0; i < indices->ndim; i++) shape[i] = indices->shape[i];
     shape[indices->ndim] = weight->shape[1];
     tp_tensor *index = tpi_index_data(indices, "input"), *table = tpi_contiguous_data(weight), *out = NULL;
-    if (index && table && check_indices(index, weight->shape[0])) out = tpi_empty(tp_ints_view(shape, indices->ndim + 1), (tp_dtype)weight->dtype, tpi_device(weight));
+    if (index && table && check_indices(index, weight->shape[0], false)) out = tpi_empty(tp_ints_view(shape, indices->ndim + 1), (tp_dtype)weight->dtype, tpi_device(weight));
     if (out && out->numel > 0) {
         job j = {.bytes = (size_t)weight->shape[1] * tpi_itemsize(weight), .n = index->numel, .index = (const int64_t *)index->data, .from = table->data,
                  .to = out->data, .padding = zeroed};
@@ -114,7 +117,7 @@ static tp_tensor *sum_into_table(tp_tensor *grad, tp_tensor *indices, tp_tensor 
     int64_t width = grad->shape[grad->ndim - 1];
     job j = {.dtype = compute, .bytes = (size_t)width * tpi_dtype_bytes[compute], .width = width, .rows = num_weights, .padding = padding_idx};
     tp_tensor *index = tpi_index_data(indices, "indices"), *bag = bags ? tpi_index_data(bags, "bag") : NULL, *g = tpi_real_data(grad, compute);
-    bool fits = index && g && (bag || !bags) && check_indices(index, num_weights) && (!bag || check_bags(bag, index->numel, g->ndim == 2 ? g->shape[0] : 0));
+    bool fits = index && g && (bag || !bags) && check_indices(index, num_weights, false) && (!bag || check_bags(bag, index->numel, g->ndim == 2 ? g->shape[0] : 0));
     tp_tensor *out = fits ? tpi_empty(TP_INTS(num_weights, width), compute, tpi_device(grad)) : NULL;
     size_t bytes = (size_t)num_weights * sizeof(int64_t);
     int64_t *counts = out && scale_grad_by_freq ? tpi_alloc(bytes) : NULL;
@@ -148,7 +151,7 @@ bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max
     if (self->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected 2 dims, got %s", tpi_shape_text(tpi_shape(self)));
     tp_tensor *index = tpi_index_data(indices, "indices");
     size_t bytes = (size_t)self->shape[0] + 1;
-    char *seen = index && check_indices(index, self->shape[0]) ? tpi_alloc(bytes) : NULL;
+    char *seen = index && check_indices(index, self->shape[0], false) ? tpi_alloc(bytes) : NULL;
     if (seen) memset(seen, 0, bytes);
     int64_t item = (int64_t)tpi_itemsize(self);
     for (int64_t i = 0; seen && i < index->numel; i++) {
@@ -210,7 +213,7 @@ tp_tensor *tpi_native_bag_sum(tp_tensor *weight, tp_tensor *indices, tp_tensor *
     if (weight->ndim != 2 || (weight->dtype != TP_FLOAT32 && weight->dtype != TP_FLOAT64))
         return tpi_fail(TP_ERR_TYPE, "argument 'weight': expected float32 or float64 of 2 dims, got %s of shape %s", tp_dtype_name((tp_dtype)weight->dtype), tpi_shape_text(tpi_shape(weight)));
     tp_tensor *table = tpi_contiguous_data(weight), *index = tpi_index_data(indices, "input"), *start = tpi_index_data(offsets, "offsets"), *out = NULL;
-    if (table && index && start && check_indices(index, weight->shape[0]) && check_offsets(start, bags, index->numel)) out = tpi_empty(TP_INTS(bags, weight->shape[1]), (tp_dtype)weight->dtype, tpi_device(weight));
+    if (table && index && start && check_indices(index, weight->shape[0], true) && check_offsets(start, bags, index->numel)) out = tpi_empty(TP_INTS(bags, weight->shape[1]), (tp_dtype)weight->dtype, tpi_device(weight));
     if (out && out->numel) {
         bag_job j = {table, (const int64_t *)index->data, (const int64_t *)start->data, index->numel, bags, padding_idx, 1, out->data};
         int64_t bytes = (index->numel + bags) * weight->shape[1] * (int64_t)tpi_itemsize(weight);
@@ -316,7 +319,7 @@ tp_tensor *tpi_native_bag_of(tp_tensor *indices, tp_tensor *offsets, bool includ
 }
 
 tp_tensor *tpi_native_one_hot(tp_tensor *self, int64_t num_classes) {
-    if (self->dtype != TP_INT64) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': one_hot is only applicable to index tensor of type int64, got %s", tp_dtype_name((tp_dtype)self->dtype));
+    if (self->dtype != TP_INT64) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': one_hot is only applicable to index tensor of type LongTensor. Got %s", tp_dtype_name((tp_dtype)self->dtype));
     if (self->numel == 0 && num_classes <= 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'num_classes': Can not infer total number of classes from empty tensor.");
     tp_tensor *index = tpi_contiguous_data(self);
     if (!index) return NULL;
@@ -326,7 +329,8 @@ tp_tensor *tpi_native_one_hot(tp_tensor *self, int64_t num_classes) {
     if (num_classes == -1) num_classes = most + 1;
     if (least < 0 || num_classes < 1 || most >= num_classes) {
         tpi_release(index);
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': Class values must be non-negative and smaller than num_classes %lld, got %lld", (long long)num_classes, (long long)(least < 0 ? least : most));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': Class values must be %s. Got %lld for %lld classes", least < 0 ? "non-negative" : "smaller than num_classes",
+                        (long long)(least < 0 ? least : most), (long long)num_classes);
     }
     for (int i = 0; i < self->ndim; i++) shape[i] = self->shape[i];
     shape[self->ndim] = num_classes;

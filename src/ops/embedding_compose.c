@@ -56,14 +56,21 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
         input = weight, weight = table;
     }
     if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
-    if (!mean && !max && strcmp(mode, "sum")) return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, got \"%s\"", mode);
+    if (!mean && !max && strcmp(mode, "sum")) return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, but got '%s'", mode);
     if (per_sample_weights && (mean || max))
-        return tpi_fail(TP_ERR_MISSING, "argument 'per_sample_weights': expected None for mode '%s', only mode='sum' supports them", mode);
+        return tpi_fail(TP_ERR_MISSING, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='%s')", mode);
+    if (per_sample_weights && per_sample_weights->dtype != weight->dtype)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'per_sample_weights': expected per_sample_weights (%s) to have the same type as weight (%s)",
+                        tp_dtype_word((tp_dtype)per_sample_weights->dtype), tp_dtype_word((tp_dtype)weight->dtype));
     if (per_sample_weights && !tpi_same_shape(per_sample_weights, input))
-        return tpi_fail(TP_ERR_VALUE, "argument 'per_sample_weights': expected the shape of input %s, got %s", tpi_shape_text(tpi_shape(input)), tpi_shape_text(tpi_shape(per_sample_weights)));
+        return tpi_fail(TP_ERR_VALUE, "embedding_bag: If per_sample_weights (of shape %s) is not None, then it must have the same shape as the input (%s)", tpi_shape_text(tpi_shape(per_sample_weights)),
+                        tpi_shape_text(tpi_shape(input)));
     if (input->ndim != 1 && input->ndim != 2) return tpi_fail(TP_ERR_VALUE, "argument 'input': input has to be 1D or 2D Tensor, but got Tensor of dimension %d", input->ndim);
     if ((input->ndim == 2) != !offsets)
-        return tpi_fail(TP_ERR_VALUE, "argument 'offsets': offsets has to be None for 2D input and a 1D Tensor for 1D input, got input %s", tpi_shape_text(tpi_shape(input)));
+        return tpi_fail(TP_ERR_VALUE, input->ndim == 2 ? "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences"
+                                                       : "offsets has to be a 1D Tensor but got None");
+    if (offsets && offsets->ndim != 1) return tpi_fail(TP_ERR_VALUE, "offsets has to be a 1D Tensor but got Tensor of dimension %d", offsets->ndim);
+    if (weight->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "weight has to be a 2D Tensor, but got Tensor of dimension %d", weight->ndim);
     if (!read_padding(&padding_idx, weight)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     tpi_bag held = {0};

@@ -72,7 +72,7 @@ static bool read_single(request *r, const tp_tensor *self, int64_t n, int64_t di
 
 static bool check_precision(const tp_tensor *t) {
     return (t->dtype != TP_FLOAT16 && t->dtype != TP_BFLOAT16) ||
-           tpi_refuse(TP_ERR_MISSING, "argument 'self': Unsupported dtype %s", tpi_dtype_word((tp_dtype)t->dtype));
+           tpi_refuse(TP_ERR_MISSING, "argument 'self': Unsupported dtype %s", tp_dtype_word((tp_dtype)t->dtype));
 }
 
 static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) {
@@ -135,7 +135,7 @@ tp_tensor *tpi_compose_rfft(tp_tensor *self, int64_t n, int64_t dim, const char 
     request r;
     if (tp_dtype_is_complex((tp_dtype)self->dtype))
         return tpi_fail(TP_ERR_TYPE, "argument 'self': %s expects a real input tensor, but got %s", forward ? "rfft" : "ihfft",
-                        tpi_dtype_word((tp_dtype)self->dtype));
+                        tp_dtype_word((tp_dtype)self->dtype));
     return read_single(&r, self, n, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
 }
 tp_tensor *tpi_compose_irfft(tp_tensor *self, int64_t n, int64_t dim, const char *norm, bool forward) {
@@ -150,7 +150,7 @@ tp_tensor *tpi_compose_rfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char
     request r;
     if (tp_dtype_is_complex((tp_dtype)self->dtype))
         return tpi_fail(TP_ERR_TYPE, "argument 'self': %s %s", forward ? "rfftn expects a real-valued input tensor, but got" : "Only supports floating-point dtypes, but found:",
-                        tpi_dtype_word((tp_dtype)self->dtype));
+                        tp_dtype_word((tp_dtype)self->dtype));
     return read_request(&r, self, s, dim, norm, forward, false) ? real_to_complex(self, &r, forward) : NULL;
 }
 tp_tensor *tpi_compose_irfftn(tp_tensor *self, tp_ints s, tp_ints dim, const char *norm, bool forward) {

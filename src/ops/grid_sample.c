@@ -189,8 +189,11 @@ static bool split(job *j, const tp_tensor *input, const tp_tensor *grid, int64_t
     if ((n != 2 && n != 3) || grid->ndim != n + 2)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes %s and grid with sizes %s",
                           tpi_shape_text(tpi_shape(input)), tpi_shape_text(tpi_shape(grid)));
-    if (grid->shape[n + 1] != n || grid->shape[0] != input->shape[0])
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected grid to have size %d in last dimension and the batch size of input, but got grid with sizes %s", n,
+    if (grid->shape[0] != input->shape[0])
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s",
+                          tpi_shape_text(tpi_shape(input)), tpi_shape_text(tpi_shape(grid)));
+    if (grid->shape[n + 1] != n)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n,
                           tpi_shape_text(tpi_shape(grid)));
     if (grid->dtype != input->dtype)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'grid': grid_sampler(): expected input and grid to have same dtype, but input has %s and grid has %s", tp_dtype_name((tp_dtype)input->dtype),
@@ -203,7 +206,7 @@ static bool split(job *j, const tp_tensor *input, const tp_tensor *grid, int64_t
     for (int i = 0; i < n; i++) {
         j->in[3 - n + i] = input->shape[2 + i], j->out[3 - n + i] = grid->shape[1 + i];
         if (input->shape[2 + i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s", tpi_shape_text(tpi_shape(input)));
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes %s with dimension %d being empty", tpi_shape_text(tpi_shape(input)), 2 + i);
     }
     j->dtype = tpi_compute_dtype(input, "input");
     return j->dtype;

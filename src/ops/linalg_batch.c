@@ -88,8 +88,12 @@ bool tpi_no_results(tp_tensor **out, int n) {
 
 bool tpi_check_matrices(const tp_tensor *t, const char *name) {
     if (t->dtype != TP_FLOAT32 && t->dtype != TP_FLOAT64 && !tp_dtype_is_complex((tp_dtype)t->dtype))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected float32, float64, complex64 or complex128, got %s", name, tp_dtype_name((tp_dtype)t->dtype));
-    if (t->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected at least 2 dimensions, got shape %s", name, tpi_shape_text(tpi_shape(t)));
+        return tpi_refuse(TP_ERR_MISSING, "argument '%s': %s. Got %s", name,
+                          tp_dtype_is_floating((tp_dtype)t->dtype) ? "Low precision dtypes not supported" : "Expected a floating point or complex tensor as input",
+                          tp_dtype_word((tp_dtype)t->dtype));
+    if (t->ndim < 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': The input tensor A must have at least 2 dimensions. Got shape %s", name,
+                          tpi_shape_text(tpi_shape(t)));
     bool countable = t->shape[t->ndim - 2] <= INT_MAX / 8 && t->shape[t->ndim - 1] <= INT_MAX / 8;
     return countable || tpi_refuse(TP_ERR_VALUE, "argument '%s': matrices of shape %s are too large for LAPACK", name, tpi_shape_text(tpi_shape(t)));
 }
@@ -97,7 +101,8 @@ bool tpi_check_matrices(const tp_tensor *t, const char *name) {
 bool tpi_check_square(const tp_tensor *t, const char *name) {
     if (!tpi_check_matrices(t, name)) return false;
     return t->shape[t->ndim - 2] == t->shape[t->ndim - 1] ||
-           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected square matrices, got shape %s", name, tpi_shape_text(tpi_shape(t)));
+           tpi_refuse(TP_ERR_RUNTIME, "argument '%s': A must be batches of square matrices, but they are %lld by %lld matrices", name,
+                      (long long)t->shape[t->ndim - 2], (long long)t->shape[t->ndim - 1]);
 }
 
 int tpi_first_info(const tp_tensor *info, int64_t *batch) {

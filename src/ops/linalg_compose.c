@@ -69,10 +69,11 @@ tp_tensor *tpi_compose_ormqr(tp_tensor *self, tp_tensor *tau, tp_tensor *other, 
 static tp_tensor *in_dtype(tpi_bag *bag, tp_tensor *t, tp_dtype dtype) { return dtype ? tpi_put(bag, tpo_to_dtype(t, dtype)) : t; }
 
 static bool matrix_dims(const tp_tensor *t, tp_ints dim, int *row, int *column) {
-    if (dim.n != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': expected two dims, got %lld", (long long)dim.n);
+    if (t->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.");
+    if (dim.n != 2) return tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dim must be a 2-tuple. Got %s", tpi_shape_text(dim));
     *row = TPI_DIM(t, dim.v[0]), *column = *row < 0 ? -1 : TPI_DIM(t, dim.v[1]);
     if (*row < 0 || *column < 0) return false;
-    return *row != *column || tpi_refuse(TP_ERR_RUNTIME, "argument 'dim': expected two different dims, got %lld twice", (long long)dim.v[0]);
+    return *row != *column || tpi_refuse(TP_ERR_RUNTIME, "linalg.matrix_norm: dims must be different. Got (%lld, %lld)", (long long)dim.v[0], (long long)dim.v[1]);
 }
 
 /* The singular values of the matrices along two dims, along the last dim. */
@@ -86,10 +87,15 @@ static tp_tensor *keep_dims(tpi_bag *bag, tp_tensor *t, int row, int column) { /
     return tpi_put(bag, tpo_unsqueeze(tpi_put(bag, tpo_unsqueeze(t, first)), second));
 }
 
+/* The largest of sizes along a dim: of none it is zero, as PyTorch has it, while none is the smallest of none. */
+static tp_tensor *largest_of(tp_tensor *sizes, int64_t dim, bool keepdim) {
+    return sizes && sizes->shape[dim < 0 ? dim + sizes->ndim : dim] == 0 ? tpo_sum(sizes, TP_INTS(dim), keepdim, TP_NO_DTYPE) : tpo_amax(sizes, TP_INTS(dim), keepdim);
+}
+
 static tp_tensor *singular_norm(tp_tensor *x, int row, int column, char which, bool keepdim) {
     tpi_bag bag = {0};
     tp_tensor *s = singular_values(&bag, x, row, column);
-    tp_tensor *r = tpi_put(&bag, which == '+' ? tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE) : which == '>' ? tpo_amax(s, TP_INTS(-1), false)
+    tp_tensor *r = tpi_put(&bag, which == '+' ? tpo_sum(s, TP_INTS(-1), false, TP_NO_DTYPE) : which == '>' ? largest_of(s, -1, false)
                                                                                                           : tpo_amin(s, TP_INTS(-1), false));
     return tpi_empty_bag(&bag, tpi_retain(keepdim ? keep_dims(&bag, r, row, column) : r));
 }
@@ -99,14 +105,14 @@ static tp_tensor *sum_norm(tp_tensor *x, int along, int across, bool largest, bo
     tpi_bag bag = {0};
     tp_tensor *sums = tpi_put(&bag, tpo_sum(tpi_put(&bag, tpo_abs(x)), TP_INTS(along), keepdim, TP_NO_DTYPE));
     int64_t dim = !keepdim && across > along ? across - 1 : across;
-    return tpi_empty_bag(&bag, largest ? tpo_amax(sums, TP_INTS(dim), keepdim) : tpo_amin(sums, TP_INTS(dim), keepdim));
+    return tpi_empty_bag(&bag, largest ? largest_of(sums, dim, keepdim) : tpo_amin(sums, TP_INTS(dim), keepdim));
 }
 
 tp_tensor *tpi_compose_matrix_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
     int row, column;
     if (!matrix_dims(self, dim, &row, &column)) return NULL;
     double p = tp_scalar_to_double(ord), size = fabs(p);
-    if (size != 1 && size != 2 && !isinf(p)) return tpi_fail(TP_ERR_VALUE, "argument 'ord': expected 1, -1, 2, -2, inf or -inf, got %g", p);
+    if (size != 1 && size != 2 && !isinf(p)) return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_norm: Order %g not supported.", p);
     tpi_bag bag = {0};
     tp_tensor *x = in_dtype(&bag, self, dtype);
     if (!x) return NULL;
@@ -119,7 +125,7 @@ tp_tensor *tpi_compose_matrix_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, 
 tp_tensor *tpi_compose_matrix_norm_str(tp_tensor *self, const char *ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
     int row, column;
     bool nuclear = !strcmp(ord, "nuc");
-    if (!nuclear && strcmp(ord, "fro")) return tpi_fail(TP_ERR_VALUE, "argument 'ord': expected \"fro\" or \"nuc\", got \"%s\"", ord);
+    if (!nuclear && strcmp(ord, "fro")) return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_norm: Order %s not supported.", ord);
     if (!matrix_dims(self, dim, &row, &column)) return NULL;
     if (!nuclear) return tpo_linalg_vector_norm(self, tp_int(2), dim, keepdim, dtype);
     tpi_bag bag = {0};
@@ -128,6 +134,7 @@ tp_tensor *tpi_compose_matrix_norm_str(tp_tensor *self, const char *ord, tp_ints
 }
 
 bool tpi_native_norm_has_identity(tp_tensor *self, tp_scalar ord, tp_ints dim, bool *out) {
+    if (ord.kind == TP_SCALAR_COMPLEX) return tpi_refuse(TP_ERR_RUNTIME, "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
     double order = ord.kind == TP_SCALAR_NONE ? 2 : tp_scalar_to_double(ord);
     *out = self->numel || (order >= 0 && order != INFINITY);
     if (*out || !dim.v || !dim.n) return true;
@@ -142,10 +149,10 @@ bool tpi_native_norm_has_identity(tp_tensor *self, tp_scalar ord, tp_ints dim, b
 
 tp_tensor *tpi_compose_norm(tp_tensor *self, tp_scalar ord, tp_ints dim, bool keepdim, tp_dtype dtype) {
     bool given = ord.kind != TP_SCALAR_NONE;
-    if (dim.v && dim.n != 1 && dim.n != 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'dim': expected one or two dims, got %lld", (long long)dim.n);
+    if (dim.v && dim.n != 1 && dim.n != 2) return tpi_fail(TP_ERR_RUNTIME, "linalg.norm: If dim is specified, it must be of length 1 or 2. Got %s", tpi_shape_text(dim));
     if (given && dim.v ? dim.n == 2 : given && self->ndim == 2) return tpo_linalg_matrix_norm(self, ord, dim.v ? dim : TP_INTS(-2, -1), keepdim, dtype);
     if (given && !dim.v && self->ndim > 2)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'ord': without dim, expected a tensor of one or two dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+        return tpi_fail(TP_ERR_RUNTIME, "linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got %dD.", self->ndim);
     return tpo_linalg_vector_norm(self, given ? ord : tp_int(2), dim, keepdim, dtype);
 }
 
@@ -248,7 +255,7 @@ static tp_tensor *thresholds(tpi_bag *bag, tp_tensor *matrices, tp_tensor *value
 }
 
 static bool check_matrices(const tp_tensor *t) {
-    return t->ndim >= 2 || tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(t)));
+    return t->ndim >= 2 || tpi_refuse(TP_ERR_RUNTIME, "argument 'self': The input tensor A must have at least 2 dimensions. Got shape %s", tpi_shape_text(tpi_shape(t)));
 }
 
 tp_tensor *tpi_compose_matrix_rank_tensor(tp_tensor *self, tp_tensor *atol, tp_tensor *rtol, bool hermitian) {

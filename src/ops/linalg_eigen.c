@@ -26,7 +26,7 @@ static bool eigh(tp_tensor *self, const char *UPLO, bool vectors, tp_tensor **va
     bool upper = UPLO[0] == 'U' || UPLO[0] == 'u';
     *values = *made = NULL;
     if ((!upper && UPLO[0] != 'L' && UPLO[0] != 'l') || UPLO[1])
-        return tpi_refuse(TP_ERR_VALUE, "argument 'UPLO': expected \"L\" or \"U\", got \"%s\"", UPLO);
+        return tpi_refuse(TP_ERR_RUNTIME, "Expected UPLO argument to be 'L' or 'U', but got %s", UPLO);
     if (!tpi_check_square(self, "self")) return false;
     int n = (int)self->shape[self->ndim - 1];
     *made = tpi_columns_copy(self, tp_no_ints());

@@ -60,7 +60,7 @@ static bool factor_lu(tp_tensor *a, tp_tensor *pivots, tp_tensor *info) {
 
 bool tpi_native_lu_factor_ex(tp_tensor *A, bool pivot, bool check_errors, tp_tensor **out) {
     if (!tpi_check_matrices(A, "A")) return false;
-    if (!pivot) return tpi_refuse(TP_ERR_MISSING, "argument 'pivot': expected true, since LU without pivoting is not implemented on the CPU");
+    if (!pivot) return tpi_refuse(TP_ERR_RUNTIME, "argument 'pivot': LU without pivoting is not implemented on the CPU");
     int64_t m = A->shape[A->ndim - 2], n = A->shape[A->ndim - 1], batch;
     tp_tensor *lu = tpi_columns_copy(A, tp_no_ints()), *pivots = lu ? tpi_rows_new(A, 2, m < n ? m : n, TP_INT32) : NULL;
     tp_tensor *info = pivots ? tpi_batch_new(A, 2, TP_INT32) : NULL;
@@ -197,7 +197,7 @@ static tp_tensor *make_r(const tp_tensor *factored, int64_t rows) {
 bool tpi_native_qr(tp_tensor *A, const char *mode, tp_tensor **out) {
     bool complete = !strcmp(mode, "complete"), r_only = !strcmp(mode, "r");
     if (!complete && !r_only && strcmp(mode, "reduced"))
-        return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected \"reduced\", \"complete\" or \"r\", got \"%s\"", mode);
+        return tpi_refuse(TP_ERR_RUNTIME, "qr received unrecognized mode '%s' but expected one of 'reduced' (default), 'r', or 'complete'", mode);
     tp_tensor *factored[2];
     if (!tpi_native_geqrf(A, factored)) return false;
     int64_t m = A->shape[A->ndim - 2], n = A->shape[A->ndim - 1], rows = complete ? m : m < n ? m : n;

@@ -81,11 +81,14 @@ static tp_tensor *with_last_dim(tp_tensor *t) {
 static tp_tensor *without_last_dim(tp_tensor *t) { return tpi_alias(t, t->ndim - 1, t->shape, t->strides, tpi_offset(t)); }
 
 static bool check_system(const tp_tensor *A, const tp_tensor *B, bool left) {
-    if (!tpi_check_square(A, "A") || !tpi_check_same_dtype(B, "B", A, "A")) return false;
-    if (B->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'B': expected at least 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(B)));
+    if (!tpi_check_square(A, "A")) return false;
+    if (A->dtype != B->dtype)
+        return tpi_refuse(TP_ERR_RUNTIME, "arguments 'A' and 'B': Expected A and B to have the same dtype, but found A of type %s and B of type %s instead",
+                          tp_dtype_word((tp_dtype)A->dtype), tp_dtype_word((tp_dtype)B->dtype));
+    if (B->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'B': The input tensor B must have at least 2 dimensions. Got shape %s", tpi_shape_text(tpi_shape(B)));
     return (left ? rows_of(B) : cols_of(B)) == cols_of(A) ||
-           tpi_refuse(TP_ERR_RUNTIME, "arguments 'A' and 'B': incompatible shapes %s and %s for a system %s", tpi_shape_text(tpi_shape(A)),
-                      tpi_shape_text(tpi_shape(B)), left ? "AX = B" : "XA = B");
+           tpi_refuse(TP_ERR_RUNTIME, "arguments 'A' and 'B': Incompatible shapes of A and B for the equation %s (%lldx%lld and %lldx%lld)", left ? "AX = B" : "XA = B",
+                      (long long)rows_of(A), (long long)cols_of(A), (long long)rows_of(B), (long long)cols_of(B));
 }
 
 /* X (a new tensor) with A X = B, or X A = B, both with two dims or more; info gets one entry per matrix. */
@@ -156,10 +159,12 @@ static bool pivots_fit(const tp_tensor *pivots, int64_t n) {
     tp_tensor *wide = tpi_as_dtype_data((tp_tensor *)pivots, TP_INT64), *flat = wide ? tpi_after(wide, tpi_contiguous_data(wide)) : NULL;
     if (!flat) return false;
     const int64_t *p = (const int64_t *)(const void *)flat->data;
-    bool fit = true;
-    for (int64_t i = 0; i < flat->numel && fit; i++) fit = p[i] && p[i] >= -n && p[i] <= n;
+    bool some = true, fit = true;
+    for (int64_t i = 0; i < flat->numel; i++) some = some && p[i], fit = fit && p[i] >= -n && p[i] <= n;
     tpi_release(flat);
-    return fit || tpi_refuse(TP_ERR_RUNTIME, "argument 'pivots': expected |pivot| >= 1 and |pivot| <= %lld", (long long)n);
+    if (some && fit) return true;
+    return tpi_refuse(TP_ERR_RUNTIME, "Pivots given to ldl_solve must all satisfy %s. Did you properly pass the result of ldl_factor?",
+                      some ? "|pivot| <= LD.size(-2)" : "|pivot| >= 1");
 }
 
 tp_tensor *tpi_native_ldl_solve(tp_tensor *LD, tp_tensor *pivots, tp_tensor *B, bool hermitian) {
@@ -324,8 +329,13 @@ static bool collect_fit(fit *f, int64_t m, int64_t n, bool vector, char driver, 
 
 bool tpi_native_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *driver, tp_tensor **out) {
     char letter = driver_letter(driver);
-    if (!letter) return tpi_refuse(TP_ERR_VALUE, "argument 'driver': expected \"gels\", \"gelsy\", \"gelsd\" or \"gelss\", got \"%s\"", driver);
-    if (!tpi_check_matrices(self, "self") || !tpi_check_same_dtype(b, "b", self, "self")) return false;
+    if (!letter) return tpi_refuse(TP_ERR_RUNTIME, "torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got %s", driver);
+    if (self->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "torch.linalg.lstsq: input must have at least 2 dimensions.");
+    if (b->ndim < 1) return tpi_refuse(TP_ERR_RUNTIME, "torch.linalg.lstsq: other must have at least 1 dimension.");
+    if (b->dtype != self->dtype)
+        return tpi_refuse(TP_ERR_RUNTIME, "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype %s and other's dtype %s",
+                          tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)b->dtype));
+    if (!tpi_check_matrices(self, "self")) return false;
     bool vector = b->ndim == 1 || b->ndim == self->ndim - 1;
     tp_tensor *B = vector ? with_last_dim(b) : tpi_retain(b);
     if (!B) return false;
@@ -333,8 +343,8 @@ bool tpi_native_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *d
     int ndim;
     bool ok = B->ndim >= 2 && rows_of(B) == m;
     if (!ok)
-        tpi_fail(TP_ERR_RUNTIME, "arguments 'self' and 'b': expected as many rows in both, got shapes %s and %s", tpi_shape_text(tpi_shape(self)),
-                 tpi_shape_text(tpi_shape(b)));
+        tpi_fail(TP_ERR_RUNTIME, "torch.linalg.lstsq: input.size(-2) should match other.size(%d), got shapes %s and %s", vector ? -1 : -2,
+                 tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(b)));
     ok = ok && tpi_broadcast(tp_ints_view(self->shape, self->ndim - 2), tp_ints_view(B->shape, B->ndim - 2), batch, &ndim);
     if (isnan(rcond)) rcond = (is_single(self) ? FLT_EPSILON : DBL_EPSILON) * (double)(m > n ? m : n);
     fit f = {0};

@@ -164,12 +164,12 @@ tp_tensor *tpi_compose_cross_entropy(tp_tensor *input, tp_tensor *target, tp_ten
     if (how == TPI_REDUCE_BAD) return NULL;
     if (!(label_smoothing >= 0 && label_smoothing <= 1))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'label_smoothing': label_smoothing must be between 0.0 and 1.0. Got: %g", label_smoothing);
-    if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected 1 or more dimensions, got 0");
+    if (input->ndim < 1) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected 1 or more dimensions (got 0)");
     tpi_bag bag = {0};
     if (tpi_same_shape(input, target)) {
         if (!tp_dtype_is_floating((tp_dtype)target->dtype))
             return tpi_fail(TP_ERR_RUNTIME, "argument 'target': Expected floating point type for target with class probabilities, got %s",
-                            tp_dtype_name((tp_dtype)target->dtype));
+                            tp_dtype_word((tp_dtype)target->dtype));
         if (ignore_index >= 0)
             return tpi_fail(TP_ERR_RUNTIME, "argument 'ignore_index': ignore_index is not supported for floating point target");
         return tpi_empty_bag(&bag, of_probabilities(&bag, input, target, weight, how, label_smoothing));

@@ -10,12 +10,12 @@ tpi_reduction tpi_reduction_of(const char *name) {
     if (name && !strcmp(name, "mean")) return TPI_REDUCE_MEAN;
     if (name && !strcmp(name, "sum")) return TPI_REDUCE_SUM;
     if (name && !strcmp(name, "none")) return TPI_REDUCE_NONE;
-    tpi_fail(TP_ERR_VALUE, "argument 'reduction': expected none, mean or sum; %s is not a valid value for reduction", name ? name : "None");
+    tpi_fail(TP_ERR_VALUE, "argument 'reduction': %s is not a valid value for reduction, expected none, mean or sum", name ? name : "None");
     return TPI_REDUCE_BAD;
 }
 
 bool tpi_class_shape_of(tp_ints input, const tp_tensor *target, const tp_tensor *weight, tpi_class_shape *out) {
-    if (input.n < 1) return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': expected 1 or more dimensions, got 0");
+    if (input.n < 1) return tpi_refuse(TP_ERR_VALUE, "argument 'input': Expected 1 or more dimensions (got 0)");
     int dim = input.n > 1;
     *out = (tpi_class_shape){.outer = dim ? input.v[0] : 1, .classes = input.v[dim], .inner = 1};
     if (dim) out->shape[out->ndim++] = input.v[0];
@@ -25,24 +25,34 @@ bool tpi_class_shape_of(tp_ints input, const tp_tensor *target, const tp_tensor 
     if (!same && input.n > 1 && target->ndim && target->shape[0] != input.v[0])
         return tpi_refuse(TP_ERR_VALUE, "argument 'target': Expected input batch_size (%lld) to match target batch_size (%lld).", (long long)input.v[0],
                           (long long)target->shape[0]);
+    if (!same && input.n == 1 && target->ndim == 1)
+        return tpi_refuse(TP_ERR_VALUE, "argument 'target': For 1D input, 1D target must have size 1, but got target size: %lld", (long long)target->numel);
+    if (!same && input.n <= 2)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': 0D or 1D target tensor expected, multi-target not supported; expected shape %s, got %s",
+                          tpi_shape_text((tp_ints){out->shape, out->ndim}), tpi_shape_text(tpi_shape(target)));
+    if (!same && input.n == 4 && target->ndim == 3)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': size mismatch (got input: %s , target: %s", tpi_shape_text(input), tpi_shape_text(tpi_shape(target)));
+    if (!same && input.n != 4)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': Expected target size %s, got %s", tpi_shape_text((tp_ints){out->shape, out->ndim}),
+                          tpi_shape_text(tpi_shape(target)));
     if (!same)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': expected shape %s for an input of shape %s, got %s", tpi_shape_text((tp_ints){out->shape, out->ndim}),
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'target': only batches of spatial targets supported (3D tensors), expected shape %s for an input of shape %s, got %s", tpi_shape_text((tp_ints){out->shape, out->ndim}),
                           tpi_shape_text(input), tpi_shape_text(tpi_shape(target)));
     if (weight && (weight->ndim != 1 || weight->numel != out->classes))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected one weight for each of %lld classes, got shape %s", (long long)out->classes,
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': weight tensor should be defined either for all %lld classes or no classes but got weight tensor of shape: %s", (long long)out->classes,
                           tpi_shape_text(tpi_shape(weight)));
     return true;
 }
 
 tp_tensor *tpi_class_targets(tp_tensor *target, int64_t classes, int64_t ignore_index) {
     if (target->dtype != TP_INT64 && target->dtype != TP_UINT8 && target->dtype != TP_INT32)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'target': expected class indices of dtype int64, got %s", tp_dtype_name((tp_dtype)target->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'target': expected target dtype to be Long or Byte, but got %s", tp_dtype_word((tp_dtype)target->dtype));
     tp_tensor *wide = tpi_as_dtype_data(target, TP_INT64), *t = wide ? tpi_contiguous_data(wide) : NULL;
     tpi_release(wide);
     const int64_t *v = t ? (const int64_t *)t->data : NULL;
     for (int64_t i = 0; v && i < t->numel; i++)
         if (v[i] != ignore_index && (v[i] < 0 || v[i] >= classes)) {
-            tpi_fail(TP_ERR_INDEX, "argument 'target': Target %lld is out of bounds for %lld classes", (long long)v[i], (long long)classes);
+            tpi_fail(TP_ERR_INDEX, "argument 'target': Target %lld is out of bounds. There are %lld classes", (long long)v[i], (long long)classes);
             tpi_release(t);
             return NULL;
         }

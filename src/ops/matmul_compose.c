@@ -105,8 +105,15 @@ static tp_tensor *scaled(tpi_bag *bag, tp_tensor *t, tp_scalar factor) {
     return is_one(factor) ? t : tpi_put(bag, tpo_mul(TP_OPERAND(t), TP_OPERAND(factor)));
 }
 
+static bool check_factor(const tp_tensor *self, tp_scalar factor, const char *name) {
+    if (factor.kind == TP_SCALAR_BOOL && self->dtype != TP_BOOL) return tpi_refuse(TP_ERR_RUNTIME, "Boolean %s only supported for Boolean results.", name);
+    bool whole = factor.kind == TP_SCALAR_BOOL || factor.kind == TP_SCALAR_INT;
+    return whole || tp_dtype_is_floating((tp_dtype)self->dtype) || tp_dtype_is_complex((tp_dtype)self->dtype) ||
+           tpi_refuse(TP_ERR_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.", name);
+}
+
 tp_tensor *tpi_compose_addr(tp_tensor *self, tp_tensor *vec1, tp_tensor *vec2, tp_scalar beta, tp_scalar alpha) {
-    if (!check_vectors(vec1, "vec1", vec2, "vec2")) return NULL;
+    if (!check_vectors(vec1, "vec1", vec2, "vec2") || !check_factor(self, beta, "beta") || !check_factor(self, alpha, "alpha")) return NULL;
     if (self->dtype == TP_BOOL && vec1->dtype == TP_BOOL && vec2->dtype == TP_BOOL) beta = tp_truth(tp_scalar_to_bool(beta)), alpha = tp_truth(tp_scalar_to_bool(alpha));
     tpi_bag bag = {0};
     tp_tensor *product = scaled(&bag, tpi_put(&bag, tpo_outer(vec1, vec2)), alpha);
@@ -320,8 +327,10 @@ static tp_tensor *identity_like(tp_tensor *self) {
 }
 
 tp_tensor *tpi_compose_matrix_power(tp_tensor *self, int64_t n) {
-    if (self->ndim < 2 || last_size(self, 1) != last_size(self, 2))
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': expected square matrices, got shape %s", tpi_shape_text(tpi_shape(self)));
+    if (self->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_power: The input tensor A must have at least 2 dimensions.");
+    if (last_size(self, 1) != last_size(self, 2))
+        return tpi_fail(TP_ERR_RUNTIME, "linalg.matrix_power: A must be batches of square matrices, but they are %lld by %lld matrices", (long long)last_size(self, 2),
+                        (long long)last_size(self, 1));
     if (n == 0) { /* a function of self all the same: its derivative is zero */
         tp_tensor *one = identity_like(self), *always = one ? tpo_ones(tp_ints_view(self->shape, 0), TP_BOOL, tpi_device(self)) : NULL;
         tp_tensor *power = always ? tpo_where(always, TP_OPERAND(one), TP_OPERAND(self)) : NULL;

@@ -183,11 +183,11 @@ static size_t sums_bytes(const job *j) { return (size_t)(j->channels * (j->colum
 bool tpi_native_batch_norm_forward(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_tensor *running_mean, tp_tensor *running_var, bool training,
                                    double momentum, double eps, tp_tensor **out) {
     job j = {0};
-    if (!split(&j, input) || !check_vector(weight, "weight", j.channels) || !check_vector(bias, "bias", j.channels) ||
-        !check_vector(running_mean, "running_mean", j.channels) || !check_vector(running_var, "running_var", j.channels))
+    if (!split(&j, input) || !check_vector(running_mean, "running_mean", j.channels) || !check_vector(running_var, "running_var", j.channels) ||
+        !check_vector(weight, "weight", j.channels) || !check_vector(bias, "bias", j.channels))
         return false;
     if (!training && (!running_mean || !running_var))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'running_mean': running_mean and running_var must be defined in evaluation mode");
+        return tpi_refuse(TP_ERR_RUNTIME, "running_%s must be defined in evaluation mode", running_mean ? "var" : "mean");
     tp_device device = tpi_device(input);
     tp_tensor *x = data_like(input, &j, input), *y = x ? tpi_empty_like(x, j.dtype) : NULL;
     tp_tensor *mean = y ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL, *rstd = mean ? tpi_empty(TP_INTS(j.channels), j.dtype, device) : NULL;

@@ -51,6 +51,8 @@ tp_tensor *tpi_compose_group_norm(tp_tensor *input, int64_t groups, tp_tensor *w
     int64_t images = input->shape[0], channels = input->shape[1], plane = 1;
     if (channels == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected number of channels to be greater than 0, got 0");
     for (int i = 2; i < input->ndim; i++) plane *= input->shape[i];
+    if (groups > 0 && channels % groups == 0 && images * plane * (channels / groups) == 1) /* as batch_norm of groups, which PyTorch's sentence is of */
+        return tpi_fail(TP_ERR_VALUE, "argument 'input': Expected more than 1 value per channel when training, got input size %s", tpi_shape_text(tpi_shape(input)));
     tp_tensor *out[3] = {NULL};
     if (!tpo_native_group_norm(input, weight, bias, images, channels, plane, groups, eps, out)) return NULL;
     tpi_release(out[1]), tpi_release(out[2]);
@@ -61,6 +63,7 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
                                   double momentum, double eps) {
     if (input->ndim == 1 && input->numel == 0) return tpo_clone(input, TP_PRESERVE); /* no channels to look at */
     if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s", tpi_shape_text(tpi_shape(input)));
+    if (!(eps > 0)) return tpi_fail(TP_ERR_VALUE, "argument 'eps': batch_norm eps must be positive, but got %g", eps);
     int64_t values = input->shape[0];
     for (int i = 2; i < input->ndim; i++) values *= input->shape[i];
     if (training && values == 1)
@@ -169,7 +172,7 @@ static tp_tensor *complex_rms_norm(tp_tensor *input, tp_ints normalized_shape, t
     bool fits = n > 0 && n <= input->ndim;
     for (int64_t i = 0; i < n && fits; i++) dims[i] = input->ndim - n + i, fits = input->shape[dims[i]] == normalized_shape.v[i];
     if (!fits)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'normalized_shape': expected the last dims of input %s, got %s", tpi_shape_text(tpi_shape(input)), tpi_shape_text(normalized_shape));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'normalized_shape': Given normalized_shape=%s, expected input with shape [*, ...] ending in it, but got input of size%s", tpi_shape_text(normalized_shape), tpi_shape_text(tpi_shape(input)));
     if (eps != eps) eps = input->dtype == TP_COMPLEX64 ? 1.1920928955078125e-07 : 2.220446049250313e-16;
     tpi_bag bag = {0};
     tp_tensor *squares = tpi_put(&bag, tpo_mul(tp_operand_tensor(input), tp_operand_tensor(input)));

@@ -71,8 +71,8 @@ static bool check(job *j, const tp_tensor *input, const tp_tensor *weight, const
     const tp_tensor *affine[2] = {weight, bias};
     for (int i = 0; i < 2; i++)
         if (affine[i] && (affine[i]->ndim != 1 || affine[i]->numel != j->channels))
-            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Expected a vector of size equal to the number of channels in input, but got %s and input of shape %s",
-                              i ? "bias" : "weight", tpi_shape_text(tpi_shape(affine[i])), tpi_shape_text(tpi_shape(input)));
+            return tpi_refuse(TP_ERR_RUNTIME, "Expected %s to be a vector of size equal to the number of channels in input, but got %s of shape %s and input of shape %s",
+                              i ? "bias" : "weight", i ? "bias" : "weight", tpi_shape_text(tpi_shape(affine[i])), tpi_shape_text(tpi_shape(input)));
     j->dtype = tpi_compute_dtype(input, "input");
     return j->dtype;
 }

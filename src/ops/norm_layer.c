@@ -51,6 +51,9 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
         fits = input->shape[input->ndim - normalized.n + i] == normalized.v[i];
         if (fits) j->s.n *= normalized.v[i];
     }
+    if (normalized.n < 1)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'normalized_shape': Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, "
+                                          "but got normalized_shape = []");
     if (!fits)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'normalized_shape': Given normalized_shape=%s, expected input with shape [*, ...] ending in it, but got input of size%s",
                           tpi_shape_text(normalized), tpi_shape_text(tpi_shape(input)));
@@ -60,7 +63,7 @@ static bool split(job *j, const tp_tensor *input, tp_ints normalized, const tp_t
         bool same = !affine[k] || affine[k]->ndim == normalized.n;
         for (int64_t i = 0; affine[k] && same && i < normalized.n; i++) same = affine[k]->shape[i] == normalized.v[i];
         if (!same)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Expected it to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
+            return tpi_refuse(TP_ERR_RUNTIME, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
                               k ? "bias" : "weight", k ? "bias" : "weight", tpi_shape_text(tpi_shape(affine[k])), tpi_shape_text(normalized));
     }
     j->dtype = tpi_compute_dtype(input, "input");

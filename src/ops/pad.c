@@ -58,7 +58,7 @@ bool tpi_pad_mode_of(const char *text, tpi_pad_mode *mode) {
     if (!strcmp(text, "reflect")) return *mode = TPI_PAD_REFLECT, true;
     if (!strcmp(text, "replicate")) return *mode = TPI_PAD_REPLICATE, true;
     if (!strcmp(text, "circular")) return *mode = TPI_PAD_CIRCULAR, true;
-    return tpi_refuse(TP_ERR_VALUE, "argument 'mode': Unrecognised padding mode %s", text);
+    return tpi_refuse(TP_ERR_MISSING, "argument 'mode': Unrecognised padding mode %s", text);
 }
 
 /* Where output index o of a dim of size n with `left` in front and `right` behind reads. Wrapping goes around what is left after
@@ -81,7 +81,7 @@ static bool check_amounts(tpi_pad_mode m, tp_ints shape, tp_ints pad) {
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': Padding value causes wrapping around more than once.");
         bool gone = m == TPI_PAD_CIRCULAR && tpi_size_plus(tpi_size_plus(n, left < 0 ? left : 0), right < 0 ? right : 0) < 1; /* nothing to go around */
         if (n == 0 || padded_size(n, left, right) < 1 || gone)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': input %s with padding (%lld, %lld) gives an empty dimension", tpi_shape_text(shape), (long long)left, (long long)right);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'pad': input (size %lld) is too small. Calculated output size: %lld", (long long)n, (long long)padded_size(n, left, right));
     }
     return true;
 }

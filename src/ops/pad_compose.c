@@ -17,18 +17,26 @@ static tp_tensor *pad_by_index(tp_tensor *input, tp_ints pad, const char *mode) 
     int64_t n = pad.n / 2;
     bool fits = pad.n % 2 == 0 && n >= 1 && n <= 3 && (input->ndim == n + 1 || input->ndim == n + 2);
     if (!fits)
-        return tpi_fail(TP_ERR_MISSING, "argument 'pad': Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got input %s and %lld amounts",
-                        tpi_shape_text(tpi_shape(input)), (long long)pad.n);
+        return tpi_fail(TP_ERR_MISSING, "argument 'pad': Padding size %lld is not supported for %dD input tensor.\nSupported combinations for non-constant padding:\n"
+                                        "  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+                                        "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)", (long long)pad.n, input->ndim);
+    if (strcmp(mode, "circular") && !input->numel && (input->ndim == n + 1 || input->shape[0] > 0))
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: %s",
+                        (int)n + 1, (int)n + 2, tpi_shape_text(tpi_shape(input)));
     return tpo_pad_index(input, pad, mode);
 }
 
 tp_tensor *tpi_compose_pad(tp_tensor *input, tp_ints pad, const char *mode, double value) {
+    if (pad.n % 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': Padding length must be divisible by 2, got %lld", (long long)pad.n);
+    if (pad.n > 2 * input->ndim)
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'pad': Padding length should be less than or equal to two times the input dimension but got padding length %lld and input of "
+                                        "dimension %d", (long long)pad.n, input->ndim);
     if (!strcmp(mode, "constant")) {
         tp_scalar fill = value != value ? tp_int(0) : tp_dtype_is_floating((tp_dtype)input->dtype) || tp_dtype_is_complex((tp_dtype)input->dtype) ? tp_float(value) : tp_int((int64_t)value);
         return tpo_constant_pad_nd(input, pad, fill);
     }
     if (value == value && value != 0)
-        return tpi_fail(TP_ERR_VALUE, "argument 'value': Padding mode \"%s\" doesn't take in value argument", mode);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'value': Padding mode \"%s\" doesn't take in value argument", mode);
     int64_t n = pad.n / 2;
     /* Under their own names, by which automatic mixed precision knows them. */
     bool reflects = !strcmp(mode, "reflect"), replicates = !strcmp(mode, "replicate");

@@ -122,7 +122,7 @@ static void task(int64_t number, void *context) {
 static tp_dtype pool_dtype(const tp_tensor *t, action act) {
     if (!tp_dtype_is_integral((tp_dtype)t->dtype)) return tpi_compute_dtype(t, "input");
     bool adaptive = act == ADAPTIVE_AVERAGE || act == ADAPTIVE_AVERAGE_BACK || act == ADAPTIVE_MAX;
-    if (adaptive) return tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'", tpi_dtype_word((tp_dtype)t->dtype)), TP_NO_DTYPE;
+    if (adaptive) return tpi_fail(TP_ERR_MISSING, "argument 'input': \"adaptive_pool\" not implemented for '%s'", tp_dtype_word((tp_dtype)t->dtype)), TP_NO_DTYPE;
     return TP_INT64;
 }
 

@@ -102,7 +102,7 @@ tp_tensor *tpi_native_max_unpool(tp_tensor *self, tp_tensor *indices, tp_ints ou
     if (dims < 1 || dims > self->ndim || output_size.n != dims)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'output_size': expected %lld sizes for input %s, got %s", (long long)dims, tpi_shape_text(tpi_shape(self)), tpi_shape_text(output_size));
     if (indices->dtype != TP_INT64)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': elements in indices should be type int64 but got: %s", tpi_dtype_word((tp_dtype)indices->dtype));
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': elements in indices should be type int64 but got: %s", tp_dtype_word((tp_dtype)indices->dtype));
     if (!tpi_same_shape(self, indices))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
                         tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_shape(indices)));

@@ -311,7 +311,22 @@ LAYERS(rnn_tanh, CELL_TANH)
 LAYERS(rnn_relu, CELL_RELU)
 
 /* ---- Cells ---- */
+static bool check_cell(const tp_tensor *input, const tp_tensor *h, const tp_tensor *c, const weights *w) {
+    int64_t size = input->ndim ? input->shape[input->ndim - 1] : 0, wanted = w->w_ih->shape[w->w_ih->ndim - 1], hidden = w->w_hh->shape[w->w_hh->ndim - 1];
+    if (size != wanted)
+        return tpi_refuse(TP_ERR_RUNTIME, "input has inconsistent input_size: got %lld expected %lld", (long long)size, (long long)wanted);
+    for (int i = 0; i < 1 + (c != NULL); i++) {
+        const tp_tensor *t = i ? c : h;
+        if (t->ndim == 2 && input->ndim == 2 && t->shape[0] != input->shape[0])
+            return tpi_refuse(TP_ERR_RUNTIME, "Input batch size %lld doesn't match hidden%d batch size %lld", (long long)input->shape[0], i, (long long)t->shape[0]);
+        if (t->ndim && t->shape[t->ndim - 1] != hidden)
+            return tpi_refuse(TP_ERR_RUNTIME, "hidden%d has inconsistent hidden_size: got %lld, expected %lld", i, (long long)t->shape[t->ndim - 1], (long long)hidden);
+    }
+    return true;
+}
+
 static bool one_step(cell kind, tp_tensor *input, tp_tensor *h, tp_tensor *c, weights w, state *out) {
+    if (w.w_ih->ndim != 2 || w.w_hh->ndim != 2 || !check_cell(input, h, c, &w)) return tp_ok() ? tpi_refuse(TP_ERR_RUNTIME, "expected weights of 2 dimensions") : false;
     tp_tensor *gates = product(&w, input, w.w_ih, w.b_ih);
     bool fine = gates && step(kind, gates, &(state){h, c}, &w, out);
     tpi_release(gates);

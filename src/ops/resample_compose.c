@@ -78,7 +78,7 @@ tp_tensor *tpi_compose_interpolate(tp_tensor *input, tp_ints size, tp_floats sca
 static int64_t choice_of(const char *text, const char *const *names, int n, const char *argument) {
     for (int i = 0; i < n; i++)
         if (!strcmp(text, names[i])) return i;
-    tpi_fail(TP_ERR_VALUE, "argument '%s': expected '%s', '%s' or '%s', but got: '%s'", argument, names[0], names[1], names[2], text);
+    tpi_fail(TP_ERR_VALUE, "nn.functional.grid_sample(): expected %s to be '%s', '%s'%s or '%s', but got: '%s'", argument, names[0], names[1], strcmp(argument, "mode") ? "," : "", names[2], text);
     return -1;
 }
 
@@ -90,8 +90,15 @@ tp_tensor *tpi_compose_grid_sample(tp_tensor *input, tp_tensor *grid, const char
 
 tp_tensor *tpi_compose_affine_grid(tp_tensor *theta, tp_ints size, bool align_corners) {
     int n = (int)size.n - 2;
+    if (!tp_dtype_is_floating((tp_dtype)theta->dtype))
+        return tpi_fail(TP_ERR_VALUE, "Expected theta to have floating point type, but got torch.%s", tp_dtype_name((tp_dtype)theta->dtype));
+    if (n != 2 && n != 3)
+        return tpi_fail(TP_ERR_MISSING, "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size %s.", tpi_shape_text(size));
     if ((n != 2 && n != 3) || theta->ndim != 3 || theta->shape[1] != n || theta->shape[2] != n + 1 || theta->shape[0] != size.v[0])
-        return tpi_fail(TP_ERR_VALUE, "argument 'theta': Expected a batch of %dx%d affine matrices for output size %s, got %s", n, n + 1, tpi_shape_text(size), tpi_shape_text(tpi_shape(theta)));
+        return tpi_fail(TP_ERR_VALUE, "Expected a batch of %dD affine matrices of shape Nx%dx%d for size %s. Got %s.", n, n, n + 1, tpi_shape_text(size),
+                        tpi_shape_text(tpi_shape(theta)));
+    for (int64_t i = 0; i < size.n; i++)
+        if (size.v[i] < 1) return tpi_fail(TP_ERR_VALUE, "Expected non-zero, positive output size. Got %s", tpi_shape_text(size));
     int64_t shape[5] = {size.v[0]};
     for (int i = 0; i < n; i++) shape[1 + i] = size.v[2 + i];
     shape[1 + n] = n;
@@ -119,7 +126,7 @@ static tp_tensor *rearrange(tp_tensor *self, int lead, const int64_t *middle, co
 tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {
     int n = self->ndim;
     if (n < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
-    if (r < 1 || r > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'upscale_factor': pixel_shuffle expects a positive upscale_factor of 31 bits, but got %lld", (long long)r);
+    if (r < 1 || r > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'upscale_factor': pixel_shuffle expects a positive upscale_factor, but got %lld (of 31 bits at most)", (long long)r);
     int64_t c = self->shape[n - 3], h = self->shape[n - 2], w = self->shape[n - 1];
     if (c % (r * r) != 0)
         return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)=%lld is not divisible by %lld",
@@ -130,11 +137,11 @@ tp_tensor *tpi_compose_pixel_shuffle(tp_tensor *self, int64_t r) {
 tp_tensor *tpi_compose_pixel_unshuffle(tp_tensor *self, int64_t r) {
     int n = self->ndim;
     if (n < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects input to have at least 3 dimensions, but got input with %d dimension(s)", n);
-    if (r < 1 || r > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'downscale_factor': pixel_unshuffle expects a positive downscale_factor of 31 bits, but got %lld", (long long)r);
+    if (r < 1 || r > INT32_MAX) return tpi_fail(TP_ERR_RUNTIME, "argument 'downscale_factor': pixel_unshuffle expects a positive downscale_factor, but got %lld (of 31 bits at most)", (long long)r);
     int64_t c = self->shape[n - 3], h = self->shape[n - 2], w = self->shape[n - 1];
     if (h % r != 0 || w % r != 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects height and width to be divisible by downscale_factor, but %lld and %lld are not both divisible by %lld", (long long)h,
-                        (long long)w, (long long)r);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'self': pixel_unshuffle expects %s to be divisible by downscale_factor, but input.size(%d)=%lld is not divisible by %lld",
+                        h % r ? "height" : "width", h % r ? -2 : -1, (long long)(h % r ? h : w), (long long)r);
     return rearrange(self, n - 3, (int64_t[]){c, h / r, r, w / r, r}, (int64_t[]){0, 2, 4, 1, 3}, 5, (int64_t[]){c * r * r, h / r, w / r}, 3);
 }
 

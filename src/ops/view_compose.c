@@ -39,8 +39,8 @@ tp_tensor *tpi_compose_unflatten(tp_tensor *self, int64_t dim, tp_ints sizes) {
         else product = tpi_size_times(product, sizes.v[i]);
     }
     if (guess < 0 ? product != self->shape[d] : product <= 0 || self->shape[d] % product != 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'sizes': %s does not multiply up to %lld, the size of dimension %d", tpi_shape_text(sizes),
-                        (long long)self->shape[d], d);
+        return tpi_fail(TP_ERR_RUNTIME, "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in the input tensor", tpi_shape_text(sizes),
+                        d, (long long)self->shape[d]);
     int n = 0;
     for (int i = 0; i < d; i++) shape[n++] = self->shape[i];
     for (int64_t i = 0; i < sizes.n; i++) shape[n++] = i == guess ? self->shape[d] / product : sizes.v[i];

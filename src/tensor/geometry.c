@@ -63,7 +63,7 @@ bool tpi_broadcast(tp_ints a, tp_ints b, int64_t *out, int *out_ndim) {
     int64_t n = a.n > b.n ? a.n : b.n;
     int64_t result[TP_MAX_DIMS];
     if (n > TP_MAX_DIMS) return tpi_refuse(TP_ERR_RUNTIME, "expected at most %d dimensions, got %lld", TP_MAX_DIMS, (long long)n);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = n - 1; i >= 0; i--) { /* from the last dim on, which is the one that PyTorch names where several do not fit */
         int64_t ia = i - (n - a.n), ib = i - (n - b.n);
         int64_t x = ia < 0 ? 1 : a.v[ia], y = ib < 0 ? 1 : b.v[ib];
         if (x != y && x != 1 && y != 1)

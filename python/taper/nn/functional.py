@@ -76,11 +76,29 @@ def _check_probability(p):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
+def _check_channels(name, dims):
+    """dropout1d, 2d and 3d are for as many spatial dims, with channels and perhaps a batch."""
+    space = int(name[7])
+    if name == "dropout2d" and dims == 3:
+        _warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is interpreted as shape (N, C, L), where "
+              "C is the channel dim. This behavior will change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To "
+              "maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.", 4)
+    elif dims not in (space + 1, space + 2):
+        note = (f"Note that {name} exists to provide channel-wise dropout on inputs with {space} spatial dimension{'s' if space > 1 else ''}, a channel dimension, and an "
+                f"optional batch dimension (i.e. {space + 1}D or {space + 2}D inputs).")
+        if space == 1:
+            raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {dims}D input. {note}")
+        _warn(f"{name}: Received a {dims}-D input to {name}, which is deprecated and will result in an error in a future release. To retain the behavior and silence this "
+              f"warning, please use dropout instead. {note}", 4)
+
+
 def _dropout(name):
-    operator = _op[name]
+    operator, by_channel = _op[name], name[-1] == "d"
 
     def function(input, p=0.5, training=True, inplace=False):
         _check_probability(p)
+        if by_channel:
+            _check_channels(name, input.dim())
         out = operator(input, p, training)
         return input.copy_(out) if inplace and training else out
     function.__name__ = function.__qualname__ = name
@@ -95,6 +113,8 @@ dropout1d, dropout2d, dropout3d = _dropout("dropout1d"), _dropout("dropout2d"), 
 # ---- Losses: size_average and reduce are the old way to say reduction ----
 def _reduction(size_average, reduce, reduction):
     if size_average is None and reduce is None:
+        if reduction not in ("mean", "sum", "none", "batchmean"):
+            raise ValueError(f"{reduction} is not a valid value for reduction")
         return reduction
     meant = "none" if reduce is False else "sum" if size_average is False else "mean"
     _warn(f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.", 3)
@@ -274,11 +294,13 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 def _sizes(value, dims, input):
     """One number for all dims; None keeps the input's size."""
+    if dims > 1 and not isinstance(value, int) and value is not None and input.dim() <= len(value):
+        raise ValueError(f"Input dimension should be at least {len(value) + 1}")
     if dims > 1 and input.dim() not in (dims + 1, dims + 2):
-        raise ValueError(f"expected a tensor of {dims + 1} or {dims + 2} dims, got {list(input.shape)}")
+        raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D tensor, but got {list(input.shape)}")
     value = [value] * dims if isinstance(value, int) or value is None else list(value)
     if len(value) != dims:
-        raise RuntimeError(f"argument 'output_size' should contain {dims} ints, got {len(value)}")
+        raise RuntimeError(f"output_size must be {dims}, got {len(value)} sizes")
     return [input.shape[i - dims] if v is None else v for i, v in enumerate(value)]
 
 
@@ -389,12 +411,40 @@ def _additive(mask, dtype):
     return _op["zeros_like"](mask, dtype=dtype).masked_fill_(mask, float("-inf"))
 
 
+def _check_attention(query, key, value, key_padding_mask, attn_mask, num_heads):
+    """Do the numbers of dimensions go together? Is there a batch?"""
+    if query.dim() not in (2, 3):
+        raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {query.dim()}-D query tensor")
+    dims = query.dim()
+    what = f"For {'batched' if dims == 3 else 'unbatched'} ({dims}-D) `query`, expected"
+    if key.dim() != dims or value.dim() != dims:
+        raise AssertionError(f"{what} `key` and `value` to be {dims}-D but found {key.dim()}-D and {value.dim()}-D tensors respectively")
+    if key_padding_mask is not None and key_padding_mask.dim() != dims - 1:
+        raise AssertionError(f"{what} `key_padding_mask` to be `None` or {dims - 1}-D but found {key_padding_mask.dim()}-D tensor instead")
+    if attn_mask is not None and attn_mask.dim() not in (2, 3):
+        raise AssertionError(f"{what} `attn_mask` to be `None`, 2-D or 3-D but found {attn_mask.dim()}-D tensor instead")
+    if attn_mask is not None and dims == 2 and attn_mask.dim() == 3:
+        wanted = (num_heads, query.shape[0], key.shape[0])
+        if tuple(attn_mask.shape) != wanted:
+            raise AssertionError(f"Expected `attn_mask` shape to be {wanted} but got {attn_mask.shape}")
+    for name, mask in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
+        if mask is not None and mask.dtype is not _C.bool and not mask.is_floating_point():
+            raise AssertionError(f"only bool and floating types of {name} are supported")
+    return dims == 3
+
+
+def _check_attention_mask(mask, target, source, heads):
+    wanted = (target, source) if mask.dim() == 2 else (heads, target, source)
+    if tuple(mask.shape) != wanted:
+        raise RuntimeError(f"The shape of the {mask.dim()}D attn_mask is {mask.shape}, but should be {wanted}.")
+
+
 def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p,
                                  out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
                                  use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None,
                                  average_attn_weights=True, is_causal=False):
     """Attention over several heads; query, key and value are (length, batch, embedding), or without the batch."""
-    batched = query.dim() == 3
+    batched = _check_attention(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         if key_padding_mask is not None:
@@ -407,6 +457,13 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     head = embed // num_heads
     if head * num_heads != embed:
         raise AssertionError(f"embed_dim {embed} not divisible by num_heads {num_heads}")
+    if use_separate_proj_weight:
+        if key.shape[:2] != value.shape[:2]:
+            raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
+    elif key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    if attn_mask is not None:
+        _check_attention_mask(attn_mask, target, key.shape[0], batch * num_heads)
     if use_separate_proj_weight:
         bias = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
         q, k, v = linear(query, q_proj_weight, bias[0]), linear(key, k_proj_weight, bias[1]), linear(value, v_proj_weight, bias[2])
@@ -443,7 +500,7 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     else:
         if attn_mask is not None:
             attn_mask = attn_mask.unsqueeze(0) if attn_mask.shape[0] == 1 else attn_mask.view(batch, num_heads, -1, source)
-        shape = (batch, num_heads, -1, head)
+        shape = (batch, num_heads, source, head)
         out = scaled_dot_product_attention(q.reshape(batch, num_heads, target, head), k.reshape(shape), v.reshape(shape), attn_mask, dropout_p)
         out = out.permute(2, 0, 1, 3).reshape(target * batch, embed)
     out = linear(out, out_proj_weight, out_proj_bias).view(target, batch, embed)
@@ -452,6 +509,13 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         weights = weights.mean(dim=1) if average_attn_weights else weights
         weights = weights if batched else weights.squeeze(0)
     return (out if batched else out.squeeze(1)), weights
+
+
+def __getattr__(name):
+    if name == "grad":
+        from taper.nn import grad
+        return grad
+    raise AttributeError(f"module 'torch.nn.functional' has no attribute '{name}'")
 
 
 # ---- Stand-ins, such as torch.fx's, see the call itself, not what the function does with them ----

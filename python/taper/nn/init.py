@@ -173,7 +173,8 @@ def orthogonal_(tensor, gain=1, generator=None):
     if rows < cols:
         q.t_()
     with _no_grad():
-        return tensor.view_as(q).copy_(q).mul_(gain) if tensor.dim() == 2 else tensor.copy_(q.view(tensor.shape)).mul_(gain)
+        tensor.view_as(q).copy_(q)
+        return tensor.mul_(gain)
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):

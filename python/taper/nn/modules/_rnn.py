@@ -23,7 +23,10 @@ class RNNBase(Module):
             import warnings
             warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers greater than 1, "
                           f"but got dropout={dropout} and num_layers={num_layers}", stacklevel=3)
-        for name, size in (("hidden_size", hidden_size), ("num_layers", num_layers)):
+        for name, flag in (("bias", bias), ("batch_first", batch_first), ("bidirectional", bidirectional)):
+            if not isinstance(flag, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             if not isinstance(size, int):
                 raise TypeError(f"{name} should be of type int, got: {type(size).__name__}")
             if size <= 0:
@@ -116,8 +119,8 @@ class RNNBase(Module):
             states = hx if self.mode == "LSTM" else (hx,)
             wanted = 3 if batched else 2
             if any(state.dim() != wanted for state in states):
-                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got "
-                                   f"{tuple(state.dim() for state in states)}-D tensors")
+                found = f"({', '.join(f'{state.dim()}-D' for state in states)}) tensors" if self.mode == "LSTM" else f"{hx.dim()}-D tensor"
+                raise RuntimeError(f"For {'batched 3-D' if batched else 'unbatched 2-D'} input, hx{' and cx' if self.mode == 'LSTM' else ''} should also be {wanted}-D but got {found}")
             if not batched:
                 states = tuple(state.unsqueeze(1) for state in states)
             if packed and input.sorted_indices is not None:
@@ -204,6 +207,10 @@ class RNNCellBase(Module):
     def _step(self, operator, input, hx, count):
         if input.dim() not in (1, 2):
             raise ValueError(f"{self._get_name()}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        for i, state in enumerate(() if hx is None else hx if count > 1 else (hx,)):
+            if state.dim() not in (1, 2):
+                which = f"hx[{i}]" if count > 1 else "hidden"
+                raise ValueError(f"{self._get_name()}: Expected {which} to be 1D or 2D, got {state.dim()}D instead")
         single = input.dim() == 1
         if single:
             input = input.unsqueeze(0)

@@ -789,6 +789,12 @@ class Module(_C.ModuleBase):
             self.__dict__.setdefault(name, kind())
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
+    def _replicate_for_data_parallel(self):
+        """A copy for a replica: its parameters are to be set, and it holds on to this module's otherwise."""
+        replica = self.__new__(type(self))
+        replica.__dict__ = {**self.__dict__, "_parameters": {}, "_buffers": dict(self._buffers), "_modules": dict(self._modules), "_is_replica": True}
+        return replica
+
     # ---- Printing ----
     def _get_name(self):
         return type(self).__name__

@@ -142,7 +142,7 @@ class PruningContainer(BasePruningMethod):
         return mask
 
 
-def _check_amount(amount):
+def _validate_pruning_amount_init(amount):
     if not isinstance(amount, Real):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (not isinstance(amount, Integral) and amount > 1):
@@ -150,11 +150,14 @@ def _check_amount(amount):
     return amount
 
 
-def _how_many(amount, size):
-    count = amount if isinstance(amount, Integral) else round(amount * size)
-    if count > size:
-        raise ValueError(f"amount={count} should be smaller than the number of parameters to prune={size}")
-    return count
+def _validate_pruning_amount(amount, tensor_size):
+    if isinstance(amount, Integral) and amount > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount, tensor_size):
+    _validate_pruning_amount(amount, tensor_size)
+    return amount if isinstance(amount, Integral) else round(amount * tensor_size)
 
 
 def _channels(t, dim):
@@ -191,10 +194,10 @@ class _Some(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount):
-        self.amount = _check_amount(amount)
+        self.amount = _validate_pruning_amount_init(amount)
 
     def compute_mask(self, t, default_mask):
-        count, mask = _how_many(self.amount, t.nelement()), default_mask.clone()
+        count, mask = _compute_nparams_toprune(self.amount, t.nelement()), default_mask.clone()
         if count:
             mask.view(-1)[self._pick(t, count)] = 0
         return mask
@@ -227,11 +230,11 @@ class RandomStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount, dim=-1):
-        self.amount, self.dim = _check_amount(amount), dim
+        self.amount, self.dim = _validate_pruning_amount_init(amount), dim
 
     def compute_mask(self, t, default_mask):
         channels = _channels(t, self.dim)
-        count = _how_many(self.amount, channels)
+        count = _compute_nparams_toprune(self.amount, channels)
         if not count:
             return default_mask
         drawn = _op["rand"](channels, device=t.device)
@@ -247,11 +250,11 @@ class LnStructured(BasePruningMethod):
     PRUNING_TYPE = "structured"
 
     def __init__(self, amount, n, dim=-1):
-        self.amount, self.n, self.dim = _check_amount(amount), n, dim
+        self.amount, self.n, self.dim = _validate_pruning_amount_init(amount), n, dim
 
     def compute_mask(self, t, default_mask):
         channels = _channels(t, self.dim)
-        count = _how_many(self.amount, channels)
+        count = _compute_nparams_toprune(self.amount, channels)
         if not count:
             return default_mask
         others = [d for d in range(t.dim()) if d != self.dim % t.dim()]

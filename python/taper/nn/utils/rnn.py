@@ -100,6 +100,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
     """Padded sequences and their lengths from a packed one."""
     counts = sequence.batch_sizes.tolist()
     longest = len(counts)
+    if not counts:
+        raise RuntimeError("Expected batch_sizes to have at least one element, but got an empty tensor")
     if total_length is not None and total_length < longest:
         raise ValueError(f"Expected total_length to be at least the length of the longest sequence in input, but got total_length={total_length} and max sequence length being {longest}")
     batch, rest = counts[0], tuple(sequence.data.shape[1:])
