@@ -159,6 +159,8 @@ class OneCycleLR(LRScheduler):
                 phase(last, ("initial_lr", "min_lr"), ("max_momentum", "max_momentum"))]
 
     def _anneal_func(self, start, end, pct):
+        if not hasattr(self, "_anneal_func_type"):  # the state of an old version has the function itself
+            return self.anneal_func(start, end, pct)
         return (self._annealing_cos if self._anneal_func_type == "cos" else self._annealing_linear)(start, end, pct)
 
     @staticmethod

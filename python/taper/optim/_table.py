@@ -2,6 +2,7 @@
 import taper
 from taper import _C
 from taper._C import Tensor
+from taper.nn.parameter import is_lazy
 from taper.optim.optimizer import Optimizer, _sparse_gradients
 
 
@@ -16,6 +17,8 @@ class TableOptimizer(Optimizer):
         self._check(defaults)
         super().__init__(params, defaults)
         if self._early:
+            if any(is_lazy(p) for group in self.param_groups for p in group["params"]):
+                raise ValueError("Attempted to use an uninitialized parameter: the state of this optimiser is made with it. Run a forward pass before.")
             _C._optimiser_step(self._kind, self.param_groups, self.state, True)
 
     def _check(self, defaults):
