@@ -210,5 +210,56 @@ symeig = _removed("symeig", "1.9", "The default behavior has changed from using 
                   "triangular portion.\n\nL, _ = torch.symeig(A, upper=upper) should be replaced with:\nL = torch.linalg.eigvalsh(A, UPLO='U' if upper else 'L')")
 solve = _removed("solve", "1.9", "`torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its arguments reversed and does not return "
                  "the LU factorization.")
+lstsq = _removed("lstsq", "1.9", "`torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n`torch.linalg.lstsq` has reversed arguments and does not return the QR "
+                 "decomposition in the returned tuple (although it returns other information about the problem).")
 matrix_rank = _removed("matrix_rank", "1.9", "Please use the `torch.linalg.matrix_rank` function instead. The parameter 'symmetric' was renamed in "
                        "torch.linalg.matrix_rank() to 'hermitian'.")
+
+
+# ---- What PyTorch's own Python code asks of torch, under private names ----
+def _native_batch_norm_legit(input, weight, bias, *rest):
+    """native_batch_norm; without running statistics, three arguments follow."""
+    return taper.native_batch_norm(input, weight, bias, *(rest if len(rest) == 5 else (None, None, *rest)))
+
+
+def _chunk_cat(tensors, dim, num_chunks, *, out=None):
+    """Each tensor filled up with zeros and cut into chunks along dim; the chunks of all, flattened, side by side."""
+    parts, dim = [], dim % tensors[0].dim()
+    for tensor in tensors:
+        size = -(-tensor.shape[dim] // num_chunks) * num_chunks
+        filled = F.pad(tensor, (0, 0) * (tensor.dim() - 1 - dim) + (0, size - tensor.shape[dim]))
+        parts.append(filled.reshape(*tensor.shape[:dim], num_chunks, -1))
+    return taper.cat(parts, dim + 1) if out is None else taper.cat(parts, dim + 1, out=out)
+
+
+def _inside(tensor, indices):
+    """Indices that the mask leaves out may be out of range."""
+    return [index if index is None or index.dtype is taper.bool else index.clamp(-tensor.shape[i], tensor.shape[i] - 1) for i, index in enumerate(indices)]
+
+
+def _unsafe_masked_index(self, mask, indices, fill):
+    return self[tuple(slice(None) if index is None else index for index in _inside(self, indices))].masked_fill(~mask, fill)
+
+
+def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
+    return self.index_put([index for index in _inside(self, indices)], values.masked_fill(~mask, 0), accumulate=True)
+
+
+def _infer_size(first, second):
+    return taper.broadcast_shapes(first, second)
+
+
+def _int_mm(self, mat2, *, out=None):
+    """The product of int8 matrices in int32."""
+    for name, matrix in (("self", self), ("mat2", mat2)):
+        if matrix.dim() != 2:
+            raise RuntimeError(f"Expected {name} to be of dimension 2 but got {matrix.dim()}")
+    if self.shape[1] != mat2.shape[0]:
+        raise RuntimeError(f"self.size(1) needs to match mat2.size(0) but got {self.shape[1]} and {mat2.shape[0]}")
+    product = taper.mm(self.to(taper.int32), mat2.to(taper.int32))
+    return product if out is None else out.copy_(product)
+
+
+def _weight_int8pack_mm(input, mat2, scales):
+    """input times the transpose of a matrix of bytes, whose rows have a scale each."""
+    return (input.float() @ mat2.float().t() * scales.float()).to(input.dtype)

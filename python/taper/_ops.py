@@ -160,11 +160,6 @@ def tanh_backward(grad_output, output):
     return grad_output * (1 - output * output)
 
 
-def max_pool2d_with_indices_backward(grad_output, input, kernel_size, stride, padding, dilation, ceil_mode, indices):
-    flat = input.new_zeros(input.shape).flatten(-2)
-    return flat.scatter_add(-1, indices.flatten(-2), grad_output.flatten(-2)).view(input.shape)
-
-
 def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     import taper
     if dropout_p:
@@ -184,7 +179,7 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
 
 
 _OWN = {f.__name__: f for f in (
-    max_pool2d_with_indices_backward, _scaled_dot_product_flash_attention_for_cpu, _softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy, lift_fresh, _pin_memory, _local_scalar_dense, _is_all_true,
+    _scaled_dot_product_flash_attention_for_cpu, _softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy, lift_fresh, _pin_memory, _local_scalar_dense, _is_all_true,
     _is_any_true, sym_size, sym_numel, sym_stride, silu_backward, gelu_backward, sigmoid_backward, tanh_backward)}
 
 
@@ -208,6 +203,10 @@ def _aten(name):
     import taper
     if name in _OWN:
         return _OWN[name]
+    if name.endswith("_backward"):
+        from taper import _aten_backward
+        if callable(vars(_aten_backward).get(name)):
+            return vars(_aten_backward)[name]
     for prefix in _PREFIXES:
         if name.startswith(prefix + "_"):
             found = getattr(getattr(taper, prefix), name, None) or getattr(getattr(taper, prefix), name[len(prefix) + 1:], None)

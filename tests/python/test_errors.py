@@ -146,7 +146,74 @@ F = torch.nn.functional
     (lambda: F.interpolate(PICTURE, (3, 3, 3)), ValueError, "Input and output must have the same number of spatial dimensions"),
     (lambda: F.interpolate(torch.ones(1, 4, 6), 3, mode="bilinear"), NotImplementedError, "Got 3D input, but bilinear mode needs 4D input"),
     (lambda: F.interpolate(PICTURE, 3, mode="lanczos"), ValueError, "Lanczos mode requires antialias=True"),
+    (lambda: F.unfold(PICTURE, 9), RuntimeError, "its components must be at least one"),
+    (lambda: F.fold(torch.ones(1, 5, 4), 3, 2), RuntimeError, "to be divisible by the product of kernel_size"),
+    (lambda: F.pad(torch.ones(2, 3), (1,)), RuntimeError, "Padding length must be divisible by 2"),
+    (lambda: F.pad(torch.ones(2, 3), (1, 1), "other"), NotImplementedError, "Unrecognised padding mode other"),
+    (lambda: F.pad(torch.ones(2, 0, 3), (1, 1), "reflect"), RuntimeError, "other non-zero dimensions for input"),
+    (lambda: F.grid_sample(PICTURE, torch.ones(2, 2, 2, 2), align_corners=False), RuntimeError, "expected grid and input to have same batch size"),
+    (lambda: F.affine_grid(torch.ones(1, 2, 3), (1, 1, 0, 2), align_corners=False), ValueError, "Expected non-zero, positive output size"),
+    (lambda: F.dropout1d(PICTURE), RuntimeError, "Expected 2D or 3D input, but received a 4D input"),
+    (lambda: F.group_norm(torch.ones(1, 4, 1), 4), ValueError, "Expected more than 1 value per channel when training"),
+    (lambda: F.batch_norm(torch.ones(2, 3), torch.ones(4), torch.ones(4)), RuntimeError, "running_mean should contain 3 elements not 4"),
+    (lambda: F.batch_norm(torch.ones(2, 3), None, None, training=True, eps=0.0), ValueError, "eps must be positive"),
+    (lambda: F.layer_norm(REAL, ()), RuntimeError, "Expected normalized_shape to be at least 1-dimensional"),
+    (lambda: F.prelu(torch.ones(2, 4), torch.ones(3)), RuntimeError, "Mismatch of parameter numbers and input channel size"),
+    (lambda: F.one_hot(torch.tensor([5]), 3), RuntimeError, "Class values must be smaller than num_classes"),
+    (lambda: F.embedding_bag(torch.tensor([[-1, 1]]), torch.ones(3, 2)), RuntimeError, "Expected idx >= 0 && idx < num_embeddings"),
+    (lambda: F.embedding_bag(torch.tensor([1, 1]), torch.ones(3, 2), torch.tensor([0]), per_sample_weights=torch.ones(2).double(), mode="sum"), RuntimeError,
+     "to have the same type as"),
+    (lambda: F.nll_loss(torch.ones(3, 4), torch.full((3,), 7)), IndexError, "Target 7 is out of bounds."),
+    (lambda: F.nll_loss(torch.ones(3, 4), torch.ones(3).long(), torch.ones(3)), RuntimeError, "weight tensor should be defined either for all 4 classes or no classes"),
+    (lambda: F.multi_margin_loss(torch.ones(0), torch.ones(10).long()), RuntimeError, "Expected non-empty vector or matrix"),
+    (lambda: F.mse_loss(REAL, REAL, reduction="x"), ValueError, "x is not a valid value for reduction"),
+    (lambda: torch.nn.RNNCell(4, 5)(torch.ones(3, 6), torch.ones(3, 5)), RuntimeError, "input has inconsistent input_size: got 6 expected 4"),
+    (lambda: torch.nn.LSTM(4, 5, batch_first=1), TypeError, "batch_first should be of type bool, got: int"),
+    (lambda: torch.nn.MultiheadAttention(4, 2)(torch.ones(3, 2, 4), torch.ones(3, 4), torch.ones(3, 2, 4)), AssertionError, "expected `key` and `value` to be 3-D"),
+    (lambda: torch.linalg.qr(REAL), RuntimeError, r"^linalg\.qr: The input tensor A must have at least 2 dimensions\."),
+    (lambda: torch.linalg.inv(torch.ones(2, 3)), RuntimeError, r"^linalg\.inv: A must be batches of square matrices, but they are 2 by 3 matrices"),
+    (lambda: torch.linalg.inv(torch.ones(2, 2).int()), NotImplementedError, "Expected a floating point or complex tensor as input. Got Int"),
+    (lambda: torch.linalg.qr(torch.ones(2, 2), mode="x"), RuntimeError, "qr received unrecognized mode 'x'"),
+    (lambda: torch.linalg.solve(torch.ones(2, 2), torch.ones(3, 1)), RuntimeError, r"Incompatible shapes of A and B for the equation AX = B \(2x2 and 3x1\)"),
+    (lambda: torch.linalg.norm(torch.ones(2, 2, 2), 2), RuntimeError, "If dim is not specified but ord is, the input must be 1D or 2D"),
+    (lambda: torch.linalg.vector_norm(REAL, 1 + 2j), RuntimeError, "Expected a non-complex scalar"),
+    (lambda: torch.addr(torch.ones(2, 2), torch.ones(2), torch.ones(2), beta=True), RuntimeError, "Boolean beta only supported for Boolean results"),
+    (lambda: torch.ones(2, 2).symeig(), RuntimeError, "This function was deprecated since version 1.9 and is now removed"),
+    (lambda: torch.ones(10, 10) + torch.ones(11, 11), RuntimeError, "at non-singleton dimension 1"),
+    (lambda: torch.linspace(REAL, 1, 3), RuntimeError, "linspace only supports 0-dimensional start and end tensors"),
+    (lambda: torch._foreach_add([REAL], []), RuntimeError, "Tensor list must have same number of elements as scalar list"),
+    (lambda: torch._foreach_max([torch.empty(0)]), RuntimeError, "cannot compute the maximum of an empty tensor"),
+    (lambda: torch.ops.aten.convolution_backward(REAL, REAL, REAL, [4], [1], [1], [1], False, [0], 0, [True] * 3), RuntimeError, "expected groups to be greater than 0"),
 ])
 def test_what_layers_and_transforms_say(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
+
+
+def test_norms_of_matrices_without_rows_or_columns():
+    for shape, order in (((1, 0), 1), ((0, 1), float("inf")), ((0, 0), 2)):
+        assert torch.linalg.norm(torch.ones(shape), order) == 0
+    with pytest.raises(IndexError):
+        torch.linalg.norm(torch.ones(1, 0), -1)
+
+
+def test_lists_of_tensors_take_numbers():
+    assert torch._foreach_minimum([torch.tensor([1.0, 3.0])], 2)[0].tolist() == [1, 2]
+    assert torch._foreach_maximum([torch.tensor([1.0, 3.0])], [2.0])[0].tolist() == [2, 3]
+    assert torch._foreach_powsum([torch.tensor([1.0, 3.0])], 2)[0].item() == 10
+    assert torch._foreach_addcmul([REAL], [REAL], [REAL], torch.tensor([2.0]))[0].tolist() == [3, 3, 3, 3]
+
+
+def test_private_names_of_torch():
+    a, b = torch.tensor([[1, 2]], dtype=torch.int8), torch.tensor([[3], [100]], dtype=torch.int8)
+    assert torch._int_mm(a, b).tolist() == [[203]] and torch._int_mm(a, b).dtype is torch.int32
+    mask, index = torch.tensor([True, False]), [torch.tensor([1, 9])]
+    assert torch._unsafe_masked_index(torch.tensor([5.0, 6.0]), mask, index, -1).tolist() == [6, -1]
+    assert torch._unsafe_masked_index_put_accumulate(torch.zeros(2), mask, index, torch.tensor([3.0, 4.0])).tolist() == [0, 3]
+    assert torch._chunk_cat([torch.ones(3, 1), torch.ones(2, 1)], 0, 2).tolist() == [[1, 1, 1], [1, 0, 1]]
+    x, w = torch.randn(1, 2, 4, 4, requires_grad=True), torch.randn(3, 2, 3, 3, requires_grad=True)
+    y = F.conv2d(x, w)
+    ours = torch.ops.aten.convolution_backward(torch.ones_like(y), x, w, [3], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False])
+    for mine, tape in zip(ours, torch.autograd.grad(y.sum(), (x, w))):
+        assert torch.allclose(mine, tape)
+    assert ours[2] is None
