@@ -19,6 +19,17 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sp
     return bags, indices.new_empty(0), taper.zeros_like(offsets), taper.zeros_like(offsets)
 
 
+def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+    """embedding_bag without a padding index where it is negative; PyTorch's refusals of it are RuntimeErrors."""
+    try:
+        return embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx if padding_idx >= 0 else None)
+    except ValueError as error:
+        raise RuntimeError(str(error).replace("input has to be 1D", "input has to be a 1D")) from None
+
+
+_embedding_bag_forward_only = _embedding_bag
+
+
 def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -263,3 +274,20 @@ def _int_mm(self, mat2, *, out=None):
 def _weight_int8pack_mm(input, mat2, scales):
     """input times the transpose of a matrix of bytes, whose rows have a scale each."""
     return (input.float() @ mat2.float().t() * scales.float()).to(input.dtype)
+
+
+def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
+    """The exclusive or of the elements' bits over dims, or over all: of floating numbers as doubles, of the others as integers of 64 bits."""
+    if mode != 0:
+        raise RuntimeError(f"hash_tensor: expected mode 0, got {mode}")
+    bits = input.double().view(taper.int64) if input.is_floating_point() else input.to(taper.int64)
+    dims = [dim] if isinstance(dim, int) else list(dim) or list(range(input.dim()))
+    for d in sorted((d % max(input.dim(), 1) for d in dims) if input.dim() else (), reverse=True):
+        while bits.shape[d] > 1:
+            half = bits.shape[d] // 2
+            rest = bits.narrow(d, 2 * half, bits.shape[d] - 2 * half)
+            bits = taper.cat([bits.narrow(d, 0, half) ^ bits.narrow(d, half, half), rest], d)
+        bits = bits if bits.shape[d] else bits.new_zeros(*bits.shape[:d], 1, *bits.shape[d + 1:])
+        bits = bits if keepdim else bits.squeeze(d)
+    result = bits.contiguous().view(taper.uint64)
+    return result if out is None else out.copy_(result)

@@ -250,4 +250,4 @@ tp_dtype tpi_promoted(tpi_promotion *p) {
     return p->refused ? TP_NO_DTYPE : dtype;
 }
 
-const char *tp_dtype_word(tp_dtype dtype) { return tp_dtype_word(dtype); }
+const char *tpi_dtype_word(tp_dtype dtype) { return tp_dtype_word(dtype); }

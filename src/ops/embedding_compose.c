@@ -8,9 +8,12 @@
 bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type); /* embedding.c: in place, no tape */
 
 /* A padding index counts from the end when negative; -1 afterwards means there is none. */
-static bool read_padding(int64_t *padding_idx, const tp_tensor *weight) {
-    if (weight->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'weight': expected 2 dims, got %s", tpi_shape_text(tpi_shape(weight)));
+static bool read_padding(int64_t *padding_idx, const tp_tensor *weight, bool of_bag) {
+    if (weight->ndim != 2) return tpi_refuse(TP_ERR_RUNTIME, "'weight' must be 2-D, got %s", tpi_shape_text(tpi_shape(weight)));
     if (*padding_idx == TP_NONE) return *padding_idx = -1, true;
+    if ((*padding_idx < -weight->shape[0] || *padding_idx >= weight->shape[0]) && of_bag)
+        return tpi_refuse(TP_ERR_RUNTIME, "padding_idx must be within the number of embeddings, -%lld through %lld, but got %lld", (long long)weight->shape[0],
+                          (long long)weight->shape[0] - 1, (long long)*padding_idx);
     if (*padding_idx < -weight->shape[0] || *padding_idx >= weight->shape[0])
         return tpi_refuse(TP_ERR_VALUE, "argument 'padding_idx': Padding_idx must be within num_embeddings %lld, got %lld", (long long)weight->shape[0], (long long)*padding_idx);
     if (*padding_idx < 0) *padding_idx += weight->shape[0];
@@ -28,7 +31,7 @@ static bool renorm(tp_tensor *weight, tp_tensor *input, double max_norm, double 
 
 tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t padding_idx, double max_norm, double norm_type, bool scale_grad_by_freq, bool sparse) {
     if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
-    if (!read_padding(&padding_idx, weight)) return NULL;
+    if (!read_padding(&padding_idx, weight, false)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     return tpo_embedding_rows(weight, input, padding_idx, scale_grad_by_freq);
 }
@@ -71,7 +74,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
                                                        : "offsets has to be a 1D Tensor but got None");
     if (offsets && offsets->ndim != 1) return tpi_fail(TP_ERR_VALUE, "offsets has to be a 1D Tensor but got Tensor of dimension %d", offsets->ndim);
     if (weight->ndim != 2) return tpi_fail(TP_ERR_RUNTIME, "weight has to be a 2D Tensor, but got Tensor of dimension %d", weight->ndim);
-    if (!read_padding(&padding_idx, weight)) return NULL;
+    if (!read_padding(&padding_idx, weight, true)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     tpi_bag held = {0};
     int64_t bags = offsets ? offsets->numel - include_last_offset : input->shape[0];

@@ -225,9 +225,18 @@ tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, in
     return run(&j, self, pooled_shape(&j.c, tpi_shape(self), (int)dims, room), &out, NULL) ? out : NULL;
 }
 
+bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims) {
+    for (int64_t i = grad->ndim - dims; i < grad->ndim; i++)
+        if (i >= 0 && grad->shape[i] == 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %lld being empty",
+                              tpi_shape_text(tpi_shape(grad)), (long long)i);
+    return true;
+}
+
 tp_tensor *tpi_native_adaptive_avg_pool_backward(tp_tensor *grad, tp_ints input_shape, int64_t dims) {
     job j = {.act = ADAPTIVE_AVERAGE_BACK};
     tp_tensor *out = NULL;
+    if (!tpi_check_pooled_grad(grad, dims)) return NULL;
     if (!tpi_adaptive_geometry(&j.c, input_shape, (int)dims, tpi_shape(grad), "adaptive_avg_pool_backward")) return NULL;
     return run(&j, grad, input_shape, &out, NULL) ? out : NULL;
 }

@@ -33,4 +33,6 @@ typedef struct tpi_average {
 TPI_POOL_KERNELS(float, f32)
 TPI_POOL_KERNELS(double, f64)
 TPI_POOL_KERNELS(int64_t, i64)
+/* A pool that gave nothing has no gradient: PyTorch refuses what comes back to it. */
+bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims);
 #endif

@@ -1,5 +1,6 @@
 /* Pooling by recorded places: what sends a max pool's gradient back, its own derivative, unpooling and fractional max pooling.
  * An index counts elements of its plane, the last `dims` dims together. */
+#include "ops/pool.h"
 #include <math.h>
 #include "ops/native.h"
 #include "ops/real.h"
@@ -88,6 +89,7 @@ static tp_tensor *move(action act, tp_tensor *from, tp_tensor *indices, tp_ints 
 
 tp_tensor *tpi_native_max_pool_backward(tp_tensor *grad, tp_tensor *indices, tp_ints input_shape, int64_t dims, tp_ints kernel_size, tp_ints stride, tp_ints padding, tp_ints dilation) {
     (void)kernel_size, (void)stride, (void)padding, (void)dilation; /* for devices that look at every place's windows */
+    if (!tpi_check_pooled_grad(grad, dims)) return NULL;
     return move(SCATTER_ADD, grad, indices, input_shape, dims);
 }
 
@@ -171,6 +173,8 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
     if (dims != 2 && dims != 3) return tpi_refuse(TP_ERR_RUNTIME, "argument 'dims': expected 2 or 3, got %lld", (long long)dims);
     fraction f = {.in = {1, 1, 1}, .out = {1, 1, 1}, .pool = {1, 1, 1}, .dims = (int)dims, .dtype = tpi_compute_dtype(self, "input")};
     int at = 3 - (int)dims;
+    if (kernel.n != 1 && kernel.n != dims)
+        return tpi_refuse(TP_ERR_RUNTIME, "fractional_max_pool%lldd: kernel_size must either be a single int or tuple of %s ints", (long long)dims, dims == 2 ? "two" : "three");
     if (!f.dtype || !tpi_expand_steps("kernel_size", kernel, f.dims, NULL, f.pool + at) || !tpi_expand_steps("output_size", output_size, f.dims, NULL, f.out + at))
         return false;
     int64_t shape[5], lead = self->ndim - dims;
@@ -184,9 +188,9 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
         if (i < lead) continue;
         int64_t in = self->shape[i], k = f.pool[at + i - lead];
         f.in[at + i - lead] = in;
-        if (k < 1 || shape[i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, as the output size, but got %lld and %lld",
-                              (long long)k, (long long)shape[i]);
+        if (k < 1 || shape[i] < 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld for an output of %lld", (long long)k,
+                              (long long)shape[i]);
         if (shape[i] + k - 1 > in)
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': pool size (%lld) too large relative to input size (%lld) and output size (%lld)", (long long)k,
                               (long long)in, (long long)shape[i]);

@@ -43,6 +43,10 @@ static double draw_binomial(tp_generator *g, double count, double p) {
 }
 
 tp_tensor *tpi_native_binomial(tp_tensor *count, tp_tensor *prob, tp_generator *g) {
+    const tp_tensor *given[2] = {count, prob};
+    for (int i = 0; i < 2; i++)
+        if (!tp_dtype_is_floating((tp_dtype)given[i]->dtype))
+            return tpi_fail(TP_ERR_VALUE, "binomial only supports floating-point dtypes for %s, got: %s", i ? "prob" : "count", tp_dtype_word((tp_dtype)given[i]->dtype));
     if (!tpi_compute_dtype(count, "count") || !tpi_check_same_dtype(prob, "prob", count, "count")) return NULL;
     if (!tpi_same_shape(prob, count))
         return tpi_fail(TP_ERR_RUNTIME, "argument 'prob': expected the shape of count, %s, got %s", tpi_shape_text(tpi_shape(count)), tpi_shape_text(tpi_shape(prob)));

@@ -1,5 +1,6 @@
 """torch.nn.utils.rnn: sequences of different lengths, packed step by step or padded."""
 from collections import namedtuple
+from collections.abc import Iterable
 
 from taper import _C
 from taper._C import Tensor
@@ -72,6 +73,8 @@ def invert_permutation(permutation):
 
 def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
     """Packs padded sequences (steps, batch, ...) of the given lengths."""
+    if not input.numel():
+        raise RuntimeError("Cannot pack empty tensors.")
     lengths = lengths.detach().cpu() if isinstance(lengths, Tensor) else _C.tensor(lengths, dtype=_C.int64, device="cpu")
     sorted_indices = None
     if not enforce_sorted:
@@ -123,6 +126,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0, total_le
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """One tensor from tensors of different lengths."""
+    if not isinstance(sequences, (Tensor, Iterable)):
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     if padding_side not in ("right", "left"):
         raise ValueError(f"padding_side must be 'left' or 'right', got {padding_side!r}")
     sequences = list(sequences.unbind(0)) if isinstance(sequences, Tensor) else list(sequences)
