@@ -586,6 +586,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
     place = _op["repeat_interleave"](_op["arange"](counts.numel(), device=counts.device), counts).view((-1,) + (1,) * len(rest)).expand((-1,) + rest)
     result = data.new_full((counts.numel(),) + rest, start if initial is None else initial)
     flat = data.flatten(0, axis)
+    if unsafe and not axis:
+        flat = flat[:place.shape[0]]  # what no run covers
     if name != "sum":
         from taper._segments import Extreme, Product
         result = Product.apply(flat, place, result) if name == "prod" else Extreme.apply(flat, place, result, name)
