@@ -21,9 +21,9 @@ _PLAIN = {
     "torch._tensor": "_rebuild_from_type_v2",
     "torch.serialization": "_get_layout",
     "torch._utils": "_rebuild_tensor _rebuild_tensor_v2 _rebuild_tensor_v3 _rebuild_parameter "
-                    "_rebuild_parameter_with_state _rebuild_sparse_tensor _rebuild_meta_tensor_no_storage",
+                    "_rebuild_parameter_with_state _rebuild_sparse_tensor _rebuild_nested_tensor _rebuild_meta_tensor_no_storage",
 }
-_PLAIN_CALLS = ("torch.serialization._get_layout", "torch._utils._rebuild_sparse_tensor")
+_PLAIN_CALLS = ("torch.serialization._get_layout", "torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_nested_tensor")
 
 
 def _plain(name):

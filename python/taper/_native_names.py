@@ -195,6 +195,28 @@ def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)
 
 
+# ---- Beneath torch.nested ----
+def _nested_tensor_from_mask(t, mask, mask_check=True):
+    """The rows of each t[i] where mask[i] is true; those are the first ones."""
+    lengths = mask.sum(1)
+    if mask_check and not bool((mask == (taper.arange(mask.shape[1], device=mask.device) < lengths.unsqueeze(1))).all()):
+        raise RuntimeError("Mask must be left-aligned without gaps")
+    return taper.nested.as_nested_tensor([row[:n] for row, n in zip(t.unbind(0), lengths.tolist())])
+
+
+def _nested_from_padded(padded, cpu_nested_shape_example, fuse_transform_0213=False):
+    """The parts of a padded tensor, of the sizes given."""
+    parts = []
+    for row, size in zip(padded.unbind(0), cpu_nested_shape_example.tolist()):
+        row = row.transpose(0, 1).flatten(1) if fuse_transform_0213 else row
+        parts.append(row[tuple(slice(n) for n in size)])
+    return taper.nested.as_nested_tensor(parts)
+
+
+def _nested_from_padded_and_nested_example(padded, nt_example):
+    return _nested_from_padded(padded, nt_example._nested_tensor_size())
+
+
 def _has_compatible_shallow_copy_type(input, other):
     """Can `input` take the place of `other`'s memory? Between devices it cannot."""
     return input.device.type == other.device.type and input.layout == other.layout

@@ -69,6 +69,17 @@ def _rebuild_sparse_tensor(layout, data):
     return _make.sparse_compressed_tensor(*data, layout=layout)
 
 
+def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
+    from taper.nested._strided import wrap
+    views = [(tuple(size), tuple(steps), offset) for size, steps, offset in zip(sizes.tolist(), strides.tolist(), storage_offsets.tolist())]
+    for size, steps, offset in views:
+        last = offset + sum((n - 1) * step for n, step in zip(size, steps))
+        if len(size) != len(steps) or min((*size, *steps, offset, 0)) < 0 or 0 not in size and last >= buffer.numel():
+            raise RuntimeError(f"a nested tensor's part of size {size} with strides {steps} from {offset} on does not fit into a buffer of {buffer.numel()} elements")
+    made = wrap(buffer.detach(), views)
+    return made.requires_grad_() if buffer.requires_grad else made
+
+
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
     tensor = _on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride))
     tensor.requires_grad = requires_grad

@@ -28,6 +28,7 @@ enum {
     G_REBUILD_PARAMETER_STATE,
     G_REBUILD_TYPE,
     G_SPARSE,  /* makes a sparse tensor of a layout and dense ones: an object, which Python makes */
+    G_NESTED,  /* makes a nested tensor of a buffer, sizes, strides and offsets: an object, too */
     G_ABSENT,  /* makes a kind of tensor that Taper has not */
     G_STORAGE, /* torch.FloatStorage */
     G_UNTYPED
@@ -55,6 +56,7 @@ static const struct known {
     {"torch._utils._rebuild_parameter_with_state", G_REBUILD_PARAMETER_STATE},
     {"torch._tensor._rebuild_from_type_v2", G_REBUILD_TYPE},
     {"torch._utils._rebuild_sparse_tensor", G_SPARSE},
+    {"torch._utils._rebuild_nested_tensor", G_NESTED},
     {"torch._utils._rebuild_qtensor", G_ABSENT},
     {"torch._utils._rebuild_meta_tensor_no_storage", G_REBUILD_META},
     {"torch._utils._rebuild_wrapper_subclass", G_ABSENT},
@@ -90,7 +92,8 @@ static const struct storage_word {
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-static const char *const layouts[] = {"torch.strided", "torch.sparse_coo", "torch.sparse_csr", "torch.sparse_csc"};
+static const char *const layouts[] = {"torch.strided",    "torch.sparse_coo", "torch.sparse_csr",
+                                      "torch.sparse_csc", "torch.sparse_bsr", "torch.sparse_bsc"};
 
 static bool is_dtype(const char *name) { return tp_dtype_by_name(name) != TP_NO_DTYPE; }
 
@@ -372,6 +375,11 @@ tp_saved *tpi_global_call(const tpi_pickle *p, tp_saved *call, tp_saved *args) {
     case G_OTHER: return make_object(p, call, args, NULL, false);
     case G_SPARSE: /* (layout, (indices, values, size, ...)) */
         if (args->n != 2 || args->as.items.v[0]->kind != TP_SAVED_OBJECT || args->as.items.v[1]->kind != TP_SAVED_TUPLE) return wrong(p, call, args);
+        return make_object(p, call, args, NULL, false);
+    case G_NESTED:
+        if (args->n != 4) return wrong(p, call, args);
+        for (int64_t i = 0; i < 4; i++)
+            if (args->as.items.v[i]->kind != TP_SAVED_TENSOR) return wrong(p, call, args);
         return make_object(p, call, args, NULL, false);
     case G_ORDERED_DICT:
     case G_COUNTER: return make_dict(p, call, args);

@@ -30,11 +30,11 @@ def test_operators(pair):
     assert torch.equal(F.linear(pair, torch.ones(3, 2)).unbind()[1], F.linear(B, torch.ones(3, 2))) and torch.equal(pair.softmax(-1).unbind()[1], B.softmax(-1))
     layer = torch.nn.Linear(2, 3)
     assert torch.allclose(layer(pair).unbind()[0], layer(A))
-    assert pair.sum(-1).unbind()[0].tolist() == [3, 7]
+    assert pair.sum(-1, keepdim=True).unbind()[0].tolist() == [[3], [7]]
     with pytest.raises(NotImplementedError, match="cumsum is not there for nested tensors"):
         pair.cumsum(1)
-    with pytest.raises(RuntimeError, match="different lengths"):
-        pair + torch.nested.nested_tensor([B, A])
+    with pytest.raises(RuntimeError, match="different lengths|does not support broadcasting"):
+        pair + torch.nested.nested_tensor([B, A], layout=pair.layout)
 
 
 def test_jagged_sums_and_gradients():
@@ -47,3 +47,46 @@ def test_jagged_sums_and_gradients():
     (leaf.to_padded_tensor(0.) ** 2).sum().backward()
     assert leaf.grad.is_nested and leaf.grad.values()[0].tolist() == [2, 4]
     assert torch.nested.nested_tensor_from_jagged(torch.ones(5, 2), torch.tensor([0, 2, 5])).unbind()[1].shape == (3, 2)
+
+
+# ---- Strided ones: parts of any sizes ----
+def test_parts_of_any_sizes():
+    c, d = torch.arange(6.0).view(2, 3), torch.arange(20.0).view(4, 5)
+    both = torch.nested.nested_tensor([c, d])
+    assert both.dim() == 3 and both.numel() == 26 and both.size(0) == 2 and both.is_contiguous() and torch.equal(both[1], d)
+    padded = both.to_padded_tensor(-1.0)
+    assert padded.shape == (2, 4, 5) and padded[0, 1].tolist() == [3, 4, 5, -1, -1] and torch.equal(padded[1], d)
+    turned = both.transpose(1, 2)
+    assert torch.equal(turned[0], c.t()) and not turned.is_contiguous() and torch.equal(turned.contiguous()[1], d.t())
+    assert torch.equal((both + both)[1], 2 * d) and torch.equal(torch.bmm(both, turned)[0], c @ c.t()) and torch.equal(both.softmax(-1)[0], c.softmax(-1))
+    pieces = torch.nested.nested_tensor([torch.arange(8.0).view(2, 4), torch.ones(1, 4)]).chunk(2, -1)
+    assert pieces[1][0].tolist() == [[2, 3], [6, 7]] and repr(torch.nested.nested_tensor([])) == "nested_tensor([\n\n])"
+    for call, kind, text in [(both.size, RuntimeError, "doesn't support sizes"), (lambda: both.size(1), RuntimeError, "dimension 1 is irregular"),
+                             (lambda: both[2], IndexError, "out of bounds"), (lambda: both.view(-1, 2), RuntimeError, "cannot change or infer the implicit batch"),
+                             (lambda: torch.sin(turned), RuntimeError, "must be contiguous to get buffer"), (lambda: both.sum(-1), RuntimeError, "keepdim=True"),
+                             (lambda: torch.nested.nested_tensor([c, c[0]]), RuntimeError, "Found dimension 1 for Tensor at index 1 and dimension 2 for Tensor at index 0"),
+                             (lambda: torch.nested.nested_tensor(c), TypeError, "list of tensors")]:
+        with pytest.raises(kind, match=text):
+            call()
+
+
+def test_strided_gradients_and_files():
+    import io
+    c, d = torch.randn(2, 3, dtype=torch.float64, requires_grad=True), torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda a, b, w: F.linear(torch.nested.as_nested_tensor([a, b]), w).transpose(1, 2).contiguous().to_padded_tensor(0.0), (c, d, weight))
+    leaf = torch.nested.nested_tensor([c, d], requires_grad=True)
+    (leaf * leaf).to_padded_tensor(0.0).sum().backward()
+    assert leaf.grad.is_nested and torch.equal(leaf.grad[0], 2 * c)
+    file = io.BytesIO()
+    torch.save(leaf.transpose(1, 2), file)
+    file.seek(0)
+    read = torch.load(file)
+    assert torch.equal(read[1], d.t()) and not read.is_contiguous() and read.requires_grad
+
+
+def test_jagged_extremes():
+    made = torch.nested.nested_tensor([torch.arange(0, n) for n in (10, 20)], layout=torch.jagged)
+    assert made.max(dim=1).values.tolist() == [9, 19] and made.amin(dim=1).tolist() == [0, 0] and made.argmax(dim=1).tolist() == [9, 19]
+    assert made.shape == made.clone().shape and torch.nested.narrow(torch.arange(8).view(2, 4), 1, 1, torch.tensor([2, 3]), layout=torch.jagged).values().tolist() == [1, 2, 5, 6, 7]
+    assert torch.nested.masked_select(torch.arange(4).view(2, 2), torch.tensor([[True, False], [True, True]])).offsets().tolist() == [0, 1, 3]

@@ -256,3 +256,13 @@ def test_text_of_blocks():
        col_indices=tensor(..., size=(0,)),
        values=tensor(..., size=(0,)), device='meta', size=(2, 3),
        dtype=torch.float64, layout=torch.sparse_csr)"""
+
+
+@pytest.mark.parametrize("layout", ["sparse_bsr", "sparse_bsc"])
+def test_blocks_in_files(layout):
+    file = io.BytesIO()
+    torch.save(WHOLE.to_sparse(layout=getattr(torch, layout), blocksize=(2, 3)), file)
+    for weights_only in (True, False):
+        file.seek(0)
+        read = torch.load(file, weights_only=weights_only)
+        assert read.layout is getattr(torch, layout) and torch.equal(read.to_dense(), WHOLE)

@@ -1,15 +1,17 @@
-"""torch.nested: batches of tensors of different lengths, without padding.
+"""torch.nested: batches of tensors of different sizes, without padding. Those of the strided layout are in _strided.py; here are jagged ones, whose parts differ in
+their first dim alone.
 
 A Nested is a tensor whose memory and history are those of all its parts one after another, [sum of lengths, ...]; beside it stands where each part
 begins. What works element by element or along the last dim works on that; other operators raise, as many do in PyTorch."""
 import taper
 from taper import _C
 from taper._C import Tensor
+from taper.nested._strided import Strided, of_parts  # noqa: F401
 from taper.overrides import DisableTorchFunctionSubclass
 
 _AS_VALUES = frozenset("__get__ __set__ numel is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device".split())
-_BY_ELEMENT = frozenset("""add sub mul div neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu dropout clamp pow square to float double half bfloat16 long int
-    bool cpu cuda clone contiguous type_as requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ eq ne lt le gt ge logical_not
+_BY_ELEMENT = frozenset("""add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu dropout clamp pow square to float double half bfloat16 long int
+    bool cpu cuda clone contiguous type_as requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
     isnan masked_fill where zeros_like ones_like rand_like randn_like empty_like fill_ zero_""".split())
 _BY_ROW = frozenset("linear layer_norm rms_norm embedding matmul __matmul__".split())  # along the last dim
 _LAST_DIM = frozenset("softmax log_softmax sum mean amax amin argmax argmin logsumexp std var".split())
@@ -25,6 +27,22 @@ def _made(values, offsets, layout):
         made = values.as_subclass(Nested)
     made._begins, made._layout = offsets, layout
     return made
+
+
+class Ragged:
+    """The size of the dim in which parts differ: the same for tensors whose parts begin at the same places."""
+
+    def __init__(self, offsets):
+        self._offsets = offsets
+
+    def __eq__(self, other):
+        return isinstance(other, Ragged) and (self._offsets is other._offsets or taper.equal(self._offsets, other._offsets))
+
+    def __hash__(self):
+        return hash(tuple(self._offsets.tolist()))
+
+    def __repr__(self):
+        return "j1"
 
 
 class Nested(Tensor):
@@ -51,12 +69,12 @@ class Nested(Tensor):
         return _plain(self).dim() + 1
 
     def size(self, dim=None):
-        if dim is None:
-            raise RuntimeError("a nested tensor has no one size; ask for that of a dim")
-        dim %= self.dim()
-        if dim == 1:
-            raise RuntimeError("Given dimension 1 is irregular and does not have a size.")
-        return len(self) if dim == 0 else _plain(self).shape[dim - 1]
+        whole = (len(self), Ragged(self._begins), *_plain(self).shape[1:])
+        return whole if dim is None else whole[dim]
+
+    _offsets = property(lambda self: self._begins)
+    _lengths = None
+    _ragged_idx = 1
 
     @property
     def shape(self):
@@ -120,13 +138,20 @@ jagged = _Layout()
 
 def _run(func, args, kwargs):
     name = func.__name__
-    first = next(a for a in (*args, *kwargs.values()) if isinstance(a, Nested))
+    given = [part for a in (*args, *kwargs.values()) for part in (a if isinstance(a, (list, tuple)) else [a])]
+    first = next(a for a in given if isinstance(a, Nested))
     if name in _AS_VALUES:
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
     if name in ("sum", "mean") and dim in (1, (1,), [1]):
         return _by_part(name, first)
+    if name in _EXTREMES and dim in (1, (1,), [1]):
+        return _extreme(name, first, bool(kwargs.get("keepdim", False)))
+    if name in ("cat", "concat", "stack"):
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on dim=0")
+    if name in ("_is_any_true", "_is_all_true", "any", "all") and dim is None:
+        return func(_plain(first))
     if name in ("sum", "mean") and dim is None:
         return func(_plain(first), **kwargs)
     along_last = name in _LAST_DIM and isinstance(dim, int) and dim % first.dim() == first.dim() - 1
@@ -135,7 +160,7 @@ def _run(func, args, kwargs):
     if along_last:  # the values have one dim less
         args, kwargs = (args[0], -1, *args[2:]), {k: a for k, a in kwargs.items() if k != "dim"}
     made = func(*(_inside(a, first) for a in args), **{k: _inside(a, first) for k, a in kwargs.items()})
-    if name.endswith("_") and not name.startswith("__"):
+    if name.endswith("_") and not name.startswith("__") or name.startswith("__i"):
         return first
     return _made(made, first._begins, first._layout)
 
@@ -149,6 +174,17 @@ def _inside(argument, first):
     return _plain(argument)
 
 
+_EXTREMES = frozenset("max min amax amin argmax argmin".split())
+
+
+def _extreme(name, nested, keepdim):
+    """The largest or smallest of each part, along the dim in which they differ."""
+    if name in ("max", "min"):
+        found = [getattr(part, name)(0, keepdim=keepdim) for part in nested.unbind()]
+        return type(found[0])((taper.stack([f.values for f in found]), taper.stack([f.indices for f in found])))
+    return taper.stack([getattr(part, name)(0, keepdim=keepdim) for part in nested.unbind()])
+
+
 def _by_part(name, nested):
     lengths = nested._begins.diff()
     values = _plain(nested)
@@ -159,20 +195,40 @@ def _by_part(name, nested):
 # ---- Makers ----
 def as_nested_tensor(ts, dtype=None, device=None, layout=None):
     """A nested tensor of these, with their history."""
-    if isinstance(ts, Nested):
+    if isinstance(ts, Tensor) and ts.is_nested:
         return ts
+    if not isinstance(ts, (list, tuple, Tensor)):
+        raise TypeError(f"as_nested_tensor(): Expected first argument to be a tensor or a list / tuple of tensors, got {type(ts)}")
     parts = [taper.as_tensor(t, dtype=dtype, device=device) for t in ts]
+    if layout is not jagged:
+        made = of_parts(parts)
+        return made if parts or dtype is None else made.to(dtype)
+    if not parts:
+        raise RuntimeError("Cannot construct a nested tensor from an empty list of tensors")
     if any(t.dim() != parts[0].dim() or t.shape[1:] != parts[0].shape[1:] for t in parts) or not parts[0].dim():
-        from taper._hook import NotCovered
-        raise NotCovered("torch.nested: of tensors that differ in another dim than the first")
+        raise RuntimeError("Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows for a single ragged "
+                           "dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim.")
     offsets = taper.tensor([0, *(t.shape[0] for t in parts)]).cumsum(0)
-    return _made(taper.cat(parts), offsets, _C.strided if layout is None else layout)
+    return _made(taper.cat(parts), offsets, jagged)
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
     """A nested tensor with copies of these, a leaf."""
-    made = as_nested_tensor([t.detach() if isinstance(t, Tensor) else t for t in tensor_list], dtype, device, layout)
+    if not isinstance(tensor_list, (list, tuple)):
+        raise TypeError(f"nested_tensor(): Expected first argument to be a list of tensors, got {type(tensor_list)}")
+    with taper.no_grad():
+        made = as_nested_tensor([t.detach() if isinstance(t, Tensor) else t for t in tensor_list], dtype, device, layout)
+        made = made.clone() if len(tensor_list) == 1 else made
     return made.requires_grad_() if requires_grad else made
+
+
+def narrow(tensor, dim, start, length, layout=None):
+    """The rows from start[i] on, length[i] of them, of each tensor[i]; both may be one number for all."""
+    if dim != 1:
+        raise RuntimeError(f"Nested tensor narrow is only supported for dim=1, got {dim}")
+    count = tensor.shape[0]
+    starts, lengths = ([int(n) for n in x.tolist()] if isinstance(x, Tensor) else [x] * count for x in (start, length))
+    return as_nested_tensor([row[first:first + n] for row, first, n in zip(tensor.unbind(0), starts, lengths)], layout=layout)
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):
@@ -180,6 +236,14 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
     if offsets is None:
         offsets = taper.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     return _made(values.view_as(values), offsets, jagged)
+
+
+def masked_select(tensor, mask):
+    """The elements where the mask is true, as a jagged tensor with a part for each row of the last dim."""
+    mask = mask.expand(tensor.shape) if mask.dim() <= tensor.dim() else mask
+    tensor = tensor.expand(mask.shape)
+    counts = mask.sum(-1).flatten()
+    return _made(tensor.masked_select(mask), taper.cat([counts.new_zeros(1), counts.cumsum(0)]), jagged)
 
 
 def to_padded_tensor(input, padding, output_size=None, out=None):

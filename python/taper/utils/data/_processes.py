@@ -63,8 +63,6 @@ def _stop(handles, owner, patience=_PATIENCE):
             if handle.process.is_alive():
                 end()
                 handle.process.join(1.0)
-        if not handle.process.is_alive():  # else it hangs in the system, and ends when that lets it
-            handle.process.close()
     handles.clear()
 
 
@@ -78,6 +76,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             import taper.multiprocessing  # noqa: F401  (tensors of the dataset are shared instead of copied)
         self._handles, self._in_order, self._prefetch = [], loader.in_order, max(1, loader.prefetch_factor)
         super().__init__(loader)
+
+    @property
+    def _workers(self):
+        """The processes."""
+        return [handle.process for handle in self._handles]
 
     def _begin(self, loader):
         saved = super()._begin(loader)

@@ -1,5 +1,6 @@
 """Readings of pipes. A pipe has one reading at a time: beginning another resets the pipe and makes those before it invalid. It counts the items it has
 given, so that a copy can be brought to the same place."""
+import sys
 from enum import Enum
 from functools import wraps
 
@@ -19,7 +20,12 @@ class Reading:
 
     def __next__(self):
         check_valid(self.source_dp, self.iterator_id)
-        item = next(self.iterator)
+        profiler = sys.modules.get("taper.autograd.profiler")
+        if profiler is not None and profiler._running:
+            with profiler.record_function(f"enumerate(DataPipe)#{type(self.source_dp).__name__}"):
+                item = next(self.iterator)
+        else:
+            item = next(self.iterator)
         self.source_dp._number_of_samples_yielded += 1
         return item
 
