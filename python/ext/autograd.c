@@ -323,7 +323,7 @@ static PyObject *get_base(PyObject *o, void *unused) { (void)unused; tpy_watch_r
 static PyObject *get_none(PyObject *o, void *unused) { (void)o, (void)unused; Py_RETURN_NONE; }
 static int set_none(PyObject *o, PyObject *value, void *unused) {
     (void)o, (void)unused;
-    if (!value || value == Py_None) return 0;
+    if (!value || value == Py_None || (PyDict_Check(value) && !PyDict_GET_SIZE(value))) return 0;
     PyErr_SetString(PyExc_RuntimeError, "_backward_hooks cannot be assigned: use register_hook()");
     return -1;
 }
@@ -353,6 +353,8 @@ static PyObject *requires_grad_(PyObject *o, PyObject *args, PyObject *kwargs) {
     int on = 1;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:requires_grad_", names, &on)) return NULL;
     if (transforms && on) return refuse_in_transform("requires_grad_", " (or perhaps using torch.autograd.functional.* APIs)");
+    if (on && !tp_dtype_is_floating(tp_dtype_of(tpy_unwrap(o))) && !tp_dtype_is_complex(tp_dtype_of(tpy_unwrap(o))))
+        return PyErr_SetString(PyExc_RuntimeError, "only Tensors of floating point dtype can require gradients"), NULL;
     return tp_set_requires_grad(tpy_unwrap(o), on) ? Py_NewRef(o) : tpy_raise();
 }
 static PyObject *detach(PyObject *o, PyObject *unused) {

@@ -132,10 +132,16 @@ static bool mark_all(tp_function_call *call, const pending *p) {
         PyObject *o = PyTuple_GET_ITEM(dirty, i);
         int at = place_of(o, p->inputs, p->ninputs);
         if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_RuntimeError, "mark_dirty can only accept variables, but argument %zd is of type %s", i, Py_TYPE(o)->tp_name), false;
-        if (at >= 0) tp_function_mark_dirty(call, at);
+        if (at < 0) {
+            PyErr_SetString(PyExc_RuntimeError, "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated should be passed to ctx.mark_dirty().");
+            return false;
+        }
+        tp_function_mark_dirty(call, at);
     }
     for (Py_ssize_t i = 0; nondiff && i < PyTuple_GET_SIZE(nondiff); i++) {
-        int at = place_of(PyTuple_GET_ITEM(nondiff, i), p->outputs, p->noutputs);
+        PyObject *o = PyTuple_GET_ITEM(nondiff, i);
+        if (!tpy_is_tensor(o)) return PyErr_Format(PyExc_RuntimeError, "mark_non_differentiable only accepts variable arguments, but got %s", Py_TYPE(o)->tp_name), false;
+        int at = place_of(o, p->outputs, p->noutputs);
         if (at >= 0) tp_function_mark_nondiff(call, at);
     }
     return true;

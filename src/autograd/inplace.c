@@ -14,7 +14,8 @@
 static bool refuse_no_grad_view(void) {
     return tpi_refuse(TP_ERR_RUNTIME,
                       "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case is ambiguous "
-                      "and error-prone, it is forbidden: make the view and the change both inside the no_grad block, or both outside");
+                      "and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both inside the no_grad "
+                      "block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked).");
 }
 
 static bool refuse_custom_view(const tp_tensor *t) {
@@ -48,7 +49,7 @@ bool tpi_check_recorded_write(tp_tensor *t) {
     if (base && (t->flags & TPI_CUSTOM_VIEW) && t->requires_grad) return refuse_custom_view(t);
     if (base && (t->flags & TPI_NO_GRAD_VIEW) && base->requires_grad) return refuse_no_grad_view();
     if (base && (t->flags & TPI_MULTI_VIEW) && tpi_tracks(t)) return refuse_multi_view(t);
-    if (base && t->requires_grad && tpi_is_tracked_leaf(base))
+    if (base && tpi_is_tracked_leaf(base))
         return tpi_refuse(TP_ERR_RUNTIME, "a view of a leaf Variable that requires grad is being used in an in-place operation.");
     if (tpi_is_tracked_leaf(t)) return tpi_refuse(TP_ERR_RUNTIME, "a leaf Variable that requires grad is being used in an in-place operation.");
     return true;
@@ -57,7 +58,8 @@ bool tpi_check_recorded_write(tp_tensor *t) {
 bool tpi_check_inplace_expanded(tp_tensor *t) {
     if (!tpi_is_tensor(t, "self")) return false;
     if ((t->flags & TPI_INFERENCE) && !tpi_inference)
-        return tpi_refuse(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed; make a clone and write to that");
+        return tpi_refuse(TP_ERR_RUNTIME, "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal tensor before "
+                                          "doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details.");
     if (t->flags & TPI_COPY)
         return tpi_refuse(TP_ERR_MISSING, "conjugates are copies in Taper and views in PyTorch: a write in place would not reach the tensor that this one was made "
                                           "of; clone() it before writing to it");

@@ -196,8 +196,9 @@ tp_tensor *tp_set_requires_grad(tp_tensor *t, bool on) {
     if (!refuse_null(t)) return NULL;
     if (!tp_is_leaf(t)) {
         if (on) return t;
-        return tpi_fail(TP_ERR_RUNTIME, "you can only change requires_grad flags of leaf variables: this tensor is a result of %s; use tp_detach to "
-                                        "go on without its history", tp_grad_fn_name(t));
+        return tpi_fail(TP_ERR_RUNTIME, "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a subgraph "
+                                        "that doesn't require differentiation use var_no_grad = var.detach(). This tensor is a result of %s",
+                        tp_grad_fn_name(t));
     }
     if (on && !tpi_differentiable(t))
         return tpi_fail(TP_ERR_RUNTIME, "Only Tensors of floating point and complex dtype can require gradients, got %s",
@@ -219,12 +220,14 @@ tp_tensor *tp_grad(const tp_tensor *t) {
 static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
     if (grad == t) return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': a tensor cannot be its own gradient");
     if (grad->dtype != t->dtype)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': attempting to assign a gradient with dtype %s to a tensor with dtype %s",
+        return tpi_refuse(TP_ERR_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the tensor's "
+                                          "grad_dtype (defaults to the tensor's dtype).",
                           tp_dtype_name((tp_dtype)grad->dtype), tp_dtype_name((tp_dtype)t->dtype));
     if (tpi_device(grad).type != tpi_device(t).type || tpi_device(grad).index != tpi_device(t).index)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': attempting to assign a gradient located on another device than the tensor");
     if (!tpi_same_shape(grad, t))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': attempting to assign a gradient of size '%s' to a tensor of size '%s'",
+        return tpi_refuse(TP_ERR_RUNTIME, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the "
+                                          "same size",
                           tpi_shape_text(tpi_shape(grad)), tpi_shape_text(tpi_shape(t)));
     return true;
 }

@@ -51,9 +51,11 @@ tpi_node *tpi_node_new(const tpi_node_class *cls, int nedges, int nsaved, size_t
 const char *tpi_node_call(const tpi_node *node, char buffer[static 96]) {
     size_t n = strnlen(node->name, 95), end = n;
     while (end && node->name[end - 1] >= '0' && node->name[end - 1] <= '9') end--;
-    if (end > 8 && !memcmp(node->name + end - 8, "Backward", 8)) n = end - 8;
+    bool backward = end > 8 && !memcmp(node->name + end - 8, "Backward", 8);
+    const char *number = backward && strcmp(node->name + end, "0") ? node->name + end : ""; /* "Sum1" for SumBackward1 */
+    if (backward) n = end - 8;
     memcpy(buffer, node->name, n);
-    buffer[n] = 0;
+    memcpy(buffer + n, number, strlen(number) + 1);
     return buffer;
 }
 

@@ -7,8 +7,10 @@
 
 static bool refuse_inference(const tp_tensor *t) {
     return !(t->flags & TPI_INFERENCE) || tpi_keeps_inference ||
-           tpi_refuse(TP_ERR_RUNTIME, "Inference tensors cannot be saved for backward: a %s tensor of shape %s was made in an inference scope; "
-                                      "make a clone outside of it and use that", tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
+           tpi_refuse(TP_ERR_RUNTIME, "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
+                                      "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
+                                      "`torch.no_grad()` instead of `torch.inference_mode()`. This one is %s of shape %s",
+                      tp_dtype_name((tp_dtype)t->dtype), tpi_shape_text(tpi_shape(t)));
 }
 
 /* A result without its history: an object that held the node's own result would keep both for ever. */

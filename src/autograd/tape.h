@@ -77,7 +77,7 @@ static inline bool tpi_differentiable(const tp_tensor *t) { return tpi_dtype_cat
 /* ---- node.c ---- */
 tpi_extra *tpi_node_extra(tpi_node *node); /* made if missing; NULL and an error without memory */
 bool tpi_meta_set(tpi_meta *meta, const tp_tensor *t);
-/* The call that a node records, as error messages name it: "Add" for AddBackward0. Written into the buffer, which is returned. */
+/* The call that a node records, as error messages name it: "Add" for AddBackward0, "Sum1" for SumBackward1. Written into the buffer, which is returned. */
 const char *tpi_node_call(const tpi_node *node, char buffer[static 96]);
 /* The history of t as an edge, owned; node NULL if it has none. False: an error is pending. */
 bool tpi_history(tp_tensor *t, tpi_edge *edge);

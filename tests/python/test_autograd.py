@@ -699,3 +699,55 @@ def test_strict_mode_says_what_does_not_depend_on_what():
         functional.hvp(lambda a: (3 * a).sum(), x, v, strict=True)
     with pytest.raises(RuntimeError, match="not supported together"):
         functional.hessian(lambda a: a.sum(), x, strict=True, vectorize=True)
+
+
+def test_refusals_in_pytorchs_words():
+    inplace = torch.randn(2, 3)
+    view = inplace[:]
+    inplace.requires_grad = True
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad is being used in an in-place operation"):
+        view.add_(5)
+    with torch.no_grad():
+        seen = (inplace * 1)[0]
+    result = inplace * 1
+    with torch.no_grad():
+        seen = result[0]
+    with pytest.raises(RuntimeError, match=r"moving both the view and the inplace either both inside the no_grad block"):
+        seen.add_(1)
+    with pytest.raises(RuntimeError, match=r"use var_no_grad = var.detach\(\)"):
+        result.requires_grad = False
+    with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require gradients"):
+        torch.ones(2, dtype=torch.int64).requires_grad_()
+    with pytest.raises(RuntimeError, match="Please ensure that the gradient and the tensor are the same size"):
+        inplace.grad = torch.ones(5)
+    with torch.inference_mode():
+        made = torch.ones(2)
+    with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
+        made._version
+    with pytest.raises(RuntimeError, match=r"or use `torch.no_grad\(\)` instead of `torch.inference_mode\(\)`"):
+        made * torch.ones(2, requires_grad=True)
+
+
+def test_a_decorated_class_is_built_without_a_tape():
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+        @torch.no_grad()
+        class Built:
+            def __init__(self):
+                self.on = torch.is_grad_enabled()
+
+            def ask(self):
+                return torch.is_grad_enabled()
+    assert not Built().on and Built().ask()
+
+
+def test_what_a_function_may_mark():
+    class Wrong(autograd.Function):
+        @staticmethod
+        def forward(ctx, x, mark):
+            out = x.clone()
+            ctx.mark_dirty(out) if mark == "dirty" else ctx.mark_non_differentiable(2)
+            return out
+    with pytest.raises(RuntimeError, match="received a tensor that was not an input"):
+        Wrong.apply(leaf(1.0) * 1, "dirty")
+    with pytest.raises(RuntimeError, match="mark_non_differentiable only accepts variable arguments"):
+        Wrong.apply(leaf(1.0), "none")

@@ -32,8 +32,12 @@ def context_decorator(context, function):
     """`function` under `context()`, entered anew at each call."""
     from functools import wraps
     if isinstance(function, type):
-        raise RuntimeError(f"Cannot decorate classes; it is ambiguous whether or not only the constructor or all methods should have the context "
-                           f"manager applied; additionally, decorating a class as a context-manager decorator is not supported: {function}")
+        import warnings
+        warnings.warn("Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or methods. To "
+                      "preserve the current behavior of class decoration, you can directly decorate the `__init__` method and nothing else.",
+                      FutureWarning, stacklevel=3)
+        function.__init__ = context_decorator(context, function.__init__)
+        return function
     code = getattr(function, "__code__", None)
     if code is not None and code.co_flags & _GENERATOR:
         @wraps(function)

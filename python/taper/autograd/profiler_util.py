@@ -79,7 +79,7 @@ class FunctionEvent(FormattedTimesMixin):
     kernels = ()
 
     def __init__(self, id, name, thread, start_us, end_us, input_shapes=None, input_dtypes=None, structured_input_shapes=None, stack=None, scope=0, sequence_nr=-1,
-                 fwd_thread=0, bytes_taken=0, flops=0, trace_name=None):
+                 fwd_thread=0, bytes_taken=0, flops=0, trace_name=None, node_id=-1, is_async=False, is_remote=False, device_type=None, device_index=0):
         self.id = self.external_id = id
         self.name = self.key = name
         self.trace_name = trace_name or name
@@ -91,6 +91,8 @@ class FunctionEvent(FormattedTimesMixin):
         self.scope, self.sequence_nr = scope, sequence_nr
         self.cpu_memory_usage, self.flops = bytes_taken, flops
         self.cpu_children, self.cpu_parent = [], None
+        self.node_id, self.is_async, self.is_remote = node_id, is_async, is_remote
+        self.device_type, self.device_index = device_type, device_index
 
     def append_cpu_child(self, child):
         self.cpu_children.append(child)

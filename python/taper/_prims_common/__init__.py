@@ -1,0 +1,1 @@
+"""torch._prims_common: what PyTorch's tests of out= ask of its Python re-implementations, of which there are none here."""
