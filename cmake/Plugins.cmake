@@ -31,6 +31,7 @@ function(taper_mpi_folders compiler out)
         if(NOT failed)
             string(REGEX MATCHALL "(^| )-(I|isystem) ?[^ ]+" found "${said}")
             list(TRANSFORM found REPLACE "^ ?-(I|isystem) ?" "")
+            list(TRANSFORM found REPLACE "\"" "") # Intel's
             list(APPEND folders ${found})
         endif()
         if(folders)

@@ -42,7 +42,9 @@ static const tpi_engine *engine_in(const char *plugin) {
 
 /* ---- MPI ---- */
 static const char *const openmpi_files[] = {"libmpi.so.40", "libmpi.so.20", "libmpi.so.12.20"};
-static const char *const mpich_files[] = {"libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_91.so.12"};
+/* Cray's differ by compiler in their Fortran alone. */
+static const char *const mpich_files[] = {"libmpi.so.12",         "libmpich.so.12",       "libmpi_cray.so.12", "libmpi_gnu_123.so.12", "libmpi_gnu_112.so.12",
+                                          "libmpi_gnu_103.so.12", "libmpi_gnu_91.so.12", "libmpi_amd.so.12",  "libmpi_aocc.so.12",    "libmpi_intel.so.12"};
 enum { OPENMPI_FILES = sizeof openmpi_files / sizeof *openmpi_files, MPICH_FILES = sizeof mpich_files / sizeof *mpich_files };
 
 static void *first_of(const char *const *files, int n, int flags) {
