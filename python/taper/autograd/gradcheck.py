@@ -240,7 +240,7 @@ def _fast(func, inputs, tensors, outs, eps, rtol, atol, check_dtypes, indices):
             for k, x in enumerate(tensors):
                 for way, s in zip(moved[k], sums[k]):
                     n = (_of_part(way[index], part).to(v.dtype) * v).sum()
-                    if _close(s.to(v.dtype), n, rtol, atol * max(1.0, float(v.sum()) * float(directions[k][0][0].abs().sum()))):
+                    if _close(s.to(v.dtype), n, rtol, atol * max(1.0, float(v.sum().abs()) * float(directions[k][0][0].abs().sum()))):
                         continue
                     numerical = _numerical(func, inputs, tensors, eps)
                     _compare(numerical[index][k], _analytical(out, factor, tensors, False)[k], o, k, part, rtol, atol)

@@ -607,8 +607,9 @@ def _resize_and_clear(self, size, sparse_dim, dense_dim):
 
 def resize_as(self, other):
     if self.layout is not other.layout:
-        if self.layout is _C.strided:
-            raise RuntimeError("resize_as_sparse_compressed_: self  expected sparse compressed tensor layout but got Strided")
+        for word, given in (("self ", self), ("src ", other)):
+            if given.layout is _C.strided:
+                raise RuntimeError(f"resize_as_sparse_compressed_: {word} expected sparse compressed tensor layout but got Strided")
         raise RuntimeError("resize_as_sparse_compressed_tensor_: self and src must have the same layout, but got: self "
                            f"({WORDS[self.layout]}) and source ({WORDS[other.layout]})")
     if self.layout is not _C.sparse_coo:
