@@ -54,7 +54,7 @@ def _over_groups(input, dim, dtype, finish):
 def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0):
     """beta * input + alpha * (mat1 @ mat2), at the elements that input stores alone."""
     at, values = entries(input)
-    return input._like(values=beta * values + alpha * (mat1[at[0]] * mat2[:, at[1]].t()).sum(-1))
+    return input._like(values=beta * values + alpha * _products.dots(at, mat1, mat2))
 
 
 def spdiags(diagonals, offsets, shape, layout=None):

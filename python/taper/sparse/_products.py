@@ -22,16 +22,27 @@ def _times_dense(sparse, dense):
     """sparse @ dense. A row of the result is a weighted sum of rows of dense, which is what a bag of embeddings is: no row is copied."""
     first, columns, values = _by_rows(sparse)
     dtype = taper.promote_types(values.dtype, dense.dtype)
-    if dtype in _WEIGHTED and dense.shape[0] and dense.shape[1]:
-        return F.embedding_bag(columns, dense.to(dtype), first, mode="sum", per_sample_weights=values.to(dtype), include_last_offset=True)
+    values, dense = values.to(dtype), dense.to(dtype)
+
+    def bag(weights, table):
+        return F.embedding_bag(columns, table, first, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    if dense.shape[0] and dense.shape[1] and dtype in _WEIGHTED:
+        return bag(values, dense)
+    if dense.shape[0] and dense.shape[1] and dtype.is_complex:
+        (a, b), (c, d) = ((x.real.contiguous(), x.imag.contiguous()) for x in (values, dense))
+        return taper.complex(bag(a, c) - bag(b, d), bag(a, d) + bag(b, c))
     rows = taper.arange(sparse.shape[0], device=first.device).repeat_interleave(first.diff())
-    return dense.new_zeros(sparse.shape[0], dense.shape[1], dtype=dtype).index_add(0, rows, (values.unsqueeze(-1) * dense.index_select(0, columns)).to(dtype))
+    made = [block.new_zeros(sparse.shape[0], block.shape[1]).index_add(0, rows, values.unsqueeze(-1) * block.index_select(0, columns))
+            for block in _column_blocks(dense, values.shape[0])]
+    return taper.cat(made, 1)
 
 
-def _scaled_rows(sparse, dense):
-    """Which row of the product each stored element adds to, and what it adds."""
-    at, values = entries(sparse)
-    return at[0], values.unsqueeze(-1) * dense.index_select(0, at[1])
+_MOST = 1 << 20  # elements of what stands between, where an element of a sparse matrix meets a row of a dense one
+
+
+def _column_blocks(dense, stored):
+    """A dense matrix in blocks of columns, so many at a time that each stored element may have a row of them."""
+    return dense.split(max(1, _MOST // max(stored, 1)), 1)
 
 
 def _check(a, b, what="mm"):
@@ -70,9 +81,21 @@ def _both_sparse(a, b):
 
 def mm_reduced(a, b, reduce):
     """As mm, with another way than the sum to join the summands of a row; a row without any is zero."""
-    rows, summands = _scaled_rows(a, b)
-    index = rows.unsqueeze(-1).expand_as(summands)
-    return summands.new_zeros(a.shape[0], b.shape[1]).scatter_reduce(0, index, summands, reduce, include_self=False)
+    at, values = entries(a)
+    if reduce == "mean":
+        counts = at[0].bincount(minlength=a.shape[0]).clamp(min=1)
+        return mm(a, b) / counts.unsqueeze(-1)
+    made = []
+    for block in _column_blocks(b, values.shape[0]):
+        summands = values.unsqueeze(-1) * block.index_select(0, at[1])
+        made.append(summands.new_zeros(a.shape[0], block.shape[1]).scatter_reduce(0, at[0].unsqueeze(-1).expand_as(summands), summands, reduce, include_self=False))
+    return taper.cat(made, 1)
+
+
+def dots(at, left, right):
+    """The products of rows of `left` with columns of `right` at the places of a matrix."""
+    pieces = at.split(max(1, _MOST // max(left.shape[1], 1)), 1)
+    return taper.cat([(left.index_select(0, piece[0]) * right.index_select(1, piece[1]).t()).sum(-1) for piece in pieces])
 
 
 def matmul(a, b):
