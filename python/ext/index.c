@@ -335,13 +335,9 @@ static bool write_picks(walk *w, tp_tensor *value) {
 
 /* 1: value is a number that can be assigned; 0: it is not; -1: exception. */
 static int assignable(PyObject *value, tp_scalar *number) {
-    if (PyLong_Check(value) && !PyBool_Check(value)) {
-        int overflow;
-        *number = tp_int(PyLong_AsLongLongAndOverflow(value, &overflow));
-        if (overflow) return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), -1;
-        return 1;
-    }
-    return tpy_fit_scalar(value, number);
+    int fits = tpy_fit_scalar(value, number);
+    if (fits > 0 && PyLong_Check(value) && number->kind == TP_SCALAR_FLOAT) return PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"), -1;
+    return fits;
 }
 
 static bool write_number(walk *w, tp_scalar number) {

@@ -36,7 +36,7 @@ _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo"
     sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor""".split(), "sparse._make"), **dict.fromkeys("""
     _validate_sparse_coo_tensor_args _validate_sparse_compressed_tensor_args _validate_sparse_csr_tensor_args _validate_sparse_csc_tensor_args
     _validate_sparse_bsr_tensor_args _validate_sparse_bsc_tensor_args _validate_compressed_sparse_indices _sparse_broadcast_to
-    _sparse_compressed_tensor_with_dims""".split(), "sparse._native"), **dict.fromkeys("spmm dsmm hspmm sspaddmm saddmm smm hsmm".split(), "sparse._products"), "ops": "_ops", "_mkldnn": "_opaque", "_mkldnn_transpose": "_opaque", "jagged": "nested", "lobpcg": "_lobpcg", **dict.fromkeys("""
+    _sparse_compressed_tensor_with_dims""".split(), "sparse._native"), **dict.fromkeys("spmm dsmm hspmm sspaddmm saddmm smm hsmm".split(), "sparse._products"), "ops": "_ops", "_mkldnn": "_opaque", "_mkldnn_transpose": "_opaque", "jagged": "nested", "lobpcg": "_lobpcg", "_int_mm": "_scaled", "_scaled_mm": "_scaled", **dict.fromkeys("""
     per_tensor_affine per_tensor_symmetric quantize_per_tensor dequantize fake_quantize_per_tensor_affine""".split(), "_quantized"), **dict.fromkeys("""
     embedding embedding_bag batch_norm instance_norm ctc_loss kl_div binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss
     margin_ranking_loss triplet_margin_loss poisson_nll_loss adaptive_max_pool1d native_dropout detach detach_ resize_as_ empty_permuted to_dlpack cond

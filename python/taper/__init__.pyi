@@ -1123,6 +1123,11 @@ OptionalType: Any
 OutOfMemoryError: Any
 PyObjectType: Any
 PyTorchFileReader: Any
+QInt32Storage: Any
+QInt8Storage: Any
+QUInt2x4Storage: Any
+QUInt4x2Storage: Any
+QUInt8Storage: Any
 ScriptFunction: Any
 ScriptModule: Any
 ScriptObject: Any

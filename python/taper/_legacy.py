@@ -22,7 +22,7 @@ tensortype.__module__ = "torch"
 
 def _types(module, device):
     return {f"{word}Tensor": tensortype(f"{word}Tensor", (), {"__module__": module, "dtype": dtype, "layout": _C.strided, "_device": device,
-                                                             "is_cuda": device == "cuda", "is_sparse": False}) for dtype, word in _words.items()}
+                                                             "is_cuda": device == "cuda", "is_sparse": False}) for dtype, word in _words.items() if word[0] != "Q"}
 
 
 cpu_types, cuda_types = _types("torch", "cpu"), _types("torch.cuda", "cuda")

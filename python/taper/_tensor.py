@@ -4,8 +4,8 @@ from collections import OrderedDict
 from taper import _C, storage as _storage
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
-from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2
-from taper.storage import TypedStorage, _named, _on_storage
+from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2, _rebuild_tensor_v3
+from taper.storage import TypedStorage, _named, _on_storage, _words
 
 Tensor.__module__ = "torch"
 _rebuild_from_type_v2.__module__ = __name__  # where PyTorch has it, and files name it
@@ -390,8 +390,10 @@ def __deepcopy__(self, memo):
 def _reduce_ex_internal(self, protocol):
     if self.is_meta:
         return _rebuild_meta_tensor_no_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
-    arguments = self._typed_storage(), self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()
-    return _rebuild_tensor_v2, arguments
+    place = self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()
+    if self.dtype not in _words:  # PyTorch has no class of storages for it
+        return _rebuild_tensor_v3, (self.untyped_storage(), *place, self.dtype)
+    return _rebuild_tensor_v2, (self._typed_storage(), *place)
 
 
 @_method

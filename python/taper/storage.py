@@ -303,7 +303,8 @@ class _StorageType(type):
 
 
 _words = {_C.bool: "Bool", _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long", _C.float16: "Half",
-          _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble"}
+          _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
+          _C.quint8: "QUInt8", _C.qint8: "QInt8", _C.qint32: "QInt32", _C.quint4x2: "QUInt4x2", _C.quint2x4: "QUInt2x4"}
 
 
 class _LegacyStorage(TypedStorage, metaclass=_StorageType):

@@ -72,6 +72,15 @@ static tp_scalar number_like(tp_dtype dtype) {
 /* Numbers among themselves keep all their digits: what they give is a number too. */
 static tp_dtype widest(tp_dtype dtype) { return tp_dtype_is_floating(dtype) ? TP_FLOAT64 : tp_dtype_is_complex(dtype) ? TP_COMPLEX128 : dtype; }
 
+/* An integer above INT64_MAX would turn negative in every integer type but uint64. */
+static bool check_large_numbers(const tpi_map_op *op, const tp_operand *in, tp_dtype dtype) {
+    bool holds = !tp_dtype_is_integral(dtype) || dtype == TP_UINT64;
+    for (int i = 0; i < op->nin && !holds; i++)
+        if (!in[i].tensor && in[i].scalar.kind == TP_SCALAR_UINT)
+            return tpi_refuse(TP_ERR_RUNTIME, "value cannot be converted to type int64_t without overflow");
+    return true;
+}
+
 static bool settle_dtypes(map_call *c, const tp_operand *in) {
     const tpi_map_op *op = c->op;
     tpi_promotion p = {0};
@@ -92,6 +101,7 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
     }
     c->dtype = tpi_promoted(&p);
     if (p.refused) return false;
+    if (!check_large_numbers(c->op, in, c->dtype)) return false;
     c->number_result = wrapped && p.dim == TP_NO_DTYPE && p.zero == TP_NO_DTYPE;
     if (c->dtype == TP_NO_DTYPE) c->dtype = tpi_ctype_dtype((tpi_ctype)op->in_type[0]);
     if (op->rule == TPI_RULE_FLOAT) c->dtype = tpi_dtype_to_float(c->dtype);

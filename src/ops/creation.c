@@ -1,4 +1,5 @@
 /* New tensors: uninitialised, of one value, of evenly spaced values, of index patterns. PyTorch's dtype rules. */
+#include "ops/fits.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "device/gpu/gpu.h"
@@ -7,6 +8,8 @@
 #include <math.h>
 
 static tp_tensor *filled(tp_tensor *t, tp_scalar value) { return t && !tpi_fill_data(t, value) ? tpi_after(t, NULL) : t; }
+
+static tp_tensor *filled_with(tp_tensor *t, tp_scalar value) { return t && !tpi_check_fits(value, t) ? tpi_after(t, NULL) : filled(t, value); }
 
 static bool check_size(tp_ints size) {
     for (int64_t d = 0; d < size.n; d++)
@@ -51,7 +54,7 @@ tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype
 tp_tensor *tpi_native_zeros(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("zeros", size, dtype, device, TP_CONTIGUOUS), tp_int(0)); }
 tp_tensor *tpi_native_ones(tp_ints size, tp_dtype dtype, tp_device device) { return filled(fresh("ones", size, dtype, device, TP_CONTIGUOUS), tp_int(1)); }
 tp_tensor *tpi_native_full(tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
-    return filled(fresh("full", size, dtype ? dtype : dtype_of_scalar(fill_value), device, TP_CONTIGUOUS), fill_value);
+    return filled_with(fresh("full", size, dtype ? dtype : dtype_of_scalar(fill_value), device, TP_CONTIGUOUS), fill_value);
 }
 
 static tp_tensor *fresh_like(tp_tensor *self, tp_dtype dtype, tp_device device, tp_layout memory_format) {
@@ -75,7 +78,7 @@ tp_tensor *tpi_native_ones_like(tp_tensor *self, tp_dtype dtype, tp_device devic
     return filled(fresh_like(self, dtype, device, memory_format), tp_int(1));
 }
 tp_tensor *tpi_native_full_like(tp_tensor *self, tp_scalar fill_value, tp_dtype dtype, tp_device device, tp_layout memory_format) {
-    return filled(fresh_like(self, dtype, device, memory_format), fill_value);
+    return filled_with(fresh_like(self, dtype, device, memory_format), fill_value);
 }
 
 static tp_tensor *fresh_of(tp_tensor *self, tp_ints size, tp_dtype dtype, tp_device device) {
@@ -91,7 +94,7 @@ tp_tensor *tpi_native_new_ones(tp_tensor *self, tp_ints size, tp_dtype dtype, tp
     return filled(fresh_of(self, size, dtype, device), tp_int(1));
 }
 tp_tensor *tpi_native_new_full(tp_tensor *self, tp_ints size, tp_scalar fill_value, tp_dtype dtype, tp_device device) {
-    return filled(fresh_of(self, size, dtype, device), fill_value);
+    return filled_with(fresh_of(self, size, dtype, device), fill_value);
 }
 
 tp_tensor *tpi_native_scalar_tensor(tp_scalar s, tp_dtype dtype, tp_device device) { return filled(fresh("scalar_tensor", (tp_ints){NULL, 0}, dtype, device, TP_CONTIGUOUS), s); }

@@ -1,4 +1,5 @@
 /* Natives of indexing by tensors: index, index_put, index_select and the index_* writers, take and put. picks.c does the work. */
+#include "ops/fits.h"
 #include "ops/native.h"
 #include "ops/picks.h"
 
@@ -112,6 +113,7 @@ bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index
 }
 
 bool tpi_native_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
+    if (!tpi_check_fits(value, self)) return false;
     tp_tensor *t = tpi_of_scalar(value, self->dtype, tpi_device(self));
     bool ok = t && tpi_native_index_fill_tensor(self, dim, index, t);
     tpi_release(t);

@@ -1,4 +1,5 @@
 /* Masks: where they are true, what they select, and what they overwrite. Chunks of fixed size count first, then write. */
+#include "ops/fits.h"
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/picks.h"
@@ -241,6 +242,7 @@ static bool fill_diagonals(tp_tensor *self, int64_t count, int64_t length, int64
 bool tpi_native_fill_diagonal(tp_tensor *self, tp_scalar value, bool wrap) {
     if (self->ndim < 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': dimensions must larger than 1, expected at least 2 dimensions, got %d", self->ndim);
     if (!self->numel) return true;
+    if (!tpi_check_fits(value, self)) return false;
     int64_t rows = self->shape[0], least = rows, step = 0;
     for (int d = 0; d < self->ndim; d++) {
         if (self->ndim > 2 && self->shape[d] != rows)

@@ -1,6 +1,7 @@
 /* Padding: with a constant (any dtype, negative amounts cut off), and by indices into the input: reflected, replicated, wrapped around.
  * Amounts come in PyTorch's order: (left, right) of the last dim, then of the one before, and so on. */
 #include <string.h>
+#include "ops/fits.h"
 #include "ops/native.h"
 #include "ops/pad.h"
 #include "ops/real.h"
@@ -29,7 +30,7 @@ static bool padded_shape(tp_ints self, tp_ints pad, int64_t *shape) {
 
 tp_tensor *tpi_native_constant_pad_nd(tp_tensor *self, tp_ints pad, tp_scalar value) {
     int64_t shape[TP_MAX_DIMS];
-    if (!padded_shape(tpi_shape(self), pad, shape)) return NULL;
+    if (!padded_shape(tpi_shape(self), pad, shape) || !tpi_check_fits(value, self)) return NULL;
     tp_tensor *out = tpi_empty_layout(tp_ints_view(shape, self->ndim), (tp_dtype)self->dtype, tpi_device(self), tpi_suggested_layout(self));
     if (!out) return NULL;
     bool same = true; /* nothing but the input goes in: no need to fill first */

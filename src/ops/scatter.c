@@ -3,6 +3,7 @@
  * Elements that differ in any other coordinate never meet, so the work is split over those and each chunk goes along dim in
  * order: what duplicates add up to is the same on any number of threads. */
 #include "ops/combine.h"
+#include "ops/fits.h"
 #include "ops/native.h"
 
 #define COLUMNS 256        /* neighbouring columns that one chunk works on */
@@ -184,7 +185,7 @@ static bool scatter_number(tpi_combine_op op, tp_tensor *self, int64_t dim, tp_t
 }
 
 bool tpi_native_scatter(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) { return scatter_with(TPI_PUT, self, dim, index, src, false); }
-bool tpi_native_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) { return scatter_number(TPI_PUT, self, dim, index, value); }
+bool tpi_native_scatter_value(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) { return tpi_check_fits(value, self) && scatter_number(TPI_PUT, self, dim, index, value); }
 bool tpi_native_scatter_add(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *src) { return scatter_with(TPI_ADD, self, dim, index, src, false); }
 
 /* What an element starts with when self's own value is left out. */

@@ -522,3 +522,10 @@ def __getattr__(name):
 for _name, _function in list(globals().items()):
     if type(_function) is type(_sizes) and _name[0] != "_":
         globals()[_name] = _C._Asking(_function)
+
+
+def __getattr__(name):
+    if name in ("ScalingType", "SwizzleType", "scaled_mm"):
+        from taper import _scaled
+        return getattr(_scaled, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
