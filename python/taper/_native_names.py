@@ -282,17 +282,6 @@ def _infer_size(first, second):
     return taper.broadcast_shapes(first, second)
 
 
-def _int_mm(self, mat2, *, out=None):
-    """The product of int8 matrices in int32."""
-    for name, matrix in (("self", self), ("mat2", mat2)):
-        if matrix.dim() != 2:
-            raise RuntimeError(f"Expected {name} to be of dimension 2 but got {matrix.dim()}")
-    if self.shape[1] != mat2.shape[0]:
-        raise RuntimeError(f"self.size(1) needs to match mat2.size(0) but got {self.shape[1]} and {mat2.shape[0]}")
-    product = taper.mm(self.to(taper.int32), mat2.to(taper.int32))
-    return product if out is None else out.copy_(product)
-
-
 def _weight_int8pack_mm(input, mat2, scales):
     """input times the transpose of a matrix of bytes, whose rows have a scale each."""
     return (input.float() @ mat2.float().t() * scales.float()).to(input.dtype)
