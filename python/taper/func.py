@@ -32,6 +32,7 @@ class _Level:
     def __enter__(self):
         self.hooks = _C._forbid_saved_hooks(_NO_HOOKS)
         _C._enter_transform(1)
+        _vmaps.levels += 1
         self.outer_on = _C.is_grad_enabled()
         self.first, self.own = len(_thread.made), None
         self.inference = _C._enter_inference(False)  # what is recorded here ends with the level
@@ -50,6 +51,7 @@ class _Level:
         _C._keep_inference(self.keeps)
         _C._leave_inference(self.inference)
         _C._enter_transform(-1)
+        _vmaps.levels -= 1
         _C._forbid_saved_hooks(self.hooks)
 
     def fresh(self, t):
@@ -429,11 +431,11 @@ def functionalize(func, *, remove="mutations"):
     """func as it is written: its results are the same."""
     @wraps(func, updated=())
     def wrapper(*args, **kwargs):
-        _thread.depth += 1
+        _vmaps.levels += 1
         try:
             return func(*args, **kwargs)
         finally:
-            _thread.depth -= 1
+            _vmaps.levels -= 1
     return wrapper
 
 

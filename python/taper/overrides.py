@@ -6,6 +6,7 @@ from taper import _C
 
 class _Vmaps(_local):
     sizes = ()  # of the batches that torch.vmap is now running, the outermost first
+    levels = 0  # transforms of torch.func that run, apart from vmaps
     randomness = "error"  # of the innermost: may slices draw random numbers, and the same ones?
 
 

@@ -751,3 +751,44 @@ def test_what_a_function_may_mark():
         Wrong.apply(leaf(1.0) * 1, "dirty")
     with pytest.raises(RuntimeError, match="mark_non_differentiable only accepts variable arguments"):
         Wrong.apply(leaf(1.0), "none")
+
+
+# ---- Checkpoints ----
+def test_checkpoints_in_gradients_in_checkpoints():
+    checkpoint = importlib.import_module(NAME + ".utils.checkpoint")
+
+    def kept(function):
+        return lambda x: checkpoint.checkpoint(function, x, use_reentrant=False)
+
+    def gradient(function):
+        return lambda x: autograd.grad(function(x).sum(), x, create_graph=True)[0]
+
+    def curve(x):
+        return x.sin().exp().sin()
+    x = leaf(0.3, 0.7)
+    wanted = autograd.grad(gradient(curve)(x).sum(), x)[0]
+    for early in (True, False):
+        with checkpoint.set_checkpoint_early_stop(early):
+            for function in (kept(gradient(curve)), gradient(kept(curve)), kept(gradient(kept(curve))), kept(kept(gradient(curve)))):
+                assert torch.allclose(autograd.grad(function(x).sum(), x)[0], wanted)
+
+
+def test_checkpoints_stop_early_as_they_were_told_when_they_ran():
+    checkpoint = importlib.import_module(NAME + ".utils.checkpoint")
+    calls = []
+
+    def function(x):
+        y = x.sin().sin()
+        calls.append(1)
+        return y
+    for early, wanted in ((True, 1), (False, 2)):
+        calls.clear()
+        with checkpoint.set_checkpoint_early_stop(early):
+            out = checkpoint.checkpoint(function, leaf(1.0), use_reentrant=False)
+        out.sum().backward()
+        assert len(calls) == wanted
+    with pytest.raises(RuntimeError, match="torch.utils.checkpoint is incompatible with .grad()"):
+        x = leaf(1.0)
+        autograd.grad(checkpoint.checkpoint(torch.exp, x, use_reentrant=True).sum(), x)
+    with pytest.raises(ValueError, match="Expected op in `op_list` to be an OpOverload"):
+        checkpoint.create_selective_checkpoint_contexts([2])

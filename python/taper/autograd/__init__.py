@@ -1,4 +1,6 @@
 """torch.autograd: gradients of tensors through what was recorded."""
+from _thread import _local
+
 from taper import _C
 from taper._C import Tensor
 from taper.autograd import function, grad_mode
@@ -92,6 +94,26 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
     _C._backward(tensors, grad_tensors, retain_graph, create_graph, inputs)
 
 
+class _Run(_local):
+    for_inputs_alone = False  # does the backward that runs leave everybody's .grad alone?
+
+
+_run = _Run()
+
+
+def _is_checkpoint_valid():
+    """May a checkpoint walk a tape of its own in the backward that runs? Not where only some gradients are wanted."""
+    return not _run.for_inputs_alone
+
+
+def _found(outputs, inputs, *options):
+    before, _run.for_inputs_alone = _run.for_inputs_alone, True
+    try:
+        return _C._gradients(outputs, inputs, *options)
+    finally:
+        _run.for_inputs_alone = before
+
+
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, is_grads_batched=False,
          materialize_grads=False):
     """The gradients of the outputs with respect to the inputs, as a tuple; nobody's .grad changes."""
@@ -106,8 +128,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if is_grads_batched:
         return _batched(outputs, inputs, _tuple(grad_outputs), retain, create_graph, bool(allow_unused), materialize_grads)
     if materialize_grads and any(map(_is_edge, _tuple(inputs))):
-        return _filled(_C._gradients(outputs, inputs, grad_outputs, retain, create_graph, True, False), _tuple(inputs))
-    return _C._gradients(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)
+        return _filled(_found(outputs, inputs, grad_outputs, retain, create_graph, True, False), _tuple(inputs))
+    return _found(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)
 
 
 def _is_edge(given):

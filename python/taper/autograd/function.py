@@ -133,7 +133,7 @@ class Function(_FunctionBase, FunctionCtx, metaclass=FunctionMeta):
                                   {} if cls._has_setup_context else kwargs)
         if cls._has_setup_context:
             return cls._apply(*_bind_defaults(cls.forward, args, kwargs))
-        if _C._enter_transform(0):
+        if _vmaps.levels:
             raise RuntimeError(_NO_SETUP)
         return cls._apply(*args, **kwargs)
 

@@ -4,6 +4,7 @@ from enum import Enum
 
 from taper import _C
 from taper._C import Tensor
+from taper.autograd import _is_checkpoint_valid
 from taper.autograd.function import Function
 from taper.autograd.grad_mode import enable_grad, no_grad
 
@@ -129,6 +130,10 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx, *grads):
+        if not _is_checkpoint_valid():
+            raise RuntimeError("When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter to "
+                               ".backward(). To resolve this error, you can either set use_reentrant=False, or call .backward() without passing the "
+                               "`inputs` argument.")
         args = list(ctx.others)
         for i, t in zip(ctx.places, ctx.saved_tensors):
             args[i] = t
@@ -157,10 +162,12 @@ def _sequence_now():
 class _Segment:
     """One call in the form without reentry: what its operators save is dropped, and computed again when backward first asks."""
 
-    def __init__(self, run, args, state, recompute_context, determinism_check):
+    def __init__(self, run, args, state, recompute_context, determinism_check, early_stop):
         self.run, self.state, self.recompute_context, self.check = run, state, recompute_context, determinism_check
         self.region = _region_now()
         self.facts, self.values = [], None  # shape, dtype and device of each; the values, while there are any
+        self.early_stop = early_stop if _early_stop is None else _early_stop
+        self.is_complete, self.was_asked_early = False, False  # has the first run ended; did a backward inside of it ask for something?
         self.read = [(t, t._version) for t in args if isinstance(t, Tensor)]  # what the second run reads, as the first one found it
         self.start = _sequence_now()
 
@@ -179,7 +186,8 @@ class _Segment:
                                    "operation that failed to compute its gradient, with torch.autograd.set_detect_anomaly(True).")
 
     def unpack(self, i):
-        if self.values is None or self.values[i] is None:
+        self.was_asked_early |= not self.is_complete
+        if self.values is None or i >= len(self.values) or self.values[i] is None:
             self.recompute()
         value, self.values[i] = self.values[i], None  # asked for once per backward; a second one computes all again
         return value
@@ -190,7 +198,7 @@ class _Segment:
 
         def keep(t):
             self.values.append(t.detach())
-            if _early_stop and len(self.values) == len(self.facts):
+            if self.early_stop and len(self.values) == len(self.facts):
                 raise _StopRecomputing
             return t
         from taper.autograd.graph import saved_tensors_hooks
@@ -202,6 +210,12 @@ class _Segment:
         self.compare()
 
     def compare(self):
+        if self.was_asked_early:  # the second run saves what the first one did, and what its backward had taken from here
+            return
+        if len(self.values) > len(self.facts):
+            raise CheckpointError("torch.utils.checkpoint: trying to save more tensors during recomputation than during the original forward pass.\n"
+                                  f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: "
+                                  f"{len(self.values)}.")
         if len(self.values) != len(self.facts):
             raise CheckpointError(f"torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
                                   f"Number of tensors saved during forward: {len(self.facts)}\nNumber of tensors saved during recomputation: {len(self.values)}.")
@@ -213,7 +227,7 @@ class _Segment:
                                       f"tensor at position {i}:\nsaved metadata: {facts}\nrecomputed metadata: {(t.shape, t.dtype, t.device)}")
 
 
-_early_stop = True
+_early_stop = None  # set_checkpoint_early_stop's word, which counts more than a call's own
 
 
 @contextmanager
@@ -233,14 +247,16 @@ def set_checkpoint_debug_enabled(enabled):
     yield
 
 
-def _checkpoint_without_reentry(function, preserve, context_fn, check, args, kwargs):
+def _checkpoint_without_reentry(function, preserve, context_fn, check, early_stop, args, kwargs):
     from taper.autograd.graph import saved_tensors_hooks
     forward_context, recompute_context = context_fn()
     if not _C.is_grad_enabled():
         return function(*args, **kwargs)
-    segment = _Segment(lambda: function(*args, **kwargs), args, _state_now(preserve), recompute_context, check)
+    segment = _Segment(lambda: function(*args, **kwargs), args, _state_now(preserve), recompute_context, check, early_stop)
     with forward_context, saved_tensors_hooks(segment.pack, segment.unpack):
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    segment.is_complete = True
+    return result
 
 
 def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, determinism_check="default", debug=False, early_stop=True, **kwargs):
@@ -253,7 +269,7 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=noop_context_fn, 
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
-        return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, args, kwargs)
+        return _checkpoint_without_reentry(function, preserve, context_fn, determinism_check, early_stop, args, kwargs)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
@@ -302,4 +318,10 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     """The contexts of the first run and of the second. Taper computes all of a checkpoint again, whatever the policy would keep: the results are the same."""
     if not callable(policy_fn_or_list) and not isinstance(policy_fn_or_list, (list, tuple)):
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    from taper._ops import OpOverload, OpOverloadPacket
+    for op in () if callable(policy_fn_or_list) else policy_fn_or_list:
+        if not isinstance(op, OpOverload):
+            more = " Please update the OpOverloadPacket to a specific OpOverload. For example, if you have `torch.ops.aten.mm`, change it to " \
+                   "`torch.ops.aten.mm.default`." if isinstance(op, OpOverloadPacket) else ""
+            raise ValueError(f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}.{more}")
     return nullcontext(), nullcontext()
