@@ -58,7 +58,7 @@ def make(name):
             raise RuntimeError(f"scalar tensor expected to be 0 dim but it has {values[1].dim()} dimensions and {values[1].numel()} elements.")
         if name == "max" and any(not tensor.numel() for tensor in values[0]):
             raise RuntimeError("_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined.")
-        if name == "norm" and len(values) > 1 and values[1] == float("inf") and any(not tensor.numel() for tensor in values[0]):
+        if name == "norm" and (values[1] if len(values) > 1 else keywords.get("ord")) == float("inf") and any(not tensor.numel() for tensor in values[0]):
             raise RuntimeError("_foreach_norm cannot compute the infinity norm on an empty tensor because the operation does not have an identity")
         results = [(operator if len(row) < 2 or isinstance(row[1], Tensor) else with_number)(*row, **named) for row, named in _rows(name, values, keywords)]
         return values[0] if name.endswith("_") else tuple(results)

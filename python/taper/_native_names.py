@@ -14,17 +14,18 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
     """(the bags, the bag of each index, the sizes of bags, where maxima stood); what backward keeps elsewhere is empty or zero here."""
+    if indices.dim() not in (1, 2):
+        raise RuntimeError(f"input has to be a 1D or 2D Tensor, but got Tensor of dimension {indices.dim()}")
+    if indices.dim() == 1 and offsets.dim() != 1:
+        raise RuntimeError(f"offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.dim()}")
     bags = F.embedding_bag(indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq, mode=("sum", "mean", "max")[mode], sparse=sparse,
                            per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx)
     return bags, indices.new_empty(0), taper.zeros_like(offsets), taper.zeros_like(offsets)
 
 
 def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
-    """embedding_bag without a padding index where it is negative; PyTorch's refusals of it are RuntimeErrors."""
-    try:
-        return embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx if padding_idx >= 0 else None)
-    except ValueError as error:
-        raise RuntimeError(str(error).replace("input has to be 1D", "input has to be a 1D")) from None
+    """embedding_bag, without a padding index where it is negative."""
+    return embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx if padding_idx >= 0 else None)
 
 
 _embedding_bag_forward_only = _embedding_bag
@@ -257,7 +258,13 @@ def _native_batch_norm_legit(input, weight, bias, *rest):
 
 def _chunk_cat(tensors, dim, num_chunks, *, out=None):
     """Each tensor filled up with zeros and cut into chunks along dim; the chunks of all, flattened, side by side."""
+    if num_chunks < 1:
+        raise RuntimeError("_chunk_cat expects positive num_chunks")
+    if dim < 0 and len({tensor.dim() for tensor in tensors}) > 1:
+        raise RuntimeError("_chunk_cat expects non-negative dim when input tensors have different ndims")
     parts, dim = [], dim % tensors[0].dim()
+    if any(tensor.shape[:dim] != tensors[0].shape[:dim] for tensor in tensors):
+        raise RuntimeError("_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors")
     for tensor in tensors:
         size = -(-tensor.shape[dim] // num_chunks) * num_chunks
         filled = F.pad(tensor, (0, 0) * (tensor.dim() - 1 - dim) + (0, size - tensor.shape[dim]))

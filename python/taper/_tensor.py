@@ -158,6 +158,13 @@ for _name in ("eig", "lstsq", "solve", "symeig"):
 
 
 @_method
+def hash_tensor(self, dim=(), *, keepdim=False, mode=0):
+    """The exclusive or of the elements' bits."""
+    from taper._native_names import hash_tensor
+    return hash_tensor(self, dim, keepdim=keepdim, mode=mode)
+
+
+@_method
 def to_mkldnn(self, dtype=None):
     """The tensor in oneDNN's layout."""
     from taper._opaque import to_mkldnn

@@ -476,6 +476,18 @@ def _between(name):
 linspace, logspace = _between("linspace"), _between("logspace")
 
 
+def multinomial(input, num_samples, replacement=False, *, generator=None, out=None):
+    """Indices drawn by the weights of each row."""
+    if out is None:
+        return _op["multinomial"](input, num_samples, replacement, generator=generator)
+    if out.dtype is not _C.int64:
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {out.dtype}")
+    return _op["multinomial"](input, num_samples, replacement, generator=generator, out=out)
+
+
+multinomial.__doc__ = _op["multinomial"].__doc__
+
+
 def unravel_index(indices, shape):
     """Flat indices as one index per dim."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)

@@ -18,13 +18,30 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
         if isinstance(ord, str):
             if A.dim() < 2:
                 raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
-            raise RuntimeError(f"linalg.norm: order '{ord}' is for matrices, but the input has one dim to reduce")
+            raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dim}")
         return vector_norm(A, ord, dim, keepdim, dtype=dtype, **extra)
     if dim is None and A.dim() > 2:
         raise RuntimeError(f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {A.dim()}D.")
     if dim is not None and len(dim) > 2:
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     return matrix_norm(A, ord, (-2, -1) if dim is None else tuple(dim), keepdim, dtype=dtype, **extra)
+
+
+_matrix_rank = matrix_rank  # noqa: F821  (the operator's)
+
+
+def matrix_rank(A, *args, tol=None, **options):
+    """How many singular values are larger than a tolerance; `tol` is the old word for atol, and comes before hermitian."""
+    if tol is None and args and (len(args) == 1 or isinstance(args[1], bool)):
+        tol, args = args[0], args[1:]
+        if args:
+            options["hermitian"] = args[0]
+            args = ()
+    if tol is not None:
+        if not isinstance(tol, Tensor) and not isinstance(tol, (int, float)):
+            return _matrix_rank(A, tol, *args, **options)
+        return _matrix_rank(A, atol=tol, rtol=Tensor.new_zeros(tol, ()) if isinstance(tol, Tensor) else 0.0, **options)
+    return _matrix_rank(A, *args, **options)
 
 
 def multi_dot(tensors, *, out=None):

@@ -148,8 +148,8 @@ tp_tensor *tpi_compose_pixel_unshuffle(tp_tensor *self, int64_t r) {
 tp_tensor *tpi_compose_channel_shuffle(tp_tensor *self, int64_t groups) {
     if (self->ndim < 3) return tpi_fail(TP_ERR_RUNTIME, "argument 'self': channel_shuffle expects input with > 2 dims, but got input with sizes %s", tpi_shape_text(tpi_shape(self)));
     if (groups < 1 || self->shape[1] % groups != 0)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'groups': Number of groups to divide channels in must be positive and divide the channels. Value of groups:%lld, channels: %lld", (long long)groups,
-                        (long long)self->shape[1]);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'groups': Number of %s Value of groups:%lld, channels: %lld",
+                        groups < 1 ? "groups to divide channels in must be positive." : "channels must be divisible by groups.", (long long)groups, (long long)self->shape[1]);
     int64_t rest = 1;
     for (int i = 2; i < self->ndim; i++) rest *= self->shape[i];
     return rearrange(self, 1, (int64_t[]){groups, self->shape[1] / groups, rest}, (int64_t[]){1, 0, 2}, 3, self->shape + 1, self->ndim - 1);

@@ -217,3 +217,46 @@ def test_private_names_of_torch():
     for mine, tape in zip(ours, torch.autograd.grad(y.sum(), (x, w))):
         assert torch.allclose(mine, tape)
     assert ours[2] is None
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: F.fractional_max_pool3d(torch.ones(1, 2, 7, 7, 7), (1,), 3), RuntimeError, "kernel_size must either be a single int or tuple of three ints"),
+    (lambda: torch._foreach_norm([torch.empty(0)], ord=float("inf")), RuntimeError, "_foreach_norm cannot compute the infinity norm"),
+    (lambda: torch.multinomial(REAL, 2, out=torch.empty(2)), RuntimeError, "multinomial expects Long tensor out"),
+    (lambda: torch.nn.utils.rnn.pad_sequence(5), RuntimeError, "Expected iterable for input sequences"),
+    (lambda: torch.nn.utils.rnn.pack_padded_sequence(torch.ones(0, 0), []), RuntimeError, "Cannot pack empty tensors"),
+    (lambda: torch.binomial(torch.ones(2).int(), torch.ones(2)), ValueError, "binomial only supports floating-point dtypes for count"),
+    (lambda: F.embedding_bag(torch.tensor([[1]]), torch.ones(3, 2), padding_idx=7), RuntimeError, "padding_idx must be within the number of embeddings"),
+    (lambda: F.channel_shuffle(PICTURE, 3), RuntimeError, "Number of channels must be divisible by groups"),
+    (lambda: F.adaptive_avg_pool2d(PICTURE.clone().requires_grad_(), 0).sum().backward(), RuntimeError, "Expected grad_output to have non-zero size"),
+    (lambda: torch._chunk_cat([REAL], 0, 0), RuntimeError, "_chunk_cat expects positive num_chunks"),
+])
+def test_more_refusals(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
+def test_the_old_tolerance_of_ranks():
+    A = torch.diag(torch.tensor([1.0, 1.0, 1e-3]))
+    assert torch.linalg.matrix_rank(A) == 3
+    assert torch.linalg.matrix_rank(A, 1e-2) == torch.linalg.matrix_rank(A, tol=1e-2, hermitian=True) == torch.linalg.matrix_rank(A, atol=1e-2, rtol=0.0) == 2
+
+
+def test_hashes_of_tensors():
+    x = torch.tensor([[1, 2], [4, 8]])
+    assert x.hash_tensor().item() == 15 and torch.hash_tensor(x, 1).tolist() == [3, 12] and torch.hash_tensor(x, 0, keepdim=True).shape == (1, 2)
+    assert torch.hash_tensor(torch.tensor([1.5])).view(torch.int64).item() == torch.tensor([1.5], dtype=torch.float64).view(torch.int64).item()
+
+
+def test_random_state_is_left_alone():
+    from taper.testing._utils import freeze_rng_state
+    torch.manual_seed(0)
+    expected = torch.rand(2)
+    torch.manual_seed(0)
+    with freeze_rng_state():
+        torch.rand(5)
+    assert torch.equal(torch.rand(2), expected)
+
+
+def test_a_fractional_pool_of_no_rows():
+    assert torch.nn.FractionalMaxPool2d([2, 2], output_size=[0, 1])(PICTURE).shape == (1, 4, 0, 1)

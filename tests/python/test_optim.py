@@ -588,3 +588,10 @@ def test_what_optimisers_say_of_their_parameters():
     optimizer = torch.optim.Adafactor([torch.nn.Parameter(torch.ones(2, 2))])
     optimizer.load_state_dict(optimizer.state_dict())
     assert "differentiable" not in optimizer.param_groups[0]
+
+
+def test_fused_steps_need_real_parameters():
+    p = torch.nn.Parameter(torch.ones(2, device="meta"))
+    p.grad = torch.ones(2, device="meta")
+    with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point Tensors"):
+        torch.optim.Adam([p], fused=True).step()

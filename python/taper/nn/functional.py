@@ -331,6 +331,8 @@ def _fractional(dims):
     indexed = _op["fractional_max_pool"]
 
     def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        if not isinstance(kernel_size, int) and len(kernel_size) != dims:
+            raise RuntimeError(f"fractional_max_pool{dims}d: kernel_size must either be a single int or tuple of {'two' if dims == 2 else 'three'} ints")
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"fractional_max_pool{dims}d requires specifying either an output_size or an output_ratio")
         if output_size is None:
