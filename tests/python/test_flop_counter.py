@@ -1,4 +1,5 @@
 """torch.utils.flop_counter: the counts that PyTorch 2.15 gave for the same programs."""
+import pytest
 import taper as torch
 from taper import nn
 from taper.utils.flop_counter import FlopCounterMode
@@ -46,3 +47,12 @@ def test_nothing_is_left_behind(capsys):
     net = Net()
     net(torch.randn(1, 8))
     assert not net._forward_hooks
+
+
+def test_attention_by_shapes_and_a_needless_argument():
+    from taper.utils.flop_counter import sdpa_flop_count
+    assert sdpa_flop_count((2, 32, 128, 64), (2, 8, 128, 64), (2, 8, 128, 64)) == 2 * 2 * 32 * 128 * 128 * 128
+    with pytest.raises(AssertionError):
+        sdpa_flop_count((2, 32, 128, 64), (2, 5, 128, 64), (2, 5, 128, 64))
+    with pytest.warns(UserWarning, match="not needed"):
+        FlopCounterMode(torch.nn.Linear(2, 2))

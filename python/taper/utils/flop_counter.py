@@ -27,10 +27,23 @@ def _packet(name):
     return packet
 
 
+def sdpa_flop_count(query_shape, key_shape, value_shape):
+    """Multiplications and additions of attention: scores, and weighted values. Heads of keys and values may be fewer, each for several of the query's."""
+    batch, heads, queries, width = query_shape
+    key_batch, key_heads, keys, key_width = key_shape
+    value_batch, value_heads, value_keys, value_width = value_shape
+    if not (batch == key_batch == value_batch and key_heads == value_heads and heads % key_heads == 0 and width == key_width and keys == value_keys):
+        raise AssertionError(f"sdpa_flop_count: query {query_shape}, key {key_shape} and value {value_shape} do not fit")
+    return 2 * batch * heads * queries * keys * (width + value_width)
+
+
 class FlopCounterMode:
     """with FlopCounterMode() as counter: ...; counter.get_total_flops()"""
 
     def __init__(self, mods=None, depth=2, display=True, custom_mapping=None):
+        if mods is not None:
+            import warnings
+            warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.depth, self.display, self.custom_mapping = depth, display, custom_mapping or {}
         self.flop_counts = {}
 
