@@ -90,3 +90,13 @@ def test_jagged_extremes():
     assert made.max(dim=1).values.tolist() == [9, 19] and made.amin(dim=1).tolist() == [0, 0] and made.argmax(dim=1).tolist() == [9, 19]
     assert made.shape == made.clone().shape and torch.nested.narrow(torch.arange(8).view(2, 4), 1, 1, torch.tensor([2, 3]), layout=torch.jagged).values().tolist() == [1, 2, 5, 6, 7]
     assert torch.nested.masked_select(torch.arange(4).view(2, 2), torch.tensor([[True, False], [True, True]])).offsets().tolist() == [0, 1, 3]
+
+
+def test_jagged_ones_turned_and_with_gaps():
+    made = torch.nested.nested_tensor([A, B], layout=torch.jagged)
+    turned = made.transpose(1, 2)
+    assert not turned.is_contiguous() and torch.equal(turned.unbind()[1], B.t()) and torch.equal(torch.sin(turned).unbind()[0], A.sin().t())
+    gaps = torch.nested.nested_tensor_from_jagged(torch.cat([A, B]), torch.tensor([0, 2, 5]), torch.tensor([1, 2]))
+    assert [t.tolist() for t in gaps.unbind()] == [A[:1].tolist(), B[:2].tolist()] and gaps.contiguous().offsets().tolist() == [0, 1, 3]
+    assert gaps.sum(dim=1).tolist() == [[1, 2], [12, 14]] and torch.equal(torch.special.i0e(gaps).unbind()[1], torch.special.i0e(B[:2]))
+    assert torch.nested.as_nested_tensor([A.t(), B.t()], layout=torch.jagged).shape[1] == 2

@@ -11,7 +11,8 @@ from taper.overrides import DisableTorchFunctionSubclass
 
 _AS_VALUES = frozenset("__get__ __set__ numel is_floating_point is_complex element_size register_hook retain_grad backward __hash__ get_device".split())
 _BY_ELEMENT = frozenset("""add sub mul div add_ sub_ mul_ div_ neg abs exp log sqrt sin cos tanh sigmoid relu relu_ gelu silu leaky_relu elu dropout clamp pow square to float double half bfloat16 long int
-    bool cpu cuda clone contiguous type_as requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
+    bool cpu cuda clone type_as relu6 hardtanh hardsigmoid hardswish celu mish selu softplus softsign logsigmoid tanhshrink softshrink hardshrink threshold rrelu mvlgamma char byte short
+    cfloat cdouble clip xlogy fix absolute negative positive relu6_ nan_to_num requires_grad_ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __pow__ __neg__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __itruediv__ __imul__ __iadd__ __isub__ eq ne lt le gt ge logical_not
     isnan masked_fill where zeros_like ones_like rand_like randn_like empty_like fill_ zero_""".split())
 _BY_ROW = frozenset("linear layer_norm rms_norm embedding matmul __matmul__".split())  # along the last dim
 _LAST_DIM = frozenset("softmax log_softmax sum mean amax amin argmax argmin logsumexp std var".split())
@@ -22,10 +23,10 @@ def _plain(tensor):
         return tensor.as_subclass(Tensor)
 
 
-def _made(values, offsets, layout):
+def _made(values, offsets, layout, lengths=None, ragged=1):
     with DisableTorchFunctionSubclass():
         made = values.as_subclass(Nested)
-    made._begins, made._layout = offsets, layout
+    made._begins, made._layout, made._lengths, made._ragged_idx = offsets, layout, lengths, ragged
     return made
 
 
@@ -63,18 +64,39 @@ class Nested(Tensor):
         return self._begins
 
     def lengths(self):
-        return None
+        return self._lengths
 
     def dim(self):
         return _plain(self).dim() + 1
 
     def size(self, dim=None):
-        whole = (len(self), Ragged(self._begins), *_plain(self).shape[1:])
-        return whole if dim is None else whole[dim]
+        whole = [len(self), *_plain(self).shape]
+        whole[self._ragged_idx] = Ragged(self._begins)
+        return tuple(whole) if dim is None else whole[dim]
 
     _offsets = property(lambda self: self._begins)
-    _lengths = None
-    _ragged_idx = 1
+    _max_seqlen_tensor = _min_seqlen_tensor = None
+
+    def _with(self, values):
+        """Other values of the same parts."""
+        return _made(values, self._begins, self._layout, self._lengths, self._ragged_idx)
+
+    def is_contiguous(self, memory_format=taper.contiguous_format):
+        return self._lengths is None and self._ragged_idx == 1
+
+    def contiguous(self, memory_format=taper.contiguous_format):
+        if self.is_contiguous():
+            return self
+        if self._ragged_idx != 1:
+            return self._with(_plain(self).contiguous())
+        return as_nested_tensor(self.unbind(), layout=self._layout)
+
+    def transpose(self, dim0, dim1):
+        dim0, dim1 = dim0 % self.dim(), dim1 % self.dim()
+        if 0 in (dim0, dim1):
+            raise RuntimeError("Transpose is not supported on the batch dimension for jagged NT")
+        ragged = {dim0: dim1, dim1: dim0}.get(self._ragged_idx, self._ragged_idx)
+        return _made(_plain(self).transpose(dim0 - 1, dim1 - 1), self._begins, self._layout, self._lengths, ragged)
 
     @property
     def shape(self):
@@ -85,7 +107,12 @@ class Nested(Tensor):
 
     def unbind(self, dim=0):
         """The parts."""
-        return _plain(self).split(self._begins.diff().tolist())
+        if dim:
+            raise RuntimeError(f"unbind(): only supported for NestedTensor on dim=0, got {dim}")
+        values, along = _plain(self), self._ragged_idx - 1
+        if self._lengths is None:
+            return values.split(self._begins.diff().tolist(), along)
+        return tuple(values.narrow(along, first, n) for first, n in zip(self._begins.tolist(), self._lengths.tolist()))
 
     def __iter__(self):
         return iter(self.unbind())
@@ -95,6 +122,8 @@ class Nested(Tensor):
 
     def to_padded_tensor(self, padding, output_size=None):
         """The parts as rows of one tensor, with padding behind the short ones."""
+        if not self.is_contiguous():
+            return of_parts(self.unbind()).to_padded_tensor(padding, output_size)
         lengths = self._begins.diff()
         longest = int(lengths.max()) if output_size is None else output_size[1]
         row = taper.arange(len(self)).repeat_interleave(lengths)
@@ -103,14 +132,14 @@ class Nested(Tensor):
         return whole.index_put((row, within), _plain(self))
 
     def detach(self):
-        return _made(_plain(self).detach(), self._begins, self._layout)
+        return self._with(_plain(self).detach())
 
     data = property(detach)
 
     @property
     def grad(self):
         raw = Tensor.grad.__get__(self)
-        return None if raw is None else _made(_plain(raw), self._begins, self._layout)
+        return None if raw is None else self._with(_plain(raw))
 
     @grad.setter
     def grad(self, value):
@@ -118,8 +147,8 @@ class Nested(Tensor):
 
     def __repr__(self, *, tensor_contents=None):
         if self._layout is jagged:
-            sizes = ", ".join(str(n) for n in (len(self), "j1", *_plain(self).shape[1:]))
-            return f"NestedTensor(size=({sizes}), offsets={self._begins!r}, contiguous=True)"
+            sizes = ", ".join(map(str, self.size()))
+            return f"NestedTensor(size=({sizes}), offsets={self._begins!r}, contiguous={self.is_contiguous()})"
         parts = ",\n".join("  " + repr(part).replace("\n", "\n  ") for part in self.unbind())
         return f"nested_tensor([\n{parts}\n])"
 
@@ -144,32 +173,47 @@ def _run(func, args, kwargs):
         with DisableTorchFunctionSubclass():
             return func(*args, **kwargs)
     dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    if name in ("sum", "mean") and dim in (1, (1,), [1]):
+    ragged = first._ragged_idx
+    if name in ("sum", "mean") and dim in (ragged, (ragged,), [ragged]):
         return _by_part(name, first)
-    if name in _EXTREMES and dim in (1, (1,), [1]):
+    if name in _EXTREMES and dim in (1, (1,), [1]) and ragged == 1:
         return _extreme(name, first, bool(kwargs.get("keepdim", False)))
     if name in ("cat", "concat", "stack"):
         raise RuntimeError(f"{name}(): not supported for NestedTensor on dim=0")
     if name in ("_is_any_true", "_is_all_true", "any", "all") and dim is None:
         return func(_plain(first))
     if name in ("sum", "mean") and dim is None:
-        return func(_plain(first), **kwargs)
+        return func(_plain(first if first._lengths is None else first.contiguous()), **kwargs)
+    if name in Nested.__dict__ and callable(Nested.__dict__[name]):
+        return Nested.__dict__[name](*args, **kwargs)
+    if name in ("contiguous", "clone") or not _by_element(name):
+        first = first.contiguous() if first._ragged_idx == 1 else first
+        args = tuple(a.contiguous() if isinstance(a, Nested) and a._ragged_idx == 1 and not a.is_contiguous() else a for a in args)
     along_last = name in _LAST_DIM and isinstance(dim, int) and dim % first.dim() == first.dim() - 1
-    if name not in _BY_ELEMENT and name not in _BY_ROW and not along_last:
+    if not _by_element(name) and (name not in _BY_ROW and not along_last or first._ragged_idx != 1):
         raise NotImplementedError(f"{name} is not there for nested tensors; Tensor.to_padded_tensor() and unbind() give ordinary ones")
     if along_last:  # the values have one dim less
         args, kwargs = (args[0], -1, *args[2:]), {k: a for k, a in kwargs.items() if k != "dim"}
     made = func(*(_inside(a, first) for a in args), **{k: _inside(a, first) for k, a in kwargs.items()})
     if name.endswith("_") and not name.startswith("__") or name.startswith("__i"):
         return first
-    return _made(made, first._begins, first._layout)
+    return first._with(made)
+
+
+def _by_element(name):
+    """Is it an operator by element? The table's maps are."""
+    if name in _BY_ELEMENT:
+        return True
+    base = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    return base in _C._functions and _C._operator_kind(base) == "map"
 
 
 def _inside(argument, first):
     """An argument as it stands beside the values of all parts."""
     if not isinstance(argument, Nested):
         return argument
-    if not taper.equal(argument._begins, first._begins):
+    same = argument._ragged_idx == first._ragged_idx and (argument._lengths is None) == (first._lengths is None)
+    if not same or not taper.equal(argument._begins, first._begins) or first._lengths is not None and not taper.equal(argument._lengths, first._lengths):
         raise RuntimeError("nested tensors of different lengths cannot be combined")
     return _plain(argument)
 
@@ -186,6 +230,8 @@ def _extreme(name, nested, keepdim):
 
 
 def _by_part(name, nested):
+    if not nested.is_contiguous():
+        return taper.stack([getattr(part, name)(nested._ragged_idx - 1) for part in nested.unbind()])
     lengths = nested._begins.diff()
     values = _plain(nested)
     total = values.new_zeros(len(nested), *values.shape[1:]).index_add(0, taper.arange(len(nested)).repeat_interleave(lengths), values)
@@ -205,11 +251,12 @@ def as_nested_tensor(ts, dtype=None, device=None, layout=None):
         return made if parts or dtype is None else made.to(dtype)
     if not parts:
         raise RuntimeError("Cannot construct a nested tensor from an empty list of tensors")
-    if any(t.dim() != parts[0].dim() or t.shape[1:] != parts[0].shape[1:] for t in parts) or not parts[0].dim():
+    ragged = [d for d in range(parts[0].dim()) if any(t.dim() != parts[0].dim() or t.shape[d] != parts[0].shape[d] for t in parts)] or [0]
+    if len(ragged) > 1 or not parts[0].dim() or any(t.dim() != parts[0].dim() for t in parts):
         raise RuntimeError("Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows for a single ragged "
                            "dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim.")
-    offsets = taper.tensor([0, *(t.shape[0] for t in parts)]).cumsum(0)
-    return _made(taper.cat(parts), offsets, jagged)
+    offsets = taper.tensor([0, *(t.shape[ragged[0]] for t in parts)]).cumsum(0)
+    return _made(taper.cat(parts, ragged[0]), offsets, jagged, None, ragged[0] + 1)
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -232,10 +279,12 @@ def narrow(tensor, dim, start, length, layout=None):
 
 
 def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):
-    """A nested tensor of parts that lie one after another already."""
+    """A nested tensor of parts that lie one after another already; with lengths and offsets, they may leave gaps."""
+    if offsets is None and lengths is None:
+        raise RuntimeError("nested_tensor_from_jagged(): At least one of offsets or lengths is required.")
     if offsets is None:
-        offsets = taper.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    return _made(values.view_as(values), offsets, jagged)
+        offsets, lengths = taper.cat([lengths.new_zeros(1), lengths.cumsum(0)]), None
+    return _made(values.view_as(values), offsets, jagged, lengths, 1 if jagged_dim is None else jagged_dim)
 
 
 def masked_select(tensor, mask):
