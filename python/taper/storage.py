@@ -314,6 +314,15 @@ class _LegacyStorage(TypedStorage, metaclass=_StorageType):
         super().__init__(*args, wrap_storage=wrap_storage, dtype=dtype, device=device or self._place)
 
 
+def _dtype_to_storage_type_map():
+    """{dtype: the name of its class of storages}."""
+    return {dtype: f"{word}Storage" for dtype, word in _words.items()}
+
+
+def _storage_type_to_dtype_map():
+    return {f"{word}Storage": dtype for dtype, word in _words.items()}
+
+
 def _storages_on(kind):
     """{name: type} of a kind of device: torch.FloatStorage, torch.cuda.FloatStorage and their like."""
     module = "torch" if kind == "cpu" else f"torch.{kind}"

@@ -32,7 +32,7 @@ static tp_dtype dtype_of_scalar(tp_scalar s) {
     case TP_SCALAR_BOOL: return TP_BOOL;
     case TP_SCALAR_INT:
     case TP_SCALAR_UINT: return TP_INT64;
-    case TP_SCALAR_COMPLEX: return tpi_dtype_to_complex(tp_default_dtype());
+    case TP_SCALAR_COMPLEX: return tp_default_dtype() == TP_FLOAT64 ? TP_COMPLEX128 : TP_COMPLEX64; /* as PyTorch's full has it */
     default: return tp_default_dtype();
     }
 }

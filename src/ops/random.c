@@ -365,12 +365,12 @@ bool tpi_native_random_from(tp_tensor *t, int64_t from, int64_t to, tp_generator
     if (!whole_limits(dtype, &low, &high)) return false;
     bool floating = tp_dtype_is_floating(dtype);
     if (!floating && (from < low || from > high))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'from': %lld is out of bounds for %s", (long long)from, tp_dtype_name(dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "from is out of bounds for %s, got %lld", tp_dtype_name(dtype), (long long)from);
     if (to == TP_NONE) return fill_range(t, from, (uint64_t)high - (uint64_t)from + 1, g);
     if (from >= to)
         return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to', but got from=%lld >= to=%lld", (long long)from, (long long)to);
     if (!floating && (to - 1 < low || to - 1 > high))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'to': to - 1 = %lld is out of bounds for %s", (long long)to - 1, tp_dtype_name(dtype));
+        return tpi_refuse(TP_ERR_RUNTIME, "to - 1 is out of bounds for %s, got %lld", tp_dtype_name(dtype), (long long)to - 1);
     if (floating) move_ends_in(dtype, high, &from, &to);
     if (from >= to)
         return tpi_refuse(TP_ERR_RUNTIME, "random_ expects 'from' to be less than 'to' in %s, but got from=%lld >= to=%lld", tp_dtype_name(dtype),

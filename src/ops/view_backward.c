@@ -1,5 +1,6 @@
 /* What goes back through a view: zeros with a gradient written (or added) where the view looked, and the *_scatter
  * operators, which do the same to a copy. Also the views that change the dtype, which a geometry alone cannot say. */
+#include <stdio.h>
 #include "ops/native.h"
 #include "tensor/sizes.h"
 #include "ops/view.h"
@@ -319,6 +320,13 @@ tp_tensor *tpi_native_view_as_complex(tp_tensor *self) {
     return alias_as(self, tpi_dtype_to_complex(self->dtype), &g);
 }
 
+/* got: the size, stride or offset that does not fit; -1 for none. */
+static tp_tensor *refuse_view(const tp_tensor *self, tp_dtype dtype, const char *words, int64_t got) {
+    char but[40] = "";
+    if (got >= 0) snprintf(but, sizeof but, ", but got %lld", (long long)got);
+    return tpi_fail(TP_ERR_RUNTIME, "%s to view %s as %s (different element sizes)%s", words, tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word(dtype), but);
+}
+
 tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
     if (dtype <= TP_NO_DTYPE || dtype >= TP_DTYPE_COUNT) return tpi_fail(TP_ERR_TYPE, "argument 'dtype': expected a dtype, got none");
     int64_t from = tpi_dtype_bytes[self->dtype], to = tpi_dtype_bytes[dtype];
@@ -326,9 +334,8 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
     same_geometry(self, &g);
     if (from == to) return alias_as(self, dtype, &g);
     int last = g.ndim - 1;
-    if (last < 0 || g.strides[last] != 1)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': seeing %s as %s needs a last dimension with stride 1, got strides %s", tp_dtype_name(self->dtype),
-                        tp_dtype_name(dtype), tpi_shape_text(tpi_strides(self)));
+    if (last < 0) return refuse_view(self, dtype, "self.dim() cannot be 0", -1);
+    if (g.strides[last] != 1) return refuse_view(self, dtype, "self.stride(-1) must be 1", g.strides[last]);
     if (to < from) {
         int64_t ratio = from / to;
         g.shape[last] *= ratio, g.offset *= ratio;
@@ -336,11 +343,16 @@ tp_tensor *tpi_native_view_dtype(tp_tensor *self, tp_dtype dtype) {
         return alias_as(self, dtype, &g);
     }
     int64_t ratio = to / from;
-    bool fits = g.shape[last] % ratio == 0 && g.offset % ratio == 0;
+    char words[64];
+    snprintf(words, sizeof words, "self.size(-1) must be divisible by %lld", (long long)ratio);
+    if (g.shape[last] % ratio) return refuse_view(self, dtype, words, g.shape[last]);
+    snprintf(words, sizeof words, "self.storage_offset() must be divisible by %lld", (long long)ratio);
+    if (g.offset % ratio) return refuse_view(self, dtype, words, g.offset);
     g.shape[last] /= ratio, g.offset /= ratio;
-    for (int d = 0; d < last; d++) fits = fits && g.strides[d] % ratio == 0, g.strides[d] /= ratio;
-    if (!fits)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dtype': seeing %s as %s needs the last size, the offset and the other strides divisible by %lld, got shape %s, strides %s",
-                        tp_dtype_name(self->dtype), tp_dtype_name(dtype), (long long)ratio, tpi_shape_text(tpi_shape(self)), tpi_shape_text(tpi_strides(self)));
+    for (int d = 0; d < last; d++) {
+        snprintf(words, sizeof words, "self.stride(%d) must be divisible by %lld", d, (long long)ratio);
+        if (g.strides[d] % ratio) return refuse_view(self, dtype, words, g.strides[d]);
+        g.strides[d] /= ratio;
+    }
     return alias_as(self, dtype, &g);
 }

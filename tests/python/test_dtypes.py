@@ -283,3 +283,29 @@ def test_products_of_8_bit_numbers():
     functional = torch.nn.functional
     wise = functional.ScalingType.TensorWise
     assert torch.equal(functional.scaled_mm(x, y, half, wise, two, wise), (plain * half * two).to(torch.bfloat16))
+
+
+def test_views_of_another_size_say_what_does_not_fit():
+    whole = torch.zeros(4, 9, dtype=torch.uint8)
+    for view, words in ((whole, r"self.size\(-1\) must be divisible by 4 to view Byte as Float \(different element sizes\), but got 9"),
+                        (whole[:, :8], r"self.stride\(0\) must be divisible by 4 to view Byte as Float \(different element sizes\), but got 9"),
+                        (whole[:, :4].t(), r"self.stride\(-1\) must be 1 to view Byte as Float \(different element sizes\), but got 9"),
+                        (whole[0, 1:], r"self.storage_offset\(\) must be divisible by 4"), (whole[0, 0], r"self.dim\(\) cannot be 0 to view Byte as Float")):
+        with pytest.raises(RuntimeError, match=words):
+            view.view(torch.float32)
+
+
+def test_tensors_of_storages():
+    t = torch.tensor([1.0, 2.0])
+    assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0] and torch.tensor(t.storage()).tolist() == [1.0, 2.0]
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
+        torch.tensor(t.storage(), dtype=torch.int32)
+    assert torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage" and torch.QInt8Storage.dtype is torch.qint8
+
+
+def test_default_complex_dtype_of_half():
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert torch.tensor(1j).dtype == torch.complex32 and torch.full((1,), 1j).dtype == torch.complex64
+    finally:
+        torch.set_default_dtype(torch.float32)
