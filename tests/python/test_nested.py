@@ -100,3 +100,6 @@ def test_jagged_ones_turned_and_with_gaps():
     assert [t.tolist() for t in gaps.unbind()] == [A[:1].tolist(), B[:2].tolist()] and gaps.contiguous().offsets().tolist() == [0, 1, 3]
     assert gaps.sum(dim=1).tolist() == [[1, 2], [12, 14]] and torch.equal(torch.special.i0e(gaps).unbind()[1], torch.special.i0e(B[:2]))
     assert torch.nested.as_nested_tensor([A.t(), B.t()], layout=torch.jagged).shape[1] == 2
+    dense = torch.arange(4.0).view(2, 1, 2)
+    assert torch.equal((made + dense).unbind()[1], B + dense[1]) and torch.equal((dense[:1] * made).unbind()[0], A * dense[0])
+    assert torch.equal((gaps + gaps.contiguous()).unbind()[1], 2 * B[:2])

@@ -280,3 +280,12 @@ def test_products_of_other_dtypes_and_in_blocks(monkeypatch):
         assert torch.sparse.mm(c.double().to_sparse_csr(), d.double(), "mean").tolist() == [[8, 10, 12, 14], [12, 14, 16, 18]]
         made = torch.sparse.sampled_addmm(c.double().to_sparse_csr(), d.double().t()[:2], d.double()[:, :3])
         assert made.values().tolist() == (c + d.t()[:2] @ d[:, :3]).double()[c != 0].tolist()
+
+
+def test_autograd_grad_gives_the_inputs_kind():
+    sparse = WHOLE.to_sparse_csr().requires_grad_()
+    made, = torch.autograd.grad((sparse * 2).to_dense().sum(), sparse)
+    assert made.layout is torch.sparse_csr and made.values().tolist() == [2] * 8
+    nested = torch.nested.nested_tensor([torch.ones(2, 1), torch.ones(1, 3)], requires_grad=True)
+    made, = torch.autograd.grad((nested * nested).to_padded_tensor(0.0).sum(), nested)
+    assert made.is_nested and made[1].tolist() == [[2, 2, 2]]

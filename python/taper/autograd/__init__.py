@@ -129,7 +129,10 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         return _batched(outputs, inputs, _tuple(grad_outputs), retain, create_graph, bool(allow_unused), materialize_grads)
     if materialize_grads and any(map(_is_edge, _tuple(inputs))):
         return _filled(_found(outputs, inputs, grad_outputs, retain, create_graph, True, False), _tuple(inputs))
-    return _found(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)
+    found = _found(outputs, inputs, grad_outputs, retain, create_graph, bool(allow_unused), materialize_grads)
+    if any(hasattr(type(x), "_grad_in_form") for x in _tuple(inputs)):  # of a sparse, nested or masked tensor it is of the same kind
+        return tuple(x._grad_in_form(g) if g is not None and hasattr(type(x), "_grad_in_form") else g for g, x in zip(found, _tuple(inputs)))
+    return found
 
 
 def _is_edge(given):

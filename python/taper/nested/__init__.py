@@ -139,7 +139,11 @@ class Nested(Tensor):
     @property
     def grad(self):
         raw = Tensor.grad.__get__(self)
-        return None if raw is None else self._with(_plain(raw))
+        return None if raw is None else self._grad_in_form(raw)
+
+    def _grad_in_form(self, raw):
+        """The tape's gradient, of the values, as one of the parts."""
+        return self._with(_plain(raw))
 
     @grad.setter
     def grad(self, value):
@@ -194,10 +198,32 @@ def _run(func, args, kwargs):
         raise NotImplementedError(f"{name} is not there for nested tensors; Tensor.to_padded_tensor() and unbind() give ordinary ones")
     if along_last:  # the values have one dim less
         args, kwargs = (args[0], -1, *args[2:]), {k: a for k, a in kwargs.items() if k != "dim"}
+    if _by_element(name) and any(_goes_by_parts(a, first) for a in args):
+        return _beside_dense(func, first, args, kwargs)
     made = func(*(_inside(a, first) for a in args), **{k: _inside(a, first) for k, a in kwargs.items()})
     if name.endswith("_") and not name.startswith("__") or name.startswith("__i"):
         return first
     return first._with(made)
+
+
+def _goes_by_parts(a, first):
+    """A dense tensor with a batch dim, or a nested one of the same lengths whose values lie otherwise."""
+    if not isinstance(a, Tensor) or a.dim() != first.dim():
+        return False
+    if not isinstance(a, Nested):
+        return not a.is_nested
+    along = first._ragged_idx - 1
+    otherwise = (a._lengths is None) != (first._lengths is None) or a._begins is not first._begins and not taper.equal(a._begins, first._begins)
+    return otherwise and a._ragged_idx == first._ragged_idx and [p.shape[along] for p in a.unbind()] == [p.shape[along] for p in first.unbind()]
+
+
+def _beside_dense(func, first, args, kwargs):
+    """An operator by element with a dense tensor [B or 1, ...]: row i of it goes with part i."""
+    def rows(a):
+        if not isinstance(a, Tensor) or not a.is_nested and a.dim() != first.dim():
+            return [a] * len(first)
+        return a.unbind() if a.is_nested or a.shape[0] == len(first) else [a[0]] * len(first)
+    return as_nested_tensor([func(*given, **kwargs) for given in zip(*map(rows, args))], layout=jagged)
 
 
 def _by_element(name):

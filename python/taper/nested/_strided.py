@@ -183,7 +183,11 @@ class Strided(Tensor):
     @property
     def grad(self):
         raw = Tensor.grad.__get__(self)
-        return None if raw is None else wrap(_flat(raw), self._views)
+        return None if raw is None else self._grad_in_form(raw)
+
+    def _grad_in_form(self, raw):
+        """The tape's gradient, of the buffer, as one of the parts."""
+        return wrap(_flat(raw), self._views)
 
     @grad.setter
     def grad(self, value):

@@ -318,7 +318,11 @@ class Sparse(Tensor):
     @property
     def grad(self):
         raw = Tensor.grad.__get__(self)
-        return None if raw is None else self._like(values=plain(raw))
+        return None if raw is None else self._grad_in_form(raw)
+
+    def _grad_in_form(self, raw):
+        """The tape's gradient, of the values, as one of the whole."""
+        return self._like(values=plain(raw))
 
     @grad.setter
     def grad(self, value):

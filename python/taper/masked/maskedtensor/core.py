@@ -198,8 +198,10 @@ class MaskedTensor(taper.Tensor):
     @property
     def grad(self):
         raw = taper.Tensor.grad.__get__(self)
-        if raw is None:
-            return None
+        return None if raw is None else self._grad_in_form(raw)
+
+    def _grad_in_form(self, raw):
+        """The tape's gradient, of the memory, with the mask."""
         raw = raw.as_subclass(taper.Tensor)
         return wrap(raw if self._sparse is None else self._sparse._like(values=raw), self._mask)
 
