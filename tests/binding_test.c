@@ -30,6 +30,39 @@ static void tensors_remember_their_objects(void **state) {
     assert_error("expected a tensor, got NULL");
 }
 
+static int added, detached, begun;
+static tp_tensor *answer(const char *what, tp_tensor *a, tp_tensor *b) {
+    bool adds = strcmp(what, "add") == 0, begins = strcmp(what, "ones_like") == 0;
+    added += adds, begun += begins, detached += !adds && !begins;
+    return tp_own(adds ? tp_add(a, b) : begins ? tp_ones_like(a) : tp_detach(a));
+}
+
+static void the_tape_asks_for_opaque_tensors(void **state) {
+    (void)state;
+    tp_set_opaque_handler(answer);
+    tp_tensor *x = VECTOR(2, 3);
+    tp_set_requires_grad(x, true);
+    TP_SCOPE {
+        tp_tensor *y = tp_sum(tp_add(tp_mul(x, x), x));
+        assert_true(tp_set_opaque(y, true));
+        tp_backward(y);
+    }
+    assert_int_equal(begun, 1);
+    assert_int_equal(added + detached, 0); /* only the root is opaque */
+    tp_zero_grad(x);
+    tp_tensor *gradient = VECTOR(1, 1);
+    tp_set_opaque(gradient, true);
+    for (int i = 0; i < 2; i++) assert_true(tp_backward(x, .gradient = gradient)); /* the leaf's first gradient, and one that is added to it */
+    assert_int_equal(detached, 1);
+    assert_int_equal(added, 1);
+    ASSERT_VALUES(tp_grad(x), 2, 2);
+    tp_set_opaque_handler(NULL);
+    assert_false(tp_set_opaque(NULL, true));
+    assert_error("expected a tensor, got NULL");
+    tp_release(gradient);
+    tp_release(x);
+}
+
 static void results_can_be_owned_inside_of_scopes(void **state) {
     (void)state;
     tp_tensor *mine = NULL;
@@ -273,6 +306,7 @@ static void any_allocation_may_fail(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(tensors_remember_their_objects),
+        CASE(the_tape_asks_for_opaque_tensors),
         CASE(results_can_be_owned_inside_of_scopes),
         CASE(scopes_can_be_put_aside),
         CASE(data_has_a_version_of_its_own),

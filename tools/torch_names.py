@@ -1,7 +1,7 @@
 """Writes python/taper/_names.txt, PyTorch's public names: run this under an interpreter that imports PyTorch.
 
     python tools/torch_names.py > python/taper/_names.txt
-    python tools/torch_names.py --aten > python/taper/_aten_names.txt      # operators of torch.ops.aten and their overloads
+    python tools/torch_names.py --aten > python/taper/_aten.txt      # operators of torch.ops.aten: an overload's tags and schema
 
 A line per module or class: its full name, a colon, its public names. `taper run` tells by it what PyTorch has and Taper lacks from
 what neither has, and `taper names` counts with it.
@@ -62,16 +62,21 @@ def names_of(module, known):
 
 
 def aten():
-    """The operators of torch.ops.aten, a line each."""
-    operators = {}
+    """The overloads of torch.ops.aten, a line each: a letter for what it is made of, its tags, a space, its schema."""
+    tags = sorted((tag for name, tag in vars(torch.Tag).items() if isinstance(tag, torch.Tag)), key=int)
+    print("# Operators of aten in PyTorch 2.15; tools/torch_names.py --aten writes this. C: composed of others; then a letter per tag, a:")
+    print("#", *(str(tag).partition(".")[2] for tag in tags))
+    lines = []
     for full in torch._C._dispatch_get_all_op_names():
         namespace, _, name = full.partition("::")
         if namespace == "aten":
             base, _, overload = name.partition(".")
-            operators.setdefault(base, []).append(overload or "default")
-    print("# Operators of aten in PyTorch 2.15, each with its overloads; tools/torch_names.py --aten writes this.")
-    for name in sorted(operators):
-        print(name, *sorted(operators[name]))
+            operator = getattr(getattr(torch.ops.aten, base), overload or "default")
+            made = "C" if torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeImplicitAutograd") else "-"
+            schema = str(operator._schema).partition("::")[2]
+            lines.append((base, overload, made + "".join(sorted(chr(ord("a") + tags.index(tag)) for tag in operator.tags)) + " " + schema))
+    for _, _, line in sorted(lines):
+        print(line)
 
 
 def main():

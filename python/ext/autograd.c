@@ -308,6 +308,7 @@ static PyObject *get_address(PyObject *o, void *unused) {
 }
 static PyObject *get_data(PyObject *o, void *unused) {
     (void)unused;
+    if (((tpy_tensor *)o)->place) return PyObject_CallMethod(o, "detach", NULL); /* a wrapper's class knows what it consists of */
     return tpy_wrap_as(tp_data_alias(tpy_unwrap(o)), tpy_tensor_type);
 }
 static int set_data(PyObject *o, PyObject *value, void *unused) {

@@ -143,6 +143,37 @@ static PyObject *as_subclass(PyObject *self, PyObject *cls) { /* differentiable,
     return tpy_wrap_as(tpy_own(tp_alias(tpy_unwrap(self))), (PyTypeObject *)cls);
 }
 
+/* _wrapper(cls, data, device, requires_grad): a tensor of the subclass with the shape of data, which lies on the meta device; it says that it is on device. */
+static PyObject *make_wrapper(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *cls, *data, *device;
+    int requires_grad;
+    if (!PyArg_ParseTuple(args, "OO!O!p:_wrapper", &cls, tpy_tensor_type, &data, tpy_device_type, &device, &requires_grad)) return NULL;
+    PyObject *made = wrap_subclass(cls, data, requires_grad);
+    if (made) ((tpy_tensor *)made)->place = Py_NewRef(device);
+    return made;
+}
+
+/* _use_count(tensor): how many hold the library's tensor, Python's object among them. */
+static PyObject *use_count(PyObject *module, PyObject *tensor) {
+    (void)module;
+    if (!tpy_is_tensor(tensor)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, got %s", Py_TYPE(tensor)->tp_name);
+    return PyLong_FromLongLong(tp_references(tpy_unwrap(tensor)));
+}
+
+/* _swap_tensor_impl(a, b): each object stands for the other's tensor from now on. */
+static PyObject *swap_tensors(PyObject *module, PyObject *args) {
+    (void)module;
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!:_swap_tensor_impl", tpy_tensor_type, &a, tpy_tensor_type, &b)) return NULL;
+    tpy_tensor *one = (tpy_tensor *)a, *two = (tpy_tensor *)b, before = *one;
+    one->t = two->t, one->place = two->place;
+    two->t = before.t, two->place = before.place;
+    tp_set_binding(one->t, one, NULL);
+    tp_set_binding(two->t, two, NULL);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"new", (PyCFunction)(void (*)(void))tensor_new, METH_VARARGS | METH_KEYWORDS,
      "new(*args): a tensor of this dtype on this device, made as torch.Tensor(*args) does."},
@@ -150,7 +181,8 @@ static PyMethodDef methods[] = {
      "new_tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of data in this tensor's dtype and place."},
     {"as_subclass", as_subclass, METH_O, "as_subclass(cls): the same data as an instance of a subclass."},
     {0}};
-static PyMethodDef functions[] = {{"_legacy_tensor", legacy_tensor, METH_VARARGS, NULL}, {0}};
+static PyMethodDef functions[] = {{"_legacy_tensor", legacy_tensor, METH_VARARGS, NULL},
+    {"_wrapper", make_wrapper, METH_VARARGS, NULL}, {"_swap_tensor_impl", swap_tensors, METH_VARARGS, NULL}, {"_use_count", use_count, METH_O, NULL}, {0}};
 static PyMethodDef subclass_method = {"_make_subclass", (PyCFunction)(void (*)(void))make_subclass, METH_VARARGS | METH_KEYWORDS,
                                       "_make_subclass(cls, data, require_grad=False): data as an instance of cls, without history."};
 

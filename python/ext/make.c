@@ -388,7 +388,7 @@ static PyObject *make_tensor(PyObject *module, PyObject *const *args, Py_ssize_t
         tp_release(t);
         return tpy_raise();
     }
-    return tpy_wrap(t);
+    return tpy_lifted(tpy_wrap(t));
 }
 
 static PyObject *as_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {

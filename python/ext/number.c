@@ -145,6 +145,12 @@ static int do_bool(PyObject *o) {
         PyErr_SetString(PyExc_RuntimeError, tp_numel(t) ? "Boolean value of Tensor with more than one value is ambiguous" : "Boolean value of Tensor with no values is ambiguous");
         return -1;
     }
+    if (tpy_handled(o)) {
+        PyObject *number = tpy_call_overridden_method("item", o, NULL, 0, NULL);
+        int truth = number ? PyObject_IsTrue(number) : -1;
+        Py_XDECREF(number);
+        return truth;
+    }
     tp_scalar s = tp_item_scalar(t);
     if (!tp_ok()) return tpy_raise(), -1;
     return tp_scalar_to_bool(s);
@@ -152,6 +158,7 @@ static int do_bool(PyObject *o) {
 static PyObject *item(PyObject *o) {
     tp_tensor *t = tpy_unwrap(o);
     if (tp_numel(t) != 1) return PyErr_Format(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+    if (tpy_handled(o)) return tpy_call_overridden_method("item", o, NULL, 0, NULL);
     tp_scalar s = tp_item_scalar(t);
     return tp_ok() ? tpy_number(s) : tpy_raise();
 }

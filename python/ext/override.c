@@ -1,16 +1,24 @@
-/* __torch_function__: objects that want to see calls before the library does. Plain tensors and parameters never do, so that the question costs a
- * type comparison per argument. */
-#include "tpy.h"
+/* __torch_function__ and __torch_dispatch__: objects that want to see calls before the library does. Plain tensors and parameters never do, so that
+ * the question costs a type comparison per argument.
+ *
+ * Functions are asked first. A call that no function answers goes on to taper._dispatch, which puts it on the tape and shows handlers the
+ * operators of aten that it is made of. Until the first instance of a class with such a handler is made, nobody looks for one. */
+#include "grad.h"
 
 #include <structmember.h>
 
 static PyObject *hook_name, *default_hook, *disabled_hook;
+static PyObject *dispatch_name, *disabled_dispatch;
+static PyObject *dispatch_call;        /* taper._dispatch.call, once it is needed */
+static bool dispatch_classes;          /* there was an instance of a class with a __torch_dispatch__ */
+static _Thread_local long dispatch_modes, dispatch_off; /* TorchDispatchModes, and scopes without handlers, that this thread is in */
 static Py_tss_t off_key = Py_tss_NEEDS_INIT; /* how many DisableTorchFunction scopes this thread is in */
 
 /* torch.overrides.TorchFunctionMode: while a thread is in one, every call goes to `mode_hook` first. */
 static PyObject *mode_hook;            /* overrides._run_mode */
 static long modes;                     /* how many modes all threads are in together, so that the usual call asks one number */
 static _Thread_local long modes_here;  /* this thread's */
+static _Thread_local bool skip_next;   /* the next call that would be handed to a function is not (torch.overrides.redispatch_function) */
 
 static bool is_off(void) { return PyThread_tss_get(&off_key) != NULL; }
 
@@ -27,12 +35,41 @@ static bool plain_subclass(PyTypeObject *type) {
     return type != tpy_tensor_type && PyType_IsSubtype(type, tpy_tensor_type) && _PyType_Lookup(type, hook_name) == default_hook;
 }
 
-static bool asks(PyObject *o) { return hook_of(Py_TYPE(o)) || plain_subclass(Py_TYPE(o)); }
+/* Does the class have a __torch_dispatch__ of its own? */
+static bool has_handler(PyTypeObject *type) {
+    if (type == tpy_tensor_type || !PyType_IsSubtype(type, tpy_tensor_type)) return false;
+    PyObject *handler = _PyType_Lookup(type, dispatch_name);
+    return handler && handler != disabled_dispatch;
+}
+bool tpy_dispatches(PyTypeObject *type) {
+    bool has = has_handler(type);
+    dispatch_classes |= has;
+    return has;
+}
 
-bool tpy_has_modes(void) { return modes != 0 && modes_here; }
+bool tpy_has_modes(void) { return modes != 0 && (modes_here || dispatch_modes); }
 
+bool tpy_handled(PyObject *o) {
+    if (dispatch_off) return false;
+    return dispatch_modes || (o && dispatch_classes && has_handler(Py_TYPE(o)));
+}
+
+static bool asks_function(PyObject *o) { return hook_of(Py_TYPE(o)) || plain_subclass(Py_TYPE(o)); }
+static bool asks(PyObject *o) { return (asks_function(o) && !is_off()) || (dispatch_classes && !dispatch_off && has_handler(Py_TYPE(o))); }
+
+static bool overridden(PyObject *const *args, Py_ssize_t n);
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n) {
-    if (__builtin_expect(modes != 0, 0) && modes_here && !is_off()) return true;
+    bool is = overridden(args, n);
+    if (__builtin_expect(is && skip_next, 0)) {
+        skip_next = false;
+        PyThread_tss_set(&off_key, (void *)((intptr_t)PyThread_tss_get(&off_key) + 1)); /* handlers are asked all the same */
+        is = overridden(args, n);
+        PyThread_tss_set(&off_key, (void *)((intptr_t)PyThread_tss_get(&off_key) - 1));
+    }
+    return is;
+}
+static bool overridden(PyObject *const *args, Py_ssize_t n) {
+    if (__builtin_expect(modes != 0, 0) && ((modes_here && !is_off()) || (dispatch_modes && !dispatch_off))) return true;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *o = args[i];
         if (Py_TYPE(o) == tpy_tensor_type || Py_TYPE(o) == &PyFloat_Type || Py_TYPE(o) == &PyLong_Type) continue;
@@ -40,15 +77,15 @@ bool tpy_overridden(PyObject *const *args, Py_ssize_t n) {
             Py_ssize_t m = PySequence_Fast_GET_SIZE(o);
             for (Py_ssize_t j = 0; j < m; j++) {
                 PyObject *inner = PySequence_Fast_GET_ITEM(o, j);
-                if (Py_TYPE(inner) != tpy_tensor_type && Py_TYPE(inner) != &PyLong_Type && asks(inner)) return !is_off();
+                if (Py_TYPE(inner) != tpy_tensor_type && Py_TYPE(inner) != &PyLong_Type && asks(inner)) return true;
             }
-        } else if (asks(o)) return !is_off();
+        } else if (asks(o)) return true;
     }
     return false;
 }
 
 static bool add_overriding(PyObject *list, PyObject *o) { /* subclasses before their bases, otherwise in order; each type once */
-    if (!asks(o)) return true;
+    if (!asks_function(o)) return true;
     Py_ssize_t n = PyList_GET_SIZE(list), at = n;
     for (Py_ssize_t i = 0; i < n; i++) {
         PyTypeObject *other = Py_TYPE(PyList_GET_ITEM(list, i));
@@ -70,6 +107,17 @@ static PyObject *overriding(PyObject *const *args, Py_ssize_t n) {
     return list;
 }
 
+/* Nobody among the functions answers: handlers see what the call is made of. */
+static PyObject *call_handlers(PyObject *function, PyObject *args, PyObject *kwargs) {
+    if (!dispatch_call) {
+        PyObject *module = PyImport_ImportModule("taper._dispatch");
+        dispatch_call = module ? PyObject_GetAttrString(module, "call") : NULL;
+        Py_XDECREF(module);
+        if (!dispatch_call) return NULL;
+    }
+    return PyObject_CallFunctionObjArgs(dispatch_call, function, args, kwargs, NULL);
+}
+
 PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     Py_ssize_t nk = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     PyObject *objects = overriding(args, n + nk), *types = objects ? PyTuple_New(PyList_GET_SIZE(objects)) : NULL, *positional = types ? PyTuple_New(n) : NULL;
@@ -79,8 +127,9 @@ PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_
         if (PyDict_SetItem(keywords, PyTuple_GET_ITEM(kwnames, i), args[n + i]) < 0) Py_CLEAR(keywords);
     for (Py_ssize_t i = 0; keywords && i < PyList_GET_SIZE(objects); i++) PyTuple_SET_ITEM(types, i, Py_NewRef((PyObject *)Py_TYPE(PyList_GET_ITEM(objects, i))));
     bool moded = modes_here && !is_off();
-    if (moded && keywords) result = PyObject_CallFunctionObjArgs(mode_hook, function, types, positional, keywords, NULL);
-    for (Py_ssize_t i = 0; keywords && !moded && i < PyList_GET_SIZE(objects); i++) {
+    if (keywords && !moded && (is_off() || !PyList_GET_SIZE(objects))) result = call_handlers(function, positional, keywords);
+    else if (moded && keywords) result = PyObject_CallFunctionObjArgs(mode_hook, function, types, positional, keywords, NULL);
+    for (Py_ssize_t i = 0; keywords && !moded && !is_off() && i < PyList_GET_SIZE(objects); i++) {
         PyObject *hook = PyObject_GetAttr((PyObject *)Py_TYPE(PyList_GET_ITEM(objects, i)), hook_name);
         Py_XSETREF(result, hook ? PyObject_CallFunctionObjArgs(hook, function, types, positional, keywords, NULL) : NULL);
         Py_XDECREF(hook);
@@ -95,6 +144,31 @@ PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_
     Py_XDECREF(positional);
     Py_XDECREF(keywords);
     return result;
+}
+
+/* What the tape would compute with a tensor of a class with a handler: "add", "detach" or "ones_like". */
+static tp_tensor *answer_tape(const char *what, tp_tensor *a, tp_tensor *b) {
+    tpy_entry entry = tpy_enter();
+    PyObject *args[] = {tpy_wrap(tp_retain(a)), b ? tpy_wrap(tp_retain(b)) : Py_NewRef(Py_None)};
+    PyObject *module = PyImport_ImportModule("taper._dispatch");
+    PyObject *result = module && args[0] && args[1] ? PyObject_CallMethod(module, "answer_tape", "sOO", what, args[0], args[1]) : NULL;
+    Py_XDECREF(module);
+    tp_tensor *made = NULL;
+    if (result && tpy_is_tensor(result)) made = tp_retain(tpy_unwrap(result));
+    else if (result) PyErr_Format(PyExc_TypeError, "%s of gradients gave a %s and no tensor", what, Py_TYPE(result)->tp_name);
+    Py_XDECREF(args[0]);
+    Py_XDECREF(args[1]);
+    Py_XDECREF(result);
+    tpy_leave(entry);
+    return made;
+}
+
+PyObject *tpy_lifted(PyObject *tensor) {
+    if (!tensor || !tpy_handled(NULL)) return tensor;
+    PyObject *module = PyImport_ImportModule("taper._dispatch"), *lifted = module ? PyObject_CallMethod(module, "lift", "O", tensor) : NULL;
+    Py_XDECREF(module);
+    Py_DECREF(tensor);
+    return lifted;
 }
 
 /* ---- Python functions that ask ---- */
@@ -193,11 +267,30 @@ static PyObject *change_modes(PyObject *module, PyObject *by) { /* _change_modes
     modes_here += n;
     Py_RETURN_NONE;
 }
+static PyObject *change_dispatch(PyObject *module, PyObject *args) { /* _change_dispatch(n, off): this thread enters n dispatch modes, and `off` scopes without handlers */
+    (void)module;
+    long n, off;
+    if (!PyArg_ParseTuple(args, "ll", &n, &off)) return NULL;
+    modes += n;
+    dispatch_modes += n;
+    dispatch_off += off;
+    Py_RETURN_NONE;
+}
+static PyObject *set_skip_next(PyObject *module, PyObject *on) {
+    (void)module;
+    skip_next = on == Py_True;
+    Py_RETURN_NONE;
+}
+static PyObject *is_handled(PyObject *module, PyObject *object) { /* _has_handler(o): a tensor of a class with a __torch_dispatch__? */
+    (void)module;
+    return PyBool_FromLong(dispatch_classes && has_handler(Py_TYPE(object)));
+}
 /* Python hands over Tensor's own hook and the one that turns hooks off, once both exist. */
 static PyObject *set_hooks(PyObject *module, PyObject *args) {
     (void)module;
-    PyObject *standard, *disabled, *mode;
-    if (!PyArg_ParseTuple(args, "OOO", &standard, &disabled, &mode)) return NULL;
+    PyObject *standard, *disabled, *mode, *no_handler;
+    if (!PyArg_ParseTuple(args, "OOOO", &standard, &disabled, &mode, &no_handler)) return NULL;
+    Py_XSETREF(disabled_dispatch, Py_NewRef(no_handler));
     Py_XSETREF(mode_hook, Py_NewRef(mode));
     Py_XSETREF(default_hook, Py_NewRef(standard));
     Py_XSETREF(disabled_hook, Py_NewRef(disabled));
@@ -213,12 +306,15 @@ static PyObject *call_override(PyObject *module, PyObject *const *args, Py_ssize
     return tpy_call_override(args[0], args + 1, n - 1, kwnames);
 }
 static PyMethodDef functions[] = {{"_enter_disabled_torch_function", enter_disabled, METH_NOARGS, NULL}, {"_leave_disabled_torch_function", leave_disabled, METH_NOARGS, NULL},
+    {"_change_dispatch", change_dispatch, METH_VARARGS, NULL}, {"_has_handler", is_handled, METH_O, NULL}, {"_skip_next_function", set_skip_next, METH_O, NULL},
     {"_set_torch_function_hooks", set_hooks, METH_VARARGS, NULL}, {"_has_torch_function", has_override, METH_VARARGS, NULL}, {"_change_modes", change_modes, METH_O, NULL},
     {"_call_torch_function", (PyCFunction)(void (*)(void))call_override, METH_FASTCALL | METH_KEYWORDS, NULL}, {0}};
 
 int tpy_init_override(PyObject *module) {
     hook_name = PyUnicode_InternFromString("__torch_function__");
-    if (!hook_name || PyThread_tss_create(&off_key)) return -1;
+    dispatch_name = PyUnicode_InternFromString("__torch_dispatch__");
+    if (!hook_name || !dispatch_name || PyThread_tss_create(&off_key)) return -1;
+    tp_set_opaque_handler(answer_tape);
     PyObject *asking = PyType_FromSpec(&asking_spec);
     int rc = asking ? PyModule_AddType(module, (PyTypeObject *)asking) : -1;
     Py_XDECREF(asking);

@@ -4,6 +4,7 @@
 static PyObject *tensor_item(PyObject *o, PyObject *unused) {
     (void)unused;
     tp_tensor *t = tpy_unwrap(o);
+    if (tpy_handled(o)) return tpy_call_overridden_method("item", o, NULL, 0, NULL);
     if (tp_numel(t) != 1)
         return PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar", (long long)tp_numel(t));
     tp_scalar s = tp_item_scalar(t);

@@ -22,6 +22,7 @@ PyObject *tpy_wrap_as(tp_tensor *t, PyTypeObject *type) {
     }
     o->t = t;
     if (!tp_binding(t)) tp_set_binding(t, o, NULL);
+    if (type != tpy_tensor_type && tpy_dispatches(type)) tp_set_opaque(t, true);
     return (PyObject *)o;
 }
 
@@ -84,6 +85,7 @@ static void tensor_dealloc(PyObject *o) {
     PyObject_GC_UnTrack(o);
     if (self->weakrefs) PyObject_ClearWeakRefs(o);
     Py_CLEAR(self->dict);
+    Py_CLEAR(self->place);
     if (self->t) {
         if (tp_binding(self->t) == o) tp_set_binding(self->t, NULL, NULL);
         tp_release(self->t);
@@ -131,6 +133,11 @@ static PyObject *tensor_format(PyObject *o, PyObject *args) {
 }
 
 /* ---- What a tensor is ---- */
+/* A wrapper's is the one it was given; its own memory is nowhere. */
+static tp_device device_of(PyObject *o) {
+    PyObject *place = ((tpy_tensor *)o)->place;
+    return place ? ((tpy_device *)place)->device : tp_device_of(tpy_unwrap(o));
+}
 #define PROPERTY(name, answer)                            \
     static PyObject *get_##name(PyObject *o, void *unused) { \
         (void)unused;                                     \
@@ -140,7 +147,7 @@ static PyObject *tensor_format(PyObject *o, PyObject *args) {
     }
 PROPERTY(shape, tpy_shape(t))
 PROPERTY(dtype, tpy_dtype_object(tp_dtype_of(t)))
-PROPERTY(device, tpy_device_object(tp_device_of(t)))
+PROPERTY(device, tpy_device_object(device_of(o)))
 PROPERTY(ndim, PyLong_FromLong(tp_ndim(t)))
 PROPERTY(itemsize, PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(t))))
 PROPERTY(nbytes, PyLong_FromLongLong(tp_dtype_size(tp_dtype_of(t)) * tp_numel(t)))
@@ -148,10 +155,10 @@ PROPERTY(is_leaf, (tpy_watch_read("is_leaf"), PyBool_FromLong(tp_is_leaf(t))))
 PROPERTY(requires_grad, PyBool_FromLong(tp_requires_grad(t)))
 PROPERTY(version, (tpy_watch_read("_version"), !tp_is_inference(t) ? PyLong_FromLongLong(tp_tensor_version(t))
                    : (PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter."), NULL)))
-PROPERTY(is_cuda, PyBool_FromLong(tp_device_of(t).type == TP_CUDA || tp_device_of(t).type == TP_HIP))
-PROPERTY(is_meta, PyBool_FromLong(tp_device_of(t).type == TP_META))
-PROPERTY(is_cpu, PyBool_FromLong(tp_device_of(t).type == TP_CPU))
-PROPERTY(is_xpu, PyBool_FromLong(tp_device_of(t).type == TP_XPU))
+PROPERTY(is_cuda, PyBool_FromLong(device_of(o).type == TP_CUDA || device_of(o).type == TP_HIP))
+PROPERTY(is_meta, PyBool_FromLong(device_of(o).type == TP_META))
+PROPERTY(is_cpu, PyBool_FromLong(device_of(o).type == TP_CPU))
+PROPERTY(is_xpu, PyBool_FromLong(device_of(o).type == TP_XPU))
 PROPERTY(false, Py_NewRef(Py_False))
 
 static PyObject *by_name(PyObject *o, void *name) { /* T, mT, H, mH, real, imag: operators of the table */
@@ -238,7 +245,7 @@ static PyObject *tensor_is_contiguous(PyObject *o, PyObject *args, PyObject *kwa
 }
 static PyObject *tensor_get_device(PyObject *o, PyObject *unused) {
     (void)unused;
-    tp_device d = tp_device_of(tpy_unwrap(o));
+    tp_device d = device_of(o);
     return PyLong_FromLong(d.type == TP_CPU || d.type == TP_META ? -1 : d.index);
 }
 static PyObject *tensor_array_namespace(PyObject *o, PyObject *args, PyObject *kwargs) {

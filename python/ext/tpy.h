@@ -17,6 +17,7 @@ typedef struct tpy_tensor {
     PyObject *dict;     /* attributes a user sets, made on demand */
     PyObject *weakrefs;
     bool kept;          /* the tensor owns this object and t is borrowed (tensor.c) */
+    PyObject *place;    /* of a wrapper: the device that it says it is on; NULL for others */
 } tpy_tensor;
 extern PyTypeObject *tpy_tensor_type; /* taper.Tensor */
 static inline bool tpy_is_tensor(PyObject *o) { return Py_TYPE(o) == tpy_tensor_type || PyType_IsSubtype(Py_TYPE(o), tpy_tensor_type); }
@@ -123,6 +124,9 @@ bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObje
 /* Does one of the objects override functions? Fills `overrides` (a list, in the order they are asked) or leaves it NULL. */
 bool tpy_overridden(PyObject *const *args, Py_ssize_t n);
 bool tpy_has_modes(void);                                 /* does a mode see this thread's calls? */
+bool tpy_handled(PyObject *o); /* would a __torch_dispatch__, of a mode or of this object's class (NULL: no object), see an operator on it? */
+PyObject *tpy_lifted(PyObject *tensor); /* a tensor from Python's data, as the mode that this thread is in makes it; takes it over */
+bool tpy_dispatches(PyTypeObject *type); /* has it a __torch_dispatch__? Asked when the first object of a type is made: from a yes on, calls look for handlers */
 PyObject *tpy_call_override(PyObject *function, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 PyObject *tpy_call_overridden_method(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames); /* of Tensor.name */
 int tpy_init_override(PyObject *module);

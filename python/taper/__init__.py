@@ -49,7 +49,7 @@ _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo"
     AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType IntType JitType ListType NoneType NumberType
     OptionalType PyObjectType StreamObjType StringType SymIntType TensorType TupleType Type UnionType PyTorchFileReader""".split(), "_c_names"),
          "_native_multi_head_attention": "_native_attention", "_transform_bias_rescale_qkv": "_native_attention",
-         "Future": "futures", "GradScaler": "amp", "ScriptModule": "jit", "ScriptFunction": "jit", "ScriptObject": "_classes", "classes": "_classes"}
+         "Future": "futures", "GradScaler": "amp", "Tag": "_ops", "ScriptModule": "jit", "ScriptFunction": "jit", "ScriptObject": "_classes", "classes": "_classes"}
 
 
 def __getattr__(name):

@@ -283,6 +283,20 @@ _functorch = _module("_functorch", is_batchedtensor, is_legacy_batchedtensor, ge
                      _remove_batch_dim)
 _distributed_c10d = _module("_distributed_c10d")
 _distributed_c10d.__getattr__ = _name_of_c10d
+
+
+def gather_traceback(python=True, script=True, cpp=True):
+    """Where the caller stands, to be written out later."""
+    import traceback
+    return traceback.extract_stack()
+
+
+def symbolize_tracebacks(tracebacks):
+    """The frames of what gather_traceback noted, the innermost first."""
+    return [[{"name": f.name, "filename": f.filename, "line": f.lineno} for f in reversed(stack)] for stack in tracebacks]
+
+
+_profiler = _module("_profiler", gather_traceback, symbolize_tracebacks)
 _distributed_rpc = _module("_distributed_rpc", _is_current_rpc_agent_set)
 
 
@@ -303,6 +317,15 @@ def find(name):
     if name in ("_ConvBackend", "_select_conv_backend"):
         from taper import _conv_backends
         return getattr(_conv_backends, name)
+    if name.startswith(("_dispatch_", "Dispatch", "_any_", "_jit_get_schemas", "_jit_resolve")) or name in (
+            "FunctionSchema", "Argument", "parse_schema", "_get_schema", "_DisableTorchDispatch", "_AutoDispatchBelowAutograd", "_ExcludeDispatchKeyGuard",
+            "_IncludeDispatchKeyGuard", "_ForceDispatchKeyGuard", "_len_torch_dispatch_stack", "_get_dispatch_stack_at", "_get_dispatch_mode"):
+        from taper._dispatch import _keys
+        if name in _keys.NAMES:
+            return getattr(_keys, name)
+    if name in ("_len_torch_function_stack", "_get_function_stack_at"):
+        from taper.overrides import _modes
+        return (lambda: len(_modes.stack)) if name.startswith("_len") else lambda i: _modes.stack[i]
     if name == "_has_xpu":
         return _C._gpu_count("xpu") > 0
     if name in ("Graph", "Node", "Value"):

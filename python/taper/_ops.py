@@ -1,21 +1,49 @@
 """torch.ops: operators by namespace, name and overload. `aten` leads to the functions of torch, nn.functional and Tensor that PyTorch's operators of that name stand
-behind; other namespaces hold what torch.library was given. An overload is a name alone: the function itself sees what its arguments are."""
+behind; other namespaces hold what torch.library was given. Schemas of aten are PyTorch's (_aten.txt)."""
+from enum import Enum
 from types import ModuleType
 
 from taper import _C
 
 registered = {}  # (namespace, name): a function, of torch.library's
-_listed = {}  # PyTorch's operators of aten: name -> its overloads
+_listed = {}  # PyTorch's operators of aten: name -> {overload: the line that says its tags and its schema}
+
+
+class Tag(Enum):
+    """torch.Tag: what is said of an operator beside its schema."""
+    core = 0
+    cudagraph_unsafe = 1
+    data_dependent_output = 2
+    dynamic_output_shape = 3
+    flexible_layout = 4
+    generated = 5
+    inplace = 6
+    inplace_view = 7
+    maybe_aliasing_or_mutating = 8
+    needs_contiguous_strides = 9
+    needs_exact_strides = 10
+    needs_fixed_stride_order = 11
+    nondeterministic_bitwise = 12
+    nondeterministic_seeded = 13
+    out = 14
+    out_variant = 15
+    pointwise = 16
+    pt2_compliant_tag = 17
+    reduction = 18
+    view_copy = 19
+
+
+Tag.__module__ = "torch"
 
 
 def _overloads(name):
     """The overloads that PyTorch's operator of aten has; None where it has no such operator."""
     if not _listed:
-        with open(__file__.rpartition("/")[0] + "/_aten_names.txt", encoding="utf-8") as file:
+        with open(__file__.rpartition("/")[0] + "/_aten.txt", encoding="utf-8") as file:
             for line in file:
                 if not line.startswith("#"):
-                    operator, *overloads = line.split()
-                    _listed[operator] = overloads
+                    operator, _, overload = line[line.index(" ") + 1:line.index("(")].partition(".")
+                    _listed.setdefault(operator, {})[overload or "default"] = line
     return _listed.get(name)
 
 
@@ -27,16 +55,63 @@ def _not_covered(name):
     return function
 
 
-class OpOverload:
+class OperatorBase:
+    """What packets and overloads have in common."""
+
+    def __init__(self):
+        self.functorch_table, self.python_key_table = {}, {}
+
+
+class OpOverload(OperatorBase):
     """torch.ops.NAMESPACE.NAME.OVERLOAD."""
 
     def __init__(self, packet, overload):
+        super().__init__()
         self.overloadpacket, self._overloadname = packet, overload
+        self._overloadpacket, self._opname = packet, packet.__name__
         self.namespace, self.__name__ = packet._namespace, f"{packet.__name__}.{overload}"
-        self.__qualname__, self.__module__ = self.__name__, f"torch.ops.{packet._namespace}"
+        self.__qualname__, self.__module__ = self.__name__, f"torch._ops.{packet._namespace}"
+        self._name = packet.__name__ if overload == "default" else self.__name__  # as derivatives and decompositions are listed
+        self._qualified = f"torch.ops.{self.namespace}.{self.__name__}"
+        self._defined_in_python = packet._namespace not in ("aten", "prim", "prims")
 
-    def __call__(self, *args, **kwargs):
-        return self.overloadpacket(*args, **kwargs)
+    def __getattr__(self, name):
+        if name in ("_schema", "tags", "_composite"):
+            self._read()
+            return self.__dict__[name]
+        if name == "_kernel":
+            kernel = self.overloadpacket._function
+            if self.namespace != "aten":  # torch.library's: an operator for each overload
+                kernel = getattr(kernel, "overloads", {}).get(self._overloadname, kernel)
+            self.__dict__["_kernel"] = kernel
+            return kernel
+        if name == "__annotations__":
+            return {}
+        raise AttributeError(f"'OpOverload' object has no attribute '{name}'")
+
+    def _read(self):
+        """Schema and tags, when they are first asked for."""
+        from taper._schema import parse_schema
+        if self.namespace == "aten":
+            line = (_overloads(self.overloadpacket.__name__) or {}).get(self._overloadname)
+            letters, _, text = line.strip().partition(" ") if line else ("-", "", "")
+            self.tags = [Tag(ord(letter) - ord("a")) for letter in letters[1:]]
+            self._composite = letters[0] == "C"
+        else:
+            operator = self._kernel
+            text = getattr(operator, "schema", None) or ""
+            if text and not text.split("(")[0].strip():
+                text = self.__name__.removesuffix(".default") + text.strip()
+            self.tags = list(getattr(operator, "tags", None) or ())
+            self._composite = bool(getattr(operator, "composite", False))
+        self._schema = parse_schema(text) if text else None
+        if self._schema is not None:
+            self._schema.name = f"{self.namespace}::{self.overloadpacket.__name__}"
+
+    def __call__(self, /, *args, **kwargs):
+        if _C._has_torch_function(*args, *kwargs.values()):
+            return _C._call_torch_function(self, *args, **kwargs)
+        return self._kernel(*args, **kwargs)
 
     def __repr__(self):
         return f"<OpOverload(op='{self.namespace}.{self.overloadpacket.__name__}', overload='{self._overloadname}')>"
@@ -44,37 +119,97 @@ class OpOverload:
     def __str__(self):
         return f"{self.namespace}.{self.__name__}"
 
+    def __hash__(self):
+        return id(self)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return _find, (self.namespace, self.overloadpacket.__name__, self._overloadname)
+
     def name(self):
         base = f"{self.namespace}::{self.overloadpacket.__name__}"
         return base if self._overloadname == "default" else f"{base}.{self._overloadname}"
 
     @property
     def op(self):
-        return self.overloadpacket
+        return self._kernel
+
+    @property
+    def is_view(self):
+        schema = self._schema
+        return any(a.alias_info is not None and not a.is_write for a in schema.arguments)
+
+    def _handle(self):
+        return self
+
+    def has_kernel_for_dispatch_key(self, key):
+        return False
+
+    def has_kernel_for_any_dispatch_key(self, keys):
+        return False
+
+    def _can_decompose(self):
+        return self._composite
+
+    def decompose(self, *args, **kwargs):
+        if not self._composite:
+            return NotImplemented
+        from taper._dispatch._decompositions import DECOMPOSED
+        return DECOMPOSED.get(self._name, lambda *args, **kwargs: NotImplemented)(*args, **kwargs)
+
+    def redispatch(self, keys, /, *args, **kwargs):
+        return self(*args, **kwargs)
+
+    def py_impl(self, key):
+        """A decorator that keeps a function for a key, a mode or a class; nothing here asks for it."""
+        def register(function):
+            self.python_key_table[key] = function
+            return function
+        return register
 
 
-class OpOverloadPacket:
+def _find(namespace, name, overload):
+    return getattr(getattr(getattr(ops, namespace), name), overload)
+
+
+class OpOverloadPacket(OperatorBase):
     """torch.ops.NAMESPACE.NAME."""
 
     def __init__(self, namespace, name, function):
+        super().__init__()
         self._namespace, self._function = namespace, function
         self.__name__, self.__module__, self._qualified_op_name = name, f"torch.ops.{namespace}", f"{namespace}::{name}"
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, /, *args, **kwargs):
+        if _C._has_torch_function(*args, *kwargs.values()):
+            return _C._call_torch_function(self, *args, **kwargs)
         return self._function(*args, **kwargs)
 
     def __getattr__(self, overload):
-        if overload.startswith("__"):
+        if overload.startswith("__") or overload in ("_order", "_schemas"):
             raise AttributeError(f"'OpOverloadPacket' object has no attribute '{overload}'")
-        listed = _overloads(self.__name__) if self._namespace == "aten" else None
-        if listed is not None and overload not in listed and overload != "default":
-            raise AttributeError(f"The underlying op of 'aten.{self.__name__}' has no overload name '{overload}'")
+        listed = self.overloads()
+        if overload not in listed and (self._namespace != "aten" or _overloads(self.__name__) is not None):
+            raise AttributeError(f"The underlying op of '{self}' has no overload name '{overload}'")
         made = self.__dict__[overload] = OpOverload(self, overload)
         return made
 
     def overloads(self):
-        listed = _overloads(self.__name__) if self._namespace == "aten" else None
-        return list(listed or ["default"])
+        if self._namespace == "aten":
+            return list(_overloads(self.__name__) or ["default"])
+        return list(getattr(self._function, "overloads", None) or ["default"])
+
+    @property
+    def op(self):
+        return self._function
+
+    def __iter__(self):
+        return iter(self.overloads())
+
+    def __deepcopy__(self, memo):
+        return self
 
     def __repr__(self):
         return f"<OpOverloadPacket(op='{self._namespace}.{self.__name__}')>"
@@ -82,105 +217,8 @@ class OpOverloadPacket:
     def __str__(self):
         return f"{self._namespace}.{self.__name__}"
 
-
-# Operators whose arguments differ from those of the function that does their work.
-def _softmax(input, dim, half_to_float):
-    return input.softmax(dim)
-
-
-def _log_softmax(input, dim, half_to_float):
-    return input.log_softmax(dim)
-
-
-def _to_copy(input, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
-    return input.to(device=device or input.device, dtype=dtype or input.dtype, non_blocking=non_blocking, copy=True)
-
-
-def _unsafe_view(input, size):
-    return input.view(size)
-
-
-def threshold_backward(grad_output, input, threshold):
-    return grad_output.masked_fill(input <= threshold, 0)
-
-
-def lift_fresh_copy(input):
-    return input.clone()
-
-
-def lift_fresh(input):
-    return input
-
-
-def _pin_memory(input, device=None):
-    return input.pin_memory()
-
-
-def _local_scalar_dense(input):
-    return input.item()
-
-
-def _is_all_true(input):
-    return input.all()
-
-
-def _is_any_true(input):
-    return input.any()
-
-
-def sym_size(input, dim=None):
-    return input.size() if dim is None else input.size(dim)
-
-
-def sym_numel(input):
-    return input.numel()
-
-
-def sym_stride(input, dim=None):
-    return input.stride() if dim is None else input.stride(dim)
-
-
-def silu_backward(grad_output, input):
-    gate = input.sigmoid()
-    return grad_output * gate * (1 + input * (1 - gate))
-
-
-def gelu_backward(grad_output, input, *, approximate="none"):
-    import taper
-    with taper.enable_grad():
-        leaf = input.detach().requires_grad_()
-        return taper.autograd.grad(taper.nn.functional.gelu(leaf, approximate=approximate), leaf, grad_output)[0]
-
-
-def sigmoid_backward(grad_output, output):
-    return grad_output * output * (1 - output)
-
-
-def tanh_backward(grad_output, output):
-    return grad_output * (1 - output * output)
-
-
-def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
-    import taper
-    if dropout_p:
-        raise RuntimeError("scaled_dot_product_flash_attention: Currently do not support dropout > 0")
-    factor = query.size(-1) ** -0.5 if scale is None else scale
-    out = taper.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
-    scores = (query.float() if query.dtype.itemsize == 2 else query) @ key.transpose(-2, -1).to(
-        taper.float32 if query.dtype.itemsize == 2 else query.dtype) * factor
-    if is_causal:
-        keep = taper.ones(scores.shape[-2:], dtype=taper.bool, device=scores.device).tril()
-        scores = scores.masked_fill(~keep, float("-inf"))
-    if attn_mask is not None:
-        scores = scores + attn_mask
-    with taper.no_grad():  # PyTorch gives these no gradient
-        sums = scores.logsumexp(-1)
-    return out, sums.transpose(-2, -1).contiguous().transpose(-2, -1)
-
-
-_OWN = {f.__name__: f for f in (
-    _scaled_dot_product_flash_attention_for_cpu, _softmax, _log_softmax, _to_copy, _unsafe_view, threshold_backward, lift_fresh_copy, lift_fresh, _pin_memory, _local_scalar_dense, _is_all_true,
-    _is_any_true, sym_size, sym_numel, sym_stride, silu_backward, gelu_backward, sigmoid_backward, tanh_backward)}
+    def __hash__(self):
+        return id(self)
 
 
 # ---- torch.ops.profiler: named ranges ----
@@ -201,8 +239,9 @@ _PREFIXES = "linalg", "fft", "special"
 def _aten(name):
     """The function behind an operator of PyTorch's, or None."""
     import taper
-    if name in _OWN:
-        return _OWN[name]
+    from taper._aten_kernels import KERNELS
+    if name in KERNELS:
+        return KERNELS[name]
     if name.endswith("_backward"):
         from taper import _aten_backward
         if callable(vars(_aten_backward).get(name)):
@@ -225,7 +264,7 @@ class _OpNamespace:
         self.name, self.__name__ = name, f"torch.ops.{name}"
 
     def __getattr__(self, op):
-        if op.startswith("__"):
+        if op.startswith("__") and not (self.name == "aten" and _overloads(op)):
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{op}'")
         function = registered.get((self.name, op)) or self._built_in(op)
         if function is None:

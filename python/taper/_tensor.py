@@ -371,6 +371,15 @@ def map2_(self, x, y, callable):
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
+def _make_wrapper_subclass(cls, size, *args, **kwargs):
+    """A tensor of a subclass that has a shape and no elements: its __torch_dispatch__ computes."""
+    from taper._dispatch import make_wrapper_subclass
+    return make_wrapper_subclass(cls, size, *args, **kwargs)
+
+
+Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
+
+
 # ---- Copies ----
 @_method
 def __deepcopy__(self, memo):
@@ -380,6 +389,15 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     from copy import deepcopy
+    if _C._has_handler(self):  # what it consists of is the class's own affair
+        copied = memo[id(self)] = self.detach().clone()
+        if type(copied) is not type(self):
+            raise RuntimeError(f"The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly implement clone(). "
+                               f"Found type {type(self)} whose clone() gives {type(copied)}.")
+        copied.requires_grad = self.requires_grad
+        if self.grad is not None:
+            copied.grad = deepcopy(self.grad, memo)
+        return copied
     memory = self.untyped_storage().__deepcopy__(memo)
     copied = _on_storage(self.dtype, memory, self.storage_offset(), tuple(self.shape), self.stride())
     if type(self) is not Tensor:

@@ -97,6 +97,27 @@ class DisableTorchFunctionSubclass:
 DisableTorchFunction = DisableTorchFunctionSubclass
 
 
+def redispatch_function(func, types, args=(), kwargs=None):
+    """Calls a function of whose call a __torch_function__ was told, without telling it again; what the function itself calls is told."""
+    _C._skip_next_function(True)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _C._skip_next_function(False)
+
+
+class enable_reentrant_dispatch:
+    """with this: operators that a __torch_dispatch__ calls may be handled and recorded as if it were not one, which they are here in any case."""
+
+    def __enter__(self):
+        from taper import enable_grad
+        self._grad = enable_grad()
+        self._grad.__enter__()
+
+    def __exit__(self, *error):
+        self._grad.__exit__(*error)
+
+
 def _convert(result, cls):
     """Results of an operator as instances of the subclass."""
     if cls is _C.Tensor:
@@ -120,6 +141,13 @@ def _tensor_torch_function(cls, func, types, args=(), kwargs=None):
 
 def _disabled_torch_function_impl(func, types, args=(), kwargs=None):
     with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+def _disabled_torch_dispatch_impl(func, types, args=(), kwargs=None):
+    """The __torch_dispatch__ of classes that see no operators: runs the operator, and no handler sees it."""
+    from taper._dispatch import NoHandlers
+    with NoHandlers():
         return func(*args, **(kwargs or {}))
 
 
@@ -176,7 +204,8 @@ def _run_mode(func, types, args, kwargs):
 _C.DisableTorchFunctionSubclass, _C.DisableTorchFunction, _C._disabled_torch_function_impl = DisableTorchFunctionSubclass, DisableTorchFunction, _disabled_torch_function_impl
 _KEEP_TYPE = frozenset()
 _C.Tensor.__torch_function__ = classmethod(_tensor_torch_function)
-_C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode)
+_C.Tensor.__torch_dispatch__ = _C._disabled_torch_dispatch_impl = _disabled_torch_dispatch_impl
+_C._set_torch_function_hooks(_C.Tensor.__dict__["__torch_function__"], _disabled_torch_function_impl, _run_mode, _disabled_torch_dispatch_impl)
 
 
 def get_default_nowrap_functions():

@@ -295,7 +295,7 @@ tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from
         if (!from || !sums_down_to(g, meta)) return refuse_grad(meta, g, from, index);
         g = instead(g, tpi_sum_to(g, (tp_ints){meta->shape, meta->ndim}));
     }
-    if (!g || (g->dtype == meta->dtype && same_device(tpi_device(g), meta->device))) return g;
+    if (!g || (g->dtype == meta->dtype && (same_device(tpi_device(g), meta->device) || tpi_opaque(g)))) return g;
     if (!same_device(tpi_device(g), meta->device)) {
         tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for", from ? from->name : "argument 'gradient'", index);
         return instead(g, NULL);
@@ -356,11 +356,12 @@ static bool add_to_slot(const run *r, tp_tensor **slot, tp_tensor *g) {
         *slot = g;
         return true;
     }
-    if (is_ours(r, g) && !is_ours(r, *slot)) { /* a + b is b + a to the last bit */
+    bool opaque = tpi_opaque(g) || tpi_opaque(*slot);
+    if (!opaque && is_ours(r, g) && !is_ours(r, *slot)) { /* a + b is b + a to the last bit */
         tp_tensor *other = *slot;
         *slot = g, g = other;
     }
-    if (is_ours(r, *slot)) {
+    if (!opaque && is_ours(r, *slot)) {
         bool ok = tpi_add_grads_into(*slot, g);
         tpi_release(g);
         return ok;
@@ -481,10 +482,11 @@ static bool turn(run *r, uint32_t id) {
 
 /* ---- A run ----------------------------------------------------------------------------------------------------------------------------- */
 
-static tp_tensor *ones_like(const tp_tensor *root, int64_t i) {
+static tp_tensor *ones_like(tp_tensor *root, int64_t i) {
     if (root->numel != 1 || tp_dtype_is_complex((tp_dtype)root->dtype))
         return tpi_fail(TP_ERR_RUNTIME, "grad can be implicitly created only for real scalar outputs: output %lld is %s of shape %s; give its gradient",
                         (long long)i, tp_dtype_name((tp_dtype)root->dtype), tpi_shape_text(tpi_shape(root)));
+    if (tpi_opaque(root)) return tpi_ask_opaque("ones_like", root, NULL);
     tp_tensor *g = tpi_empty(tpi_shape(root), (tp_dtype)root->dtype, tpi_device(root));
     if (g && tpi_device(g).type == TP_CPU && !tpi_recording) {
         tpi_store_scalar(g->data, (tp_dtype)g->dtype, tp_float(1));

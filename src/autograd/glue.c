@@ -258,7 +258,10 @@ bool tpi_settle_out(tp_tensor *out, tp_dtype *dtype, tp_device *device) {
 tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape) { return tpo_sum_to(t, shape); }
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype) { return tpo_to_dtype(t, dtype); }
 tp_tensor *tpi_real_part(tp_tensor *t) { return tpo_real(t); }
-tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) { return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1)); }
+tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b) {
+    if (__builtin_expect(tpi_opaque(a) || tpi_opaque(b), 0)) return tpi_ask_opaque("add", a, b);
+    return tpo_add(tp_operand_tensor(a), tp_operand_tensor(b), tp_int(1));
+}
 tp_tensor *tpi_as_strided(tp_tensor *t, tp_ints shape, tp_ints strides, int64_t offset) { return tpo_as_strided(t, shape, strides, offset); }
 
 bool tpi_add_to_part(tp_tensor *sum, const tpi_geometry *part, tp_tensor *grad) {

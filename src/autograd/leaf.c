@@ -44,6 +44,7 @@ static bool may_be_kept(tp_tensor *g, const tp_tensor *leaf) {
 }
 
 static tp_tensor *copy_for(tp_tensor *g, const tp_tensor *like) {
+    if (tpi_opaque(g)) return tpi_grad_off ? tpi_ask_opaque("detach", g, NULL) : tpi_retain(g);
     tp_tensor *copy = tpi_empty_like(like, (tp_dtype)g->dtype);
     if (!copy) return NULL;
     if (tpi_record_copy(copy, g)) return copy;
@@ -72,7 +73,7 @@ static bool add_grad(tpi_autograd *ag, const void *key, tp_tensor *leaf, tp_tens
     for (;;) {
         pthread_mutex_lock(lock);
         tp_tensor *had = ag->grad;
-        bool in_place = had && leaf && tpi_grad_off && !had->requires_grad;
+        bool in_place = had && leaf && tpi_grad_off && !had->requires_grad && !tpi_opaque(had) && !tpi_opaque(g);
         bool ok = !in_place || tpi_add_grads_into(had, g);
         if (in_place && ok) tpi_touch(had);
         if (!in_place) tpi_retain(had);
@@ -223,7 +224,7 @@ static bool check_grad(const tp_tensor *t, const tp_tensor *grad) {
         return tpi_refuse(TP_ERR_RUNTIME, "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype '%s'. The gradient must match the tensor's "
                                           "grad_dtype (defaults to the tensor's dtype).",
                           tp_dtype_name((tp_dtype)grad->dtype), tp_dtype_name((tp_dtype)t->dtype));
-    if (tpi_device(grad).type != tpi_device(t).type || tpi_device(grad).index != tpi_device(t).index)
+    if (!tpi_opaque(grad) && !tpi_opaque(t) && (tpi_device(grad).type != tpi_device(t).type || tpi_device(grad).index != tpi_device(t).index))
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'grad': attempting to assign a gradient located on another device than the tensor");
     if (!tpi_same_shape(grad, t))
         return tpi_refuse(TP_ERR_RUNTIME, "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please ensure that the gradient and the tensor are the "

@@ -47,7 +47,8 @@ extern TPI_THREAD_LOCAL bool tpi_keeps_inference; /* tensors of inference scopes
 /* Tensor flags beside those of tensor.h: a view made without a tape, which has no history and may not get one by an in-place write;
  * a view that a custom function returned, whose history is that function's and may not be rewritten; and one of several views that one call
  * made (unbind, split), which may not be written in place where gradients flow. */
-enum { TPI_COPY = 16, /* of what is a view in PyTorch; see tp_mark_copy */
+enum { TPI_OPAQUE = 8, /* a binding computes with it (tp_set_opaque) */
+       TPI_COPY = 16, /* of what is a view in PyTorch; see tp_mark_copy */
        TPI_MULTI_VIEW = 32, TPI_NO_GRAD_VIEW = 64, TPI_CUSTOM_VIEW = 128 };
 
 /* Might a gradient flow to t? A view whose base got a history later, by an in-place write, counts: its own is made when asked for.
@@ -115,6 +116,9 @@ tpi_autograd *tpi_autograd_make(tp_tensor *t); /* the tensor's autograd part, ma
 tp_tensor *tpi_sum_to(tp_tensor *t, tp_ints shape);       /* sums over the dims that broadcasting `shape` to t's added or stretched */
 tp_tensor *tpi_to_dtype(tp_tensor *t, tp_dtype dtype);
 tp_tensor *tpi_real_part(tp_tensor *t);                   /* of a complex tensor */
+/* What the binding's handler makes of opaque tensors (tp_set_opaque), one of which the caller has seen. */
+static inline bool tpi_opaque(const tp_tensor *t) { return (t->flags & TPI_OPAQUE) != 0; }
+tp_tensor *tpi_ask_opaque(const char *what, tp_tensor *a, tp_tensor *b);
 tp_tensor *tpi_add_grads(tp_tensor *a, tp_tensor *b);     /* a + b, same shape and dtype */
 bool tpi_add_to_part(tp_tensor *sum, const struct tpi_geometry *part, tp_tensor *grad); /* the same for a view of sum */
 bool tpi_clear_minus_zeros(tp_tensor *sum); /* sum += 0 */

@@ -66,7 +66,11 @@ def test_schemas():
     def f(x: Tensor, n: int, scale: float = 1.0, *, mask: Tensor) -> Tensor:
         return x
     assert torch.library.infer_schema(f, mutates_args={"x"}) == "(Tensor(a0!) x, SymInt n, float scale=1.0, *, Tensor mask) -> Tensor"
+    def plain(x: Tensor) -> Tensor:
+        return x
     with pytest.raises(ValueError, match="namespace::name"):
+        torch.library.custom_op("plain", plain, mutates_args=())
+    with pytest.raises(ValueError, match="Parameter x must have a type annotation"):
         torch.library.custom_op("plain", lambda x: x, mutates_args=())
 
 

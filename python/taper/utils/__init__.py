@@ -1,6 +1,39 @@
 """torch.utils."""
 
 
+def swap_tensors(t1, t2):
+    """Exchanges what two tensor objects stand for: data, history, class and attributes."""
+    from copyreg import _slotnames
+    from weakref import getweakrefs
+
+    from taper import _C
+    for name, tensor in (("t1", t1), ("t2", t2)):
+        if getweakrefs(tensor):
+            raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    slots = set(_slotnames(type(t1)))
+    if slots != set(_slotnames(type(t2))):
+        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+    for name, tensor in (("t1", t1), ("t2", t2)):
+        count = _C._use_count(tensor)
+        if count > 1:
+            raise RuntimeError(f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} make sure you are not holding references to the tensor "
+                               "in other places.")
+    t1.__class__, t2.__class__ = t2.__class__, t1.__class__
+    t1.__dict__, t2.__dict__ = t2.__dict__, t1.__dict__
+    for slot in slots:
+        one, two = getattr(t1, slot, None), getattr(t2, slot, None)
+        setattr(t1, slot, two)
+        setattr(t2, slot, one)
+    _C._swap_tensor_impl(t1, t2)
+
+
+def set_module(obj, mod):
+    """Says of a class or function that it is of another module."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
+
+
 def __getattr__(name):  # its modules are loaded at first use
     from importlib import import_module
     from importlib.util import find_spec

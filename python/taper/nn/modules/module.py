@@ -142,6 +142,12 @@ def _alike(first, second):
     return first is second or first.is_meta == second.is_meta
 
 
+def _is_wrapper(tensor):
+    """Is it of a class that says which tensors it consists of? Then there is no memory to take over."""
+    kind = type(tensor)
+    return kind is not Tensor and kind is not Parameter and hasattr(kind, "__tensor_flatten__") and hasattr(kind, "__tensor_unflatten__")
+
+
 def _swap(first, second, what):
     from taper.utils import swap_tensors
     try:
@@ -395,7 +401,7 @@ class Module(_C.ModuleBase):
             with _no_grad():
                 changed = fn(parameter)
             gradient = parameter.grad
-            if swap:
+            if swap or _is_wrapper(changed):
                 self._swap_in(name, parameter, changed, gradient)
             elif overwrite or not _alike(parameter, changed):
                 self._parameters[name] = Parameter(changed, parameter.requires_grad)
@@ -407,7 +413,7 @@ class Module(_C.ModuleBase):
                 moved = fn(gradient)
             if self._parameters[name] is not parameter:
                 self._parameters[name].grad = moved.requires_grad_(gradient.requires_grad)
-            elif swap:
+            elif swap or _is_wrapper(moved):
                 if moved is not gradient:
                     _swap(gradient, moved.requires_grad_(gradient.requires_grad), f"_apply(): Couldn't swap {self._get_name()}.{name}.grad")
                 parameter.grad = gradient

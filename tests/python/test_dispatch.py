@@ -1,0 +1,198 @@
+"""__torch_dispatch__ on subclasses and modes: handlers see operators of aten below the tape, under PyTorch's names and arguments."""
+import pytest
+import taper as torch
+import taper.nn.functional as F
+from taper.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, return_and_correct_aliasing
+from taper.utils._pytree import tree_map
+
+LOG = []
+
+
+class Wrapped(torch.Tensor):
+    """Holds a tensor, and notes every operator it sees."""
+
+    @staticmethod
+    def __new__(cls, elem, requires_grad=False):
+        made = torch.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
+                                                   layout=elem.layout, device=elem.device, requires_grad=requires_grad)
+        made.elem = elem
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        def unwrap(x):
+            return x.elem if isinstance(x, Wrapped) else x
+        LOG.append(str(func))
+        out = func(*tree_map(unwrap, args), **tree_map(unwrap, kwargs or {}))
+        return tree_map(lambda x: Wrapped(x) if isinstance(x, torch.Tensor) else x, out)
+
+
+def seen():
+    found = [name.removeprefix("aten.") for name in LOG]
+    LOG.clear()
+    return found
+
+
+def wrapped(*shape, requires_grad=True):
+    LOG.clear()
+    return Wrapped(torch.randn(*shape), requires_grad)
+
+
+def test_a_product_and_its_backward():
+    x = wrapped(3)
+    y = x * x
+    assert seen() == ["mul.Tensor"]
+    assert type(y) is Wrapped and y.grad_fn.name() == "MulBackward0" and y.device.type == "cpu" and y.shape == (3,)
+    y.sum().backward()
+    assert seen() == ["sum.default", "ones_like.default", "expand.default", "mul.Tensor", "mul.Tensor", "add.Tensor", "detach.default"]
+    assert torch.equal(x.grad.elem, 2 * x.elem)
+
+
+# What PyTorch 2.15 shows a handler: forward, then the backward of the sum.
+CASES = {
+    "linear": (lambda x, w, b: F.linear(x, w, b), ((2, 3), (5, 3), (5,)), "t.default addmm.default"),
+    "linear of batches": (lambda x, w, b: F.linear(x, w, b), ((2, 4, 3), (5, 3), (5,)), "view.default t.default addmm.default _unsafe_view.default"),
+    "batches of matrices": (torch.matmul, ((2, 3, 4), (2, 4, 5)), "expand.default view.default expand.default view.default bmm.default _unsafe_view.default"),
+    "softmax": (lambda x: F.softmax(x, -1), ((2, 3),), "_softmax.default detach.default"),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (3,), w, b), ((2, 3), (3,), (3,)), "native_layer_norm.default"),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), ((4, 2), (2,), (2,)), "native_batch_norm.default"),
+    "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), ((1, 2, 4, 4), (3, 2, 3, 3), (3,)), "convolution.default"),
+    "cross_entropy": (lambda x: F.cross_entropy(x, torch.tensor([0, 2])), ((2, 3),), "_log_softmax.default detach.default nll_loss_forward.default"),
+    "mse_loss": (lambda x: F.mse_loss(x, torch.zeros(2, 3)), ((2, 3),), "mse_loss.default"),
+    "reshape of a turned tensor": (lambda x: x.t().reshape(6), ((2, 3),), "t.default clone.default _unsafe_view.default"),
+    "an index and a slice": (lambda x: x[0, 1:], ((2, 3),), "select.int slice.Tensor"),
+    "to": (lambda x: x.to(torch.float64), ((2, 3),), "_to_copy.default"),
+    "std": (lambda x: x.std(), ((2, 3),), "std.correction detach.default"),
+    "embedding": (lambda w: F.embedding(torch.tensor([1, 0]), w), ((4, 3),), "embedding.default"),
+    "where with a number": (lambda x: torch.where(torch.tensor([True, False, True]), x, 0.0), ((2, 3),), "where.self"),
+    "einsum": (lambda x, y: torch.einsum("ij,jk->ik", x, y), ((2, 3), (3, 4)), None),
+    "1 - x": (lambda x: 1 - x, ((2, 3),), "rsub.Scalar"),
+    "in place": (lambda x: x.clone().add_(1).mul_(2), ((2, 3),), "clone.default add_.Tensor mul_.Tensor"),
+    "parts": (lambda x: torch.cat([p * i for i, p in enumerate(x.chunk(3, 1))]), ((2, 3),), None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_handlers_see_and_the_gradients(name):
+    function, shapes, forward = CASES[name]
+    inputs = [wrapped(*shape) for shape in shapes]
+    result = function(*inputs)
+    ops = seen()
+    if forward is not None:
+        assert ops == forward.split()
+    (result if result.dim() == 0 else (result * result).sum()).backward()
+    plain = [x.elem.clone().requires_grad_() for x in inputs]
+    expected = function(*plain)
+    assert torch.allclose(result.elem, expected.detach(), atol=1e-6)
+    (expected if expected.dim() == 0 else (expected * expected).sum()).backward()
+    for x, p in zip(inputs, plain):
+        assert torch.allclose(x.grad.elem, p.grad, atol=1e-4), name
+
+
+def test_a_network_of_wrapped_parameters_trains():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 2))
+    for module in net.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            setattr(module, name, torch.nn.Parameter(Wrapped(parameter.detach())))
+    x, target = torch.randn(16, 3), torch.randint(2, (16,))
+    losses = []
+    for _ in range(20):
+        loss = F.cross_entropy(net(x), target)
+        loss.backward()
+        with torch.no_grad():
+            for p in net.parameters():
+                assert isinstance(p, Wrapped) and isinstance(p.grad, Wrapped)
+                p.elem.sub_(0.5 * p.grad.elem)
+                p.grad = None
+        losses.append(loss.elem.item())
+    assert losses[-1] < losses[0] * 0.8
+
+
+def test_second_derivatives():
+    x = wrapped(3)
+    first, = torch.autograd.grad((x ** 3).sum(), x, create_graph=True)
+    second, = torch.autograd.grad(first.sum(), x)
+    assert torch.allclose(second.elem, 6 * x.elem, atol=1e-5)
+
+
+def test_an_operator_without_a_derivative_says_so_in_the_backward():
+    x = wrapped(3, 3)
+    y = torch.linalg.inv(x)
+    with pytest.raises(NotImplementedError, match="derivative of aten.linalg_inv"):
+        y.sum().backward()
+
+
+def test_handlers_that_answer_nothing():
+    class Silent(torch.Tensor):
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+    x = torch.Tensor._make_wrapper_subclass(Silent, (2,))
+    with pytest.raises(TypeError, match="Multiple dispatch failed for 'torch.ops.aten.add.Tensor'"):
+        x + 1
+    with pytest.raises(RuntimeError, match="must define __torch_dispatch__"):
+        torch.Tensor._make_wrapper_subclass(type("None_", (torch.Tensor,), {}), (2,))
+
+
+class Log(TorchDispatchMode):
+    def __init__(self):
+        self.ops = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.ops.append(str(func).removeprefix("aten."))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_sees_operators_and_their_backward():
+    linear = torch.nn.Linear(3, 4)
+    with Log() as log:
+        assert _get_current_dispatch_mode() is log
+        y = linear(torch.ones(2, 3)).relu().sum()
+        assert log.ops[:4] == ["ones.default", "t.default", "addmm.default", "relu.default"]
+        log.ops.clear()
+        y.backward()
+    assert "threshold_backward.default" in log.ops and "mm.default" in log.ops
+    assert linear.weight.grad.shape == (4, 3) and _get_current_dispatch_mode() is None
+    seen_before = list(log.ops)
+    torch.ones(2) + 1
+    assert log.ops == seen_before
+
+
+def test_modes_in_modes_and_views():
+    with Log() as outer, Log() as inner:
+        x = torch.ones(2, 3)
+        x.view(6).add_(1)
+    assert outer.ops == inner.ops == ["ones.default", "view.default", "add_.Tensor"]
+    assert x.sum() == 12
+
+
+def test_overloads_know_their_schemas():
+    op = torch.ops.aten.add.Tensor
+    assert str(op) == "aten.add.Tensor" and op.name() == "aten::add.Tensor" and op.overloadpacket is torch.ops.aten.add
+    assert str(op._schema) == "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"
+    assert op._schema.name == "aten::add" and op._schema.overload_name == "Tensor" and op._schema.arguments[2].kwarg_only
+    assert torch.Tag.pointwise in op.tags and torch.Tag.core in op.tags
+    assert str(torch.ops.aten.add_.Tensor._schema) == "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)"
+    assert torch.ops.aten.add_.Tensor._schema.is_mutable and not op._schema.is_mutable
+    assert [str(a.type) for a in torch.ops.aten.sum.dim_IntList._schema.arguments] == ["Tensor", "Optional[List[int]]", "bool", "Optional[int]"]
+    with pytest.raises(AttributeError, match="has no overload name 'nothing'"):
+        torch.ops.aten.add.nothing
+
+
+def test_in_place_results_are_the_argument():
+    x = torch.ones(2)
+    y = x.clone()
+    assert return_and_correct_aliasing(torch.ops.aten.add_.Tensor, (x, 1), {}, y) is x
+    assert return_and_correct_aliasing(torch.ops.aten.add.Tensor, (x, 1), {}, y) is y
+
+
+def test_plain_calls_ask_no_handler():
+    wrapped(2) + 1
+    LOG.clear()
+    torch.ones(2) + torch.nn.Parameter(torch.ones(2))
+    assert not LOG
