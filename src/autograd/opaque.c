@@ -2,6 +2,8 @@
 #include "autograd/node.h"
 #include "tensor/given.h"
 
+#include <taper/autograd.h>
+
 static _Atomic(tp_opaque_fn) handler;
 
 void tp_set_opaque_handler(tp_opaque_fn fn) { atomic_store(&handler, fn); }

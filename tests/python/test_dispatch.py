@@ -196,3 +196,79 @@ def test_plain_calls_ask_no_handler():
     LOG.clear()
     torch.ones(2) + torch.nn.Parameter(torch.ones(2))
     assert not LOG
+
+
+def test_what_modes_see_of_data_and_values():
+    with Log() as log:
+        x = torch.tensor([1.0, 2.0])
+        assert x.sum().item() == 3 and bool((x > 0).all())
+        torch.zeros(2), torch.randn(2, 3), torch.empty(2), torch.full((2,), 1.0)
+    assert log.ops == ["lift_fresh.default", "sum.default", "_local_scalar_dense.default", "gt.Scalar", "all.default", "_local_scalar_dense.default",
+                       "zeros.default", "randn.default", "empty.memory_format", "full.default"]
+
+
+def test_fake_tensors_have_shapes_alone():
+    from taper._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, FakeTensorMode
+    with FakeTensorMode() as mode:
+        x = torch.randn(3, 4)
+        net = torch.nn.Linear(4, 5)
+        y = net(x).relu()
+        assert type(y) is FakeTensor and y.shape == (3, 5) and y.device.type == "cpu" and repr(x) == "FakeTensor(..., size=(3, 4))"
+        with pytest.raises(DataDependentOutputException):
+            y.sum().item()
+        with pytest.raises(DynamicOutputShapeException):
+            x.nonzero()
+        y.sum().backward()
+        assert net.weight.grad.shape == (5, 4)
+    real = torch.ones(2)
+    assert mode.from_tensor(real).add(1).shape == (2,)
+    with pytest.raises(AssertionError, match="Please convert all Tensors to FakeTensors first"), mode:
+        real + 1
+
+
+def test_swapped_tensors_keep_their_objects():
+    one, two = torch.nn.Parameter(torch.ones(2)), torch.zeros(3)
+    one.note = "mine"
+    torch.utils.swap_tensors(one, two)
+    assert type(one) is torch.Tensor and one.shape == (3,) and type(two) is torch.nn.Parameter and two.note == "mine" and two.requires_grad
+    import weakref
+    held = weakref.ref(one)
+    with pytest.raises(RuntimeError, match="Cannot swap t1 because it has weakref associated with it"):
+        torch.utils.swap_tensors(one, two)
+    del held
+
+
+def test_a_class_may_let_a_function_run_without_being_asked_again():
+    calls = []
+
+    class Told(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            calls.append(func.__name__)
+            return torch.overrides.redispatch_function(func, types, args, kwargs)
+    x = torch.ones(2).as_subclass(Told)
+    assert type(x * 2) is torch.Tensor and calls == ["mul"]
+
+
+def test_super_runs_the_operator_itself():
+    class Counted(torch.Tensor):
+        seen = []
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            cls.seen.append(str(func))
+            return super().__torch_dispatch__(func, types, args, kwargs)
+    x = torch.Tensor._make_subclass(Counted, torch.ones(2))
+    assert (x + 1).tolist() == [2, 2] and Counted.seen == ["aten.add.Tensor"]
+
+
+def test_the_names_of_the_dispatcher():
+    C = torch._C
+    assert str(C._get_schema("aten::sin", "")) == "aten::sin(Tensor self) -> Tensor" and C._jit_resolve_packet("aten::add", torch.ones(1), 2) == "Tensor"
+    assert C._dispatch_has_kernel_for_dispatch_key("aten::linear", "CompositeImplicitAutograd")
+    assert not C._dispatch_has_kernel_for_dispatch_key("aten::add.Tensor", "CompositeImplicitAutograd")
+    assert C.DispatchKeySet(C.DispatchKey.CPU).has(C.DispatchKey.CPU) and C._dispatch_isTensorSubclassLike(wrapped(1))
+    x = torch.ones(2)
+    assert C._any_output_is_alias_to_input_or_output((x,), {}, x.view(2)) and not C._any_output_is_alias_to_input_or_output((x,), {}, x + 1)
+    parsed = C.parse_schema("foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)")
+    assert parsed.name == "foo" and parsed.is_mutable and str(parsed) == "foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)"

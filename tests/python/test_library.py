@@ -83,3 +83,91 @@ def test_aten():
     assert aten.mm.default is aten.mm.default and repr(aten.mm.default) == "<OpOverload(op='aten.mm', overload='default')>"
     with pytest.raises(AttributeError, match="'_OpNamespace' 'aten' object has no attribute 'nothere'"):
         aten.nothere
+
+
+def test_handlers_see_custom_operators(place):
+    @torch.library.custom_op(f"{place}::twice", mutates_args=())
+    def twice(x: Tensor) -> Tensor:
+        return x * 2
+
+    twice.register_autograd(lambda ctx, grad: grad * 2)
+
+    class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+        seen = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+    x = torch.ones(2, requires_grad=True)
+    with Mode():
+        y = twice(x)
+    assert Mode.seen[0] == f"{place}.twice.default" and y.tolist() == [2, 2]
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+    @torch.library.register_torch_dispatch(f"{place}::twice", Mode)
+    def _(mode, func, types, args, kwargs):
+        return args[0] * 10
+    with Mode():
+        assert twice(torch.ones(1)).item() == 10
+
+
+def test_overloads_and_lists_of_tensors(place):
+    @torch.library.custom_op(f"{place}::total", mutates_args=())
+    def total(xs: list[Tensor], scale: float = 1.0) -> Tensor:
+        return sum(x.sum() for x in xs) * scale
+
+    @torch.library.custom_op(f"{place}::total.one", mutates_args=())
+    def one(x: Tensor) -> Tensor:
+        return x.sum()
+
+    def setup(ctx, inputs, output):
+        ctx.shapes, ctx.scale = [x.shape for x in inputs[0]], inputs[1]
+    total.register_autograd(lambda ctx, grad: ([grad.expand(s) * ctx.scale for s in ctx.shapes], None), setup_context=setup)
+    xs = [torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)]
+    packet = getattr(torch.ops, place).total
+    packet(xs, 2.0).backward()
+    assert [x.grad.tolist() for x in xs] == [[2, 2], [2, 2, 2]]
+    assert packet(torch.ones(4)).item() == 4 and packet.overloads() == ["default", "one"]
+    assert str(packet.one._schema) == f"{place}::total.one(Tensor x) -> Tensor"
+
+
+def test_what_custom_operators_promise(place):
+    @torch.library.custom_op(f"{place}::same", mutates_args=())
+    def same(x: Tensor) -> Tensor:
+        return x
+    with pytest.raises(RuntimeError, match="may not alias"):
+        same(torch.ones(2))
+
+    @torch.library.custom_op(f"{place}::fill", mutates_args={"x"})
+    def fill(x: Tensor) -> None:
+        x.numpy()[:] = 3
+    x = torch.zeros(2)
+    before = x._version
+    fill(x)
+    assert x.tolist() == [3, 3] and x._version > before
+    with pytest.raises(RuntimeError, match="Cannot register autograd formula for non-functional operator"):
+        fill.register_autograd(lambda ctx, grad: None)
+    with torch.library._scoped_library(place, "FRAGMENT") as lib:
+        lib.define("gone(Tensor x) -> Tensor")
+        lib.impl("gone", lambda x: x + 1, "CPU")
+        assert getattr(torch.ops, place).gone(torch.ones(1)).item() == 2
+        with pytest.raises(RuntimeError, match="with the same name and overload name multiple times"):
+            lib.define("gone(Tensor x) -> Tensor")
+    with pytest.raises(AttributeError):
+        getattr(torch.ops, place).gone
+
+
+def test_opcheck_finds_what_a_schema_does_not_say(place):
+    @torch.library.custom_op(f"{place}::bad", mutates_args=())
+    def bad(x: Tensor) -> Tensor:
+        x.add_(1)
+        return x.clone()
+    with pytest.raises(Exception, match="is not defined as mutable but was mutated"):
+        torch.library.opcheck(bad, (torch.ones(2),), test_utils="test_schema")
+
+    @torch.library.custom_op(f"{place}::good", mutates_args=())
+    def good(x: Tensor) -> Tensor:
+        return x.clone()
+    good.register_fake(lambda x: torch.empty_like(x))
+    assert set(torch.library.opcheck(good, (torch.ones(2),)).values()) == {"SUCCESS"}
