@@ -20,14 +20,14 @@ from taper._info import finfo, iinfo  # noqa: E402,F401
 from taper._tensor import asarray, from_dlpack  # noqa: E402,F401
 from taper._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402,F401
 from taper._legacy import *  # noqa: E402,F401,F403
-from taper.storage import TypedStorage, UntypedStorage  # noqa: E402,F401
+from taper.storage import StorageBase, TypedStorage, UntypedStorage  # noqa: E402,F401
 from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402,F401
 from taper import __future__, autograd, overrides  # noqa: E402,F401
 
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset("""
-    __config__ _dynamo _inductor _vmap_internals accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
+    __config__ _decomp _dynamo _functorch _guards _higher_order_ops _inductor _vmap_internals accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
     mtia multiprocessing nested nn onnx optim profiler quantization quasirandom random return_types serialization signal sparse special testing types utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_functorch.vmap", **dict.fromkeys("""

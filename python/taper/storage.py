@@ -3,6 +3,9 @@ from taper import _C
 from taper._C import UntypedStorage
 
 
+StorageBase = UntypedStorage  # PyTorch's base of it in C++, for isinstance
+
+
 def _on_storage(dtype, storage, *place):
     """A tensor over a storage, on its device: all of it, or what an offset, sizes and strides tell."""
     return _C._functions["empty"]((0,), dtype=dtype, device=storage.device).set_(storage, *place)

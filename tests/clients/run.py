@@ -35,7 +35,9 @@ def _call(*command):
 def environment(package):
     """The Python of an environment with Taper and the packages, made where it is not there or is another one."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "taper-clients"
-    python, wanted = folder / "bin" / "python", (HERE / "requirements.txt").read_text()
+    python = folder / "bin" / "python"
+    files = HERE / "requirements.txt", HERE / "requirements-alone.txt"  # the second: packages that ask for old versions of others
+    wanted = "".join(file.read_text() for file in files)
     if not python.exists():
         print(f"making {folder}", flush=True)
         venv.create(folder, with_pip=True, symlinks=True)
@@ -45,7 +47,9 @@ def environment(package):
     done = folder / "requirements.txt"
     if not done.exists() or done.read_text() != wanted:
         print("installing packages from PyPI", flush=True)
-        _call(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", HERE / "requirements.txt")
+        pip = python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"
+        _call(*pip, "-r", files[0])
+        _call(*pip, "--no-deps", "-r", files[1])
         _call(python, "-m", "taper", "torch", "status")  # fails where a package has put PyTorch in its place
         done.write_text(wanted)
     return python

@@ -196,7 +196,7 @@ def test_holders_of_a_storage():
     view = x[1:]
     assert torch._C._storage_Use_Count(x.untyped_storage()._cdata) == 3
     storage = view.untyped_storage()
-    assert torch._C._storage_Use_Count(storage._cdata) == 3
+    assert torch._C._storage_Use_Count(storage._cdata) == 3 and isinstance(storage, torch.StorageBase)
     with pytest.raises(RuntimeError):
         torch._C._storage_Use_Count(0)
 
@@ -281,4 +281,4 @@ def test_steps_of_vmap_can_be_replaced(monkeypatch):
     seen = []
     monkeypatch.setattr(steps, "_create_batched_inputs", lambda dims, leaves, level, spec: seen.append(dims) or created(dims, leaves, level, spec))
     assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [2.0] * 3 and seen == [[0, None]]
-    assert torch._functorch.config.donated_buffer is True
+    assert torch._functorch.config.donated_buffer is True and torch._guards.active_fake_mode() is None
