@@ -7,7 +7,7 @@ from taper import _C
 from taper._C import Tensor
 from taper._functorch.vmap import vmap
 from taper.autograd.grad_mode import enable_grad
-from taper.overrides import _vmaps
+from taper.overrides import _forward, _vmaps
 from taper.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "vjp", "jvp", "linearize", "jacrev", "jacfwd", "hessian", "vmap", "functional_call", "stack_module_state", "functionalize",
@@ -68,6 +68,10 @@ class _Level:
     def alias(self, t):
         if t.requires_grad and self.outer_on:
             return t.view_as(t)
+        if _forward.level is not None and _forward.enabled:
+            from taper.autograd.forward_ad import alias
+            _thread.made.append(alias(t))
+            return _thread.made[-1]
         leaf = t.clone() if t.is_inference() else t.detach()
         leaf.requires_grad = True
         _thread.made.append(leaf)
@@ -83,7 +87,12 @@ class _Level:
 
     def settled(self, tree):
         """The tree with its tensors off the tape, except for those that hang on something outside."""
-        return tree_map(lambda t: t.detach() if isinstance(t, Tensor) and t.requires_grad and not self.hangs((t,)) else t, tree)
+        def detach(t):
+            if _forward.level is None or not _forward.enabled:
+                return t.detach()
+            from taper.autograd.forward_ad import detached
+            return detached(t)
+        return tree_map(lambda t: detach(t) if isinstance(t, Tensor) and t.requires_grad and not self.hangs((t,)) else t, tree)
 
 
 def _plain(tensors):
@@ -101,6 +110,8 @@ def _gradients(outputs, inputs, grads, create):
     if not pairs:
         return tuple(zeros_like(x) for x in inputs)
     find = _C._gradients
+    if _forward.level is not None and _forward.enabled:
+        from taper.autograd.forward_ad import gradients as find
     if _vmaps.sizes:
         from taper._batched import gradients as find
     return find(tuple(o for o, _ in pairs), tuple(inputs), tuple(g for _, g in pairs), True, create, True, True)

@@ -323,3 +323,17 @@ def test_a_functions_own_jvp_is_used_and_checked():
             return x * 2
     with forward_ad.dual_level(), pytest.raises(RuntimeError, match="must implement the jvp function"):
         NoRule.apply(forward_ad.make_dual(vec(1.0), vec(1.0)))
+
+
+def test_gradients_inside_of_a_level_have_tangents():
+    x, v = vec(0.5, 1.0), vec(1.0, 2.0)
+    first, second = x.sin() + x * x.cos(), 2 * x.cos() - x * x.sin()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, v)
+        value, back = func.vjp(lambda x: x.sin() * x, dual)
+        assert close(forward_ad.unpack_dual(value).tangent, first * v)
+        assert close(forward_ad.unpack_dual(back(torch.ones_like(x))[0]).tangent, second * v)
+        assert close(forward_ad.unpack_dual(func.grad(lambda x: (x.sin() * x).sum())(dual)).tangent, second * v)
+        y = vec(2.0, 3.0, requires_grad=True)
+        (by_y,) = autograd.grad((y * dual * dual).sum(), y)
+        assert close(forward_ad.unpack_dual(by_y).tangent, 2 * x * v)

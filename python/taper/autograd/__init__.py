@@ -6,7 +6,7 @@ from taper._C import Tensor
 from taper.autograd import function, grad_mode
 from taper.autograd.function import Function
 from taper.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled, set_multithreading_enabled
-from taper.overrides import _no_batches
+from taper.overrides import _forward, _no_batches
 
 __all__ = ["Variable", "Function", "backward", "grad_mode", "detect_anomaly", "set_detect_anomaly", "grad", "inference_mode", "no_grad", "enable_grad",
            "set_grad_enabled", "set_multithreading_enabled", "gradcheck", "gradgradcheck", "variable"]
@@ -109,6 +109,9 @@ def _is_checkpoint_valid():
 def _found(outputs, inputs, *options):
     before, _run.for_inputs_alone = _run.for_inputs_alone, True
     try:
+        if _forward.level is not None and _forward.enabled and not any(map(_is_edge, _tuple(inputs))):
+            from taper.autograd.forward_ad import gradients
+            return gradients(outputs, inputs, *options)
         return _C._gradients(outputs, inputs, *options)
     finally:
         _run.for_inputs_alone = before

@@ -2,7 +2,10 @@
 
 Inside a level a mode sees every call. A call with a tensor that has a tangent is differentiated on the spot: a view of it has the same view of the
 tangent; other calls run once more on fresh leaves, and differentiating their backward with respect to the gradient that it is given pushes the
-tangents through. A tensor's tangent hangs on its Python object and ends with the level."""
+tangents through. A tensor's tangent hangs on its Python object and ends with the level.
+
+Gradients that are taken inside of a level have tangents, too. For them each tensor with a tangent has a twin: the same value, recorded from leaves
+that the level made. A gradient of twins depends on those leaves, and differentiating it along their tangents gives its tangent."""
 from collections import namedtuple
 from weakref import ref
 
@@ -15,7 +18,7 @@ from taper.utils._pytree import tree_flatten, tree_map
 __all__ = ["UnpackedDualTensor", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual", "dual_level"]
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
-_KEY = "_forward_tangent"
+_KEY, _TWIN = "_forward_tangent", "_forward_twin"
 _PROPERTIES = frozenset(("T", "mT", "H", "mH", "real", "imag"))
 _NOT_DIFFERENTIATED = frozenset(("__set__", "__delete__", "backward", "requires_grad_", "register_hook", "retain_grad", "detach",
                                  "detach_", "item", "tolist", "numpy", "resolve_conj", "resolve_neg"))
@@ -26,6 +29,7 @@ class _Level:
 
     def __init__(self):
         self.duals, self.mode = [], _Mode()
+        self.leaves = []  # (a leaf of the twins, its tangent)
 
 
 class _Mode(TorchFunctionMode):
@@ -62,6 +66,7 @@ def exit_dual_level(*, level=None):
         dual = dual()
         if dual is not None:
             dual.__dict__.pop(_KEY, None)
+            dual.__dict__.pop(_TWIN, None)
 
 
 class dual_level(_DecoratorContextManager):
@@ -139,6 +144,7 @@ def make_dual(tensor, tangent, *, level=None):
         raise RuntimeError("Trying to set a forward gradient that has a forward gradient at the same level: this is not supported.")
     dual = _without_mode(tensor.view_as, tensor)
     _without_mode(_set_tangent, dual, tangent)
+    _without_mode(_make_twin, dual)
     return dual
 
 
@@ -147,6 +153,108 @@ def unpack_dual(tensor, *, level=None):
     if _forward.level is None:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(_without_mode(tensor.view_as, tensor), _tangent(tensor) if _forward.enabled else None)
+
+
+# ---- Twins ----
+def _make_twin(dual):
+    """The twin of a tensor that was given a tangent: a copy of a leaf, so that it can be written in place."""
+    with enable_grad():
+        leaf = dual.view_as(dual) if dual.requires_grad else dual.detach()
+        if not leaf.requires_grad:
+            leaf.requires_grad = True
+        _forward.level.leaves.append((leaf, _tangent(dual).detach().clone() if not _tangent(dual).requires_grad else _tangent(dual).clone()))
+        dual.__dict__[_TWIN] = leaf.clone()
+
+
+def _twin(t):
+    return t.__dict__.get(_TWIN, t) if isinstance(t, Tensor) else t
+
+
+def _twin_to_write(t):
+    """The twin of a tensor that is about to be written, made where there is none: that of a view is a view of its base's."""
+    if _TWIN not in t.__dict__:
+        base = t._base
+        if base is None:
+            t.__dict__[_TWIN] = t.clone()
+        else:
+            t.__dict__[_TWIN] = _twin_to_write(base).as_strided(t.shape, t.stride(), t.storage_offset() - base.storage_offset())
+        _forward.level.duals.append(ref(t))
+    return t.__dict__[_TWIN]
+
+
+def _call_on_twins(func, args, kwargs, written):
+    with enable_grad():
+        if written is not None:
+            _twin_to_write(written)
+        args, kwargs = tree_map(_twin, (args, kwargs))
+        return func(*args, **kwargs)
+
+
+def _keep_twins(outs, twins):
+    for out, twin in zip(outs, twins):
+        if isinstance(twin, Tensor) and twin.requires_grad and twin is not out:
+            out.__dict__[_TWIN] = twin
+            _forward.level.duals.append(ref(out))
+
+
+def _tangent_of_twin(twin, create):
+    """How a twin moves when the level's leaves move along their tangents; None if it does not."""
+    from taper import zeros_like
+    if not twin.requires_grad or not _forward.level.leaves:
+        return None
+    leaves, tangents = zip(*_forward.level.leaves)
+    with enable_grad():
+        mark = zeros_like(twin.detach())
+        mark.requires_grad = True
+        linear = _C._gradients((twin,), leaves, (mark,), True, True, True, False)
+        pairs = [(g, v) for g, v in zip(linear, tangents) if g is not None and g.requires_grad]
+        if not pairs:
+            return None
+        found = _C._gradients(tuple(g for g, _ in pairs), (mark,), tuple(v for _, v in pairs), True, create, True, True)[0]
+    return found if create else found.detach()
+
+
+def gradients(outputs, inputs, grads, retain, create, unused, materialize):
+    """_C._gradients inside of a level: what comes has tangents."""
+    return _without_mode(_gradients_with_tangents, outputs, inputs, grads, retain, create, unused, materialize)
+
+
+def _gradients_with_tangents(outputs, inputs, grads, retain, create, unused, materialize):
+    outputs, inputs = ((t,) if isinstance(t, Tensor) else tuple(t) for t in (outputs, inputs))
+    grads = (None,) * len(outputs) if grads is None else (grads,) if isinstance(grads, Tensor) else tuple(grads)
+    twins = tuple(map(_twin, outputs)), tuple(map(_twin, inputs)), tuple(map(_twin, grads))
+    changed = any(a is not b for a, b in zip((*outputs, *inputs, *grads), (t for part in twins for t in part)))
+    moved = ()
+    if changed and all(t.requires_grad for t in (*twins[0], *twins[1])):
+        moved = _C._gradients(*twins, True, True, True, False)
+    found = _C._gradients(outputs, inputs, grads, retain or bool(moved), create, unused, materialize)
+    for g, twin in zip(found, moved):
+        tangent = None if g is None or twin is None else _tangent_of_twin(twin, create)
+        if tangent is not None:
+            _set_tangent(g, tangent)
+            _keep_twins((g,), (twin,))
+    return found
+
+
+def alias(t):
+    """A leaf like t that has t's tangent and twin, for a transform that differentiates with respect to it."""
+    return _without_mode(_alias, t)
+
+
+def detached(t):
+    """t without its history, but with its tangent and twin."""
+    return _without_mode(_alias, t, False)
+
+
+def _alias(t, requires_grad=True):
+    leaf = t.detach()
+    leaf.requires_grad = requires_grad
+    if _tangent(t) is not None:
+        _set_tangent(leaf, _tangent(t) if requires_grad else _tangent(t).detach())
+    if _TWIN in t.__dict__:
+        with enable_grad():
+            _keep_twins((leaf,), (t.__dict__[_TWIN].view_as(t),))
+    return leaf
 
 
 # ---- Calls ----
@@ -178,6 +286,8 @@ def _differentiated(func, name, args, kwargs, duals):
     if inplace:
         pushed = _pushed(func, args, kwargs, duals, args[0])
         generator.set_state(state)
+        _call_on_twins(func, args, kwargs, args[0])
+        generator.set_state(state)
         result = func(*args, **kwargs)
         if _writes(name, args, result) and pushed:
             _write_tangent(args[0], pushed[0])
@@ -193,6 +303,11 @@ def _differentiated(func, name, args, kwargs, duals):
         generator.set_state(state)
         tangents = _pushed(func, args, kwargs, duals, None)
         generator.set_state(after)
+    after = generator.get_state()
+    generator.set_state(state)
+    _keep_twins([t for t in tree_flatten(result)[0] if isinstance(t, Tensor)],
+                [t for t in tree_flatten(_call_on_twins(func, args, kwargs, None))[0] if isinstance(t, Tensor)])
+    generator.set_state(after)
     for out, tangent in zip(outs, tangents):
         if tangent is not None and not any(out is t for t in duals):
             _set_tangent(out, tangent)
