@@ -257,13 +257,8 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
 
 /* A copy of a storage's elements: of a typed one in its own dtype, of bytes in the dtype that is asked for. */
 static tp_tensor *from_storage(PyObject *o, tp_storage *s, tp_dtype dtype) {
-    PyObject *own = PyObject_HasAttrString(o, "_untyped_storage") ? PyObject_GetAttrString(o, "dtype") : NULL;
-    tp_dtype typed = TP_NO_DTYPE;
-    if (own) tpy_fit_dtype(own, &typed);
-    Py_XDECREF(own);
-    PyErr_Clear();
-    if (typed && dtype && typed != dtype)
-        return (tp_tensor *)PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s", tp_dtype_word(dtype), tp_dtype_word(typed));
+    if (!tpy_check_storage_dtype(o, dtype)) return NULL;
+    tp_dtype typed = tpy_storage_dtype(o);
     tp_tensor *over = tpy_over_storage(s, typed ? typed : dtype ? dtype : TP_INT64), *copy = over ? tpy_own(tp_clone(over)) : NULL;
     tp_release(over);
     return copy || PyErr_Occurred() ? copy : (tp_tensor *)tpy_raise();

@@ -54,6 +54,22 @@ tp_storage *tpy_storage_in(PyObject *o) {
     return s;
 }
 
+tp_dtype tpy_storage_dtype(PyObject *o) {
+    tp_dtype dtype = TP_NO_DTYPE;
+    PyObject *own = PyObject_TypeCheck(o, storage_type) ? NULL : PyObject_GetAttrString(o, "dtype");
+    if (own) tpy_fit_dtype(own, &dtype);
+    else PyErr_Clear();
+    Py_XDECREF(own);
+    return dtype;
+}
+
+bool tpy_check_storage_dtype(PyObject *o, tp_dtype wanted) {
+    tp_dtype own = tpy_storage_dtype(o);
+    if (!own || !wanted || own == wanted) return true;
+    PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s", tp_dtype_word(wanted), tp_dtype_word(own));
+    return false;
+}
+
 tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype) {
     int64_t none = 0, n = tp_storage_size(s) / tp_dtype_size(dtype);
     tp_tensor *t = tpy_own(tp_empty(tp_ints_view(&none, 1), .dtype = dtype, .device = tp_storage_device(s)));
@@ -388,7 +404,7 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
         return PyErr_Occurred()
                    ? NULL
                    : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s", Py_TYPE(source)->tp_name);
-    return set_to_storage(self, s, offset, size, stride);
+    return tpy_check_storage_dtype(source, tp_dtype_of(tpy_unwrap(self))) ? set_to_storage(self, s, offset, size, stride) : NULL;
 }
 
 static PyObject *resize(PyObject *self, tp_ints shape) {

@@ -61,4 +61,7 @@ def _export(tensor, stream, max_version, dl_device, copy):
         tensor, copy = tensor.to(f"{next(n for n, d in _devices.items() if d == dl_device[0])}:{dl_device[1]}"), True
     elif copy:
         tensor = tensor.clone()
-    return _C._to_dlpack(tensor, max_version is not None and max_version[0] >= 1, bool(copy))
+    try:
+        return _C._to_dlpack(tensor, max_version is not None and max_version[0] >= 1, bool(copy))
+    except ValueError as error:  # a dtype that it has no type for
+        raise BufferError(str(error)) from None

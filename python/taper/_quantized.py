@@ -24,6 +24,7 @@ def _constant(name):
 
 
 from taper._C import qint8, qint32, quint8  # noqa: E402
+_WORDS = {qint8: "QInt8", quint8: "QUInt8", qint32: "QInt32"}
 _STORAGE = {qint8: _C.int8, quint8: _C.uint8, qint32: _C.int32}
 per_tensor_affine, per_tensor_symmetric = _Named("per_tensor_affine"), _Named("per_tensor_symmetric")
 _ENDS = {qint8: (-128, 127), quint8: (0, 255), qint32: (-2 ** 31, 2 ** 31 - 1)}
@@ -42,6 +43,9 @@ class Quantized(Tensor):
 
     dtype = property(lambda self: self._kind)
     is_quantized = True
+
+    def __dlpack__(self, **options):
+        raise BufferError(f"{_WORDS[self._kind]} types are not supported by dlpack")
 
     def int_repr(self):
         with DisableTorchFunctionSubclass():

@@ -300,7 +300,17 @@ def test_tensors_of_storages():
     assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0] and torch.tensor(t.storage()).tolist() == [1.0, 2.0]
     with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
         torch.tensor(t.storage(), dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
+        torch.tensor([], dtype=torch.int32).set_(t.storage())
+    assert torch.tensor([], dtype=torch.int32).set_(t.untyped_storage()).numel() == 2
     assert torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage" and torch.QInt8Storage.dtype is torch.qint8
+
+
+def test_dlpack_refuses_what_it_has_no_type_for():
+    with pytest.raises(BufferError, match="QInt8 types are not supported by dlpack"):
+        torch.from_dlpack(torch.quantize_per_tensor(torch.ones(2), 0.1, 10, torch.qint8))
+    with pytest.raises(BufferError, match="UInt4 types are not supported by dlpack"):
+        torch.from_dlpack(torch.zeros(2, dtype=torch.uint4))
 
 
 def test_default_complex_dtype_of_half():
