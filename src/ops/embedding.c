@@ -18,6 +18,14 @@ static bool check_indices(const tp_tensor *index, int64_t rows, bool of_bag) {
     return true;
 }
 
+bool tpi_check_bag_indices(tp_tensor *indices, int64_t rows) {
+    if (tpi_device(indices).type != TP_CPU) return true;
+    tp_tensor *index = tpi_index_data(indices, "input");
+    bool ok = index && check_indices(index, rows, true);
+    tpi_release(index);
+    return ok;
+}
+
 /* A number below `bags`, or a negative one, for each of n indices. */
 static bool check_bags(const tp_tensor *bag, int64_t n, int64_t bags) {
     const int64_t *v = (const int64_t *)bag->data;

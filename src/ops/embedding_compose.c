@@ -5,6 +5,7 @@
 #include "tpi_ops.h"
 #include <taper/autograd.h>
 
+bool tpi_check_bag_indices(tp_tensor *indices, int64_t rows); /* embedding.c: a bag refuses in other words than a lookup; on the CPU alone */
 bool tpi_native_embedding_renorm(tp_tensor *self, tp_tensor *indices, double max_norm, double norm_type); /* embedding.c: in place, no tape */
 
 /* A padding index counts from the end when negative; -1 afterwards means there is none. */
@@ -87,6 +88,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
     if (!max && !per_sample_weights && tpi_device(weight).type == TP_CPU && (weight->dtype == TP_FLOAT32 || weight->dtype == TP_FLOAT64)) {
         sum = tpi_put(&held, tpo_bag_sum(weight, flat, offsets, bag, bags, padding_idx, scale_grad_by_freq));
     } else {
+        if (!tpi_check_bag_indices(flat, weight->shape[0])) return tpi_empty_bag(&held, NULL);
         tp_tensor *rows = tpi_put(&held, tpo_embedding_rows(weight, flat, padding_idx, scale_grad_by_freq));
         if (rows && per_sample_weights) {
             tp_tensor *column = tpi_put(&held, tpo_reshape(per_sample_weights, TP_INTS(-1, 1)));

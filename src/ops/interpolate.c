@@ -153,15 +153,13 @@ bool tpi_resample_read(tpi_resample_kind *k, const char *mode, bool align_corner
     return tpi_refuse(TP_ERR_VALUE, "argument 'mode': expected nearest, nearest-exact, linear, cubic or lanczos, got %s", mode);
 }
 
-/* Whole numbers through float: rounded and kept in range; in the layout of `like`. */
-static tp_tensor *finish_bytes(tp_tensor *y, const tp_tensor *like) {
-    tp_tensor *out = y ? tpi_empty(tpi_shape(y), TP_UINT8, tpi_device(y)) : NULL;
-    for (int64_t i = 0; out && i < y->numel; i++) {
-        double v = floor((double)((const float *)y->data)[i] + 0.5);
-        ((uint8_t *)out->data)[i] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+/* Bytes go through float, and are whole numbers in range again after every axis, as PyTorch's are. */
+static void round_to_bytes(tp_tensor *y) {
+    float *v = (float *)y->data;
+    for (int64_t i = 0; i < y->numel; i++) {
+        float whole = floorf(v[i] + 0.5f);
+        v[i] = whole < 0 ? 0 : whole > 255 ? 255 : whole;
     }
-    tpi_release(y);
-    return tpi_real_finish_like(out, TP_UINT8, like);
 }
 
 /* Forward from an input of input_shape to output_size, or back. scales: one per spatial dim, NaN (or none at all) where not given. */
@@ -189,9 +187,10 @@ static tp_tensor *resample(tp_tensor *t, tp_ints input_shape, tp_ints output_siz
         plan p;
         if (!make_plan(&p, &k, input_shape.v[dim], output_size.v[dim - 2], scales.v && dim - 2 < scales.n ? scales.v[dim - 2] : TP_NO_FLOAT)) return tpi_release(x), NULL;
         x = along(x, dim, &p.taps, back);
+        if (x && bytes) round_to_bytes(x);
         free_plan(&p);
     }
-    return bytes ? finish_bytes(x, t) : tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
+    return tpi_real_finish_like(x, (tp_dtype)t->dtype, t);
 }
 
 tp_tensor *tpi_native_resample(tp_tensor *self, tp_ints output_size, const char *mode, bool align_corners, bool antialias, tp_floats scales) {

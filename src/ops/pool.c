@@ -226,10 +226,10 @@ tp_tensor *tpi_native_adaptive_avg_pool(tp_tensor *self, tp_ints output_size, in
 }
 
 bool tpi_check_pooled_grad(const tp_tensor *grad, int64_t dims) {
-    for (int64_t i = grad->ndim - dims; i < grad->ndim; i++)
-        if (i >= 0 && grad->shape[i] == 0)
-            return tpi_refuse(TP_ERR_RUNTIME, "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %lld being empty",
-                              tpi_shape_text(tpi_shape(grad)), (long long)i);
+    for (int i = 0; i < grad->ndim; i++)
+        if (grad->ndim - i <= dims && grad->shape[i] == 0)
+            return tpi_refuse(TP_ERR_RUNTIME, "Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has sizes %s with dimension %d being empty",
+                              tpi_shape_text(tpi_shape(grad)), i);
     return true;
 }
 

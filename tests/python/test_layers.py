@@ -303,3 +303,17 @@ def test_attention_as_one_call_is_the_layer():
         assert torch.allclose(out, wanted, atol=1e-6) and torch.allclose(weights, expected, atol=1e-6)
         q, k, v = torch._transform_bias_rescale_qkv(torch.rand(3, 5, 24), torch.zeros(24), 2)
         assert q.shape == k.shape == v.shape == (3, 2, 5, 4)
+
+
+def test_bytes_are_whole_after_every_axis():
+    """Values of PyTorch's: each axis is rounded before the next one."""
+    x = torch.tensor([[10, 20, 90], [200, 7, 33], [5, 250, 61]], dtype=torch.uint8).view(1, 1, 3, 3)
+    assert F.interpolate(x, (2, 4), mode="bilinear", align_corners=False).view(-1).tolist() == [58, 32, 39, 76, 54, 138, 139, 54]
+
+
+def test_the_two_words_for_padding():
+    for layer, word in ((nn.Embedding, "Padding_idx"), (nn.EmbeddingBag, "padding_idx")):
+        with pytest.raises(AssertionError, match=word + " must be within num_embeddings"):
+            layer(3, 2, padding_idx=5)
+    with pytest.raises(RuntimeError, match="Expected idx >= 0 && idx < num_embeddings"):
+        F.embedding_bag(torch.tensor([[7]]), torch.ones(3, 2), mode="max")

@@ -20,11 +20,11 @@ def _rows(count, width, given, freeze, device, dtype):
     return Parameter(given, requires_grad=not freeze)
 
 
-def _padding(padding_idx, count):
+def _padding(padding_idx, count, word):
     if padding_idx is None:
         return None
     if padding_idx >= count or padding_idx < -count:
-        raise AssertionError("Padding_idx must be within num_embeddings")
+        raise AssertionError(f"{word} must be within num_embeddings")
     return padding_idx + count if padding_idx < 0 else padding_idx
 
 
@@ -33,7 +33,7 @@ class _Table(Module):
 
     def _start(self, given, freeze, device, dtype, padding_idx, **settings):
         count, width = settings["num_embeddings"], settings["embedding_dim"]
-        self.__dict__.update(settings, padding_idx=_padding(padding_idx, count))
+        self.__dict__.update(settings, padding_idx=_padding(padding_idx, count, "padding_idx" if isinstance(self, EmbeddingBag) else "Padding_idx"))
         self.weight = _rows(count, width, given, freeze, device, dtype)
         if given is None:
             self.reset_parameters()
