@@ -5,12 +5,13 @@ import os
 from spack.package import *
 
 try:  # where build systems are since Spack 1.0
-    from spack_repo.builtin.build_systems.cmake import CMakePackage
+    from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
+    from spack_repo.builtin.build_systems.cuda import CudaPackage
 except ImportError:
     pass
 
 
-class Taper(CMakePackage):
+class Taper(CMakePackage, CudaPackage):
     """Tensors, tape-based automatic differentiation and neural networks in C, with PyTorch's names, and a Python
     package that runs PyTorch scripts unchanged."""
 
@@ -24,8 +25,8 @@ class Taper(CMakePackage):
     variant("python", default=True, description="The Python package and the taper command")
     variant("mpi", default=True, description="The engine for process groups over MPI")
     variant("images", default=True, description="PNG and JPEG files")
-    # The library opens drivers and vendors' libraries when it runs, and compiles its kernels then: these bring them.
-    variant("cuda", default=False, description="CUDA's compiler and libraries, at run time")
+    # The library opens drivers and vendors' libraries when it runs, and compiles its kernels then: +cuda cuda_arch=80
+    # and +rocm bring them.
     variant("rocm", default=False, description="ROCm's compiler and libraries, at run time")
 
     depends_on("c", type="build")
@@ -40,8 +41,8 @@ class Taper(CMakePackage):
     requires(
         "^[virtuals=blas] openblas~ilp64",
         "^[virtuals=blas] intel-oneapi-mkl~ilp64",
-        "^[virtuals=blas] blis+cblas",
-        "^[virtuals=blas] amdblis+cblas",
+        "^[virtuals=blas] blis+cblas~ilp64",
+        "^[virtuals=blas] amdblis+cblas~ilp64",
         "^[virtuals=blas] flexiblas",
         "^[virtuals=blas] cray-libsci",
         policy="one_of",
@@ -62,8 +63,9 @@ class Taper(CMakePackage):
 
     with when("+cuda"):
         depends_on("cuda@12:", type="run")
-        depends_on("nccl", type="run")
         depends_on("cudnn", type="run")
+        for arch in CudaPackage.cuda_arch_values:
+            depends_on(f"nccl+cuda cuda_arch={arch}", type="run", when=f"cuda_arch={arch}")
 
     with when("+rocm"):
         depends_on("hip", type="run")
@@ -88,7 +90,7 @@ class Taper(CMakePackage):
         """The wheel, which brings its own copy of the library."""
         if not self.spec.satisfies("+python"):
             return
-        env["CMAKE_ARGS"] = " ".join(f'"{argument}"' for argument in self.cmake_args())
+        os.environ["CMAKE_ARGS"] = " ".join(f'"{argument}"' for argument in self.cmake_args())
         with working_dir(self.stage.source_path):
             python("-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", f"--prefix={self.prefix}", ".")
 
