@@ -256,3 +256,11 @@ def test_a_scalers_state():
     optimizer, loss = Steps(p), p.sum()
     assert off.scale(loss) is loss and off.step(optimizer) == "stepped" and off.update() is None
     assert off.state_dict() == {} and off.get_scale() == 1.0 and not off.is_enabled()
+
+
+def test_autocast_says_what_it_was_given():
+    with pytest.raises(RuntimeError, match="Invalid device string: 'not a real device'"):
+        torch.autocast(device_type="not a real device")
+    with pytest.raises(TypeError, match=r"autocast\(\)\(func\) requires a callable, but got Tensor"):
+        torch.autocast(device_type="cpu")(torch.ones(2))
+    assert torch.get_autocast_dtype(device_type="cpu") == torch.bfloat16 and not torch.is_autocast_enabled(device_type="cpu")

@@ -15,6 +15,8 @@ _WITHOUT = frozenset("mkldnn opengl opencl ideep hip ve fpga lazy vulkan meta".s
 
 def is_autocast_available(device_type):
     """Does PyTorch know regions for this device type?"""
+    if not device_type.isidentifier():
+        raise RuntimeError(f"Invalid device string: '{device_type}'")
     if device_type not in _LOWER and device_type not in _WITHOUT:
         _C.device(device_type)  # says what device types there are
     return device_type in _LOWER
@@ -80,6 +82,8 @@ class autocast:
         return False
 
     def __call__(self, func):
+        if not callable(func):
+            raise TypeError(f"autocast()(func) requires a callable, but got {type(func).__name__}")
         return autocast_decorator(self, func)
 
 
