@@ -1139,6 +1139,7 @@ ScriptObject: Any
 ShortStorage: Any
 ShortTensor: Any
 Storage: Any
+StorageBase: Any
 Stream: Any
 StreamObjType: Any
 StringType: Any

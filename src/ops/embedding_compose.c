@@ -31,7 +31,7 @@ static bool renorm(tp_tensor *weight, tp_tensor *input, double max_norm, double 
 }
 
 tp_tensor *tpi_compose_embedding(tp_tensor *input, tp_tensor *weight, int64_t padding_idx, double max_norm, double norm_type, bool scale_grad_by_freq, bool sparse) {
-    if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
+    if (sparse && weight->requires_grad && tp_grad_enabled()) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
     if (!read_padding(&padding_idx, weight, false)) return NULL;
     if (max_norm == max_norm && !renorm(weight, input, max_norm, norm_type)) return NULL;
     return tpo_embedding_rows(weight, input, padding_idx, scale_grad_by_freq);
@@ -59,7 +59,7 @@ tp_tensor *tpi_compose_embedding_bag(tp_tensor *input, tp_tensor *weight, tp_ten
         tp_tensor *table = input;
         input = weight, weight = table;
     }
-    if (sparse) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
+    if (sparse && weight->requires_grad && tp_grad_enabled()) return tpi_fail(TP_ERR_MISSING, "argument 'sparse': sparse gradients are not available");
     if (!mean && !max && strcmp(mode, "sum")) return tpi_fail(TP_ERR_VALUE, "argument 'mode': mode has to be one of sum, mean or max, but got '%s'", mode);
     if (per_sample_weights && (mean || max))
         return tpi_fail(TP_ERR_MISSING, "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='%s')", mode);

@@ -792,3 +792,10 @@ def test_checkpoints_stop_early_as_they_were_told_when_they_ran():
         autograd.grad(checkpoint.checkpoint(torch.exp, x, use_reentrant=True).sum(), x)
     with pytest.raises(ValueError, match="Expected op in `op_list` to be an OpOverload"):
         checkpoint.create_selective_checkpoint_contexts([2])
+
+
+def test_a_lookup_without_gradients_may_be_sparse():
+    table, places = torch.rand(4, 3), torch.tensor([1, 3])
+    assert torch.equal(torch.nn.functional.embedding(places, table, sparse=True), table[places])
+    bags = torch.nn.functional.embedding_bag(places, table, torch.tensor([0]), mode="sum", sparse=True)
+    assert torch.allclose(bags[0], table[places].sum(0))
