@@ -19,6 +19,23 @@ def _method(function):
 
 
 @_method
+def _view_func(self, new_base, **visitors):
+    """The same view of another tensor of the base's layout."""
+    base = self._base
+    return new_base.as_strided(self.shape, self.stride(), self.storage_offset() - base.storage_offset() + new_base.storage_offset())
+
+
+Tensor._view_func_unsafe = _view_func
+
+
+@_method
+def _rev_view_func_unsafe(self, new_view, **visitors):
+    """The tensor that a view like this one would be of."""
+    base = self._base
+    return new_view.as_strided(base.shape, base.stride(), new_view.storage_offset() - self.storage_offset() + base.storage_offset())
+
+
+@_method
 def __format__(self, spec):
     """A tensor without dimensions formats as the number it holds."""
     if self.dim() == 0 and type(self) is Tensor and not self.is_meta:

@@ -799,3 +799,13 @@ def test_a_lookup_without_gradients_may_be_sparse():
     assert torch.equal(torch.nn.functional.embedding(places, table, sparse=True), table[places])
     bags = torch.nn.functional.embedding_bag(places, table, torch.tensor([0]), mode="sum", sparse=True)
     assert torch.allclose(bags[0], table[places].sum(0))
+
+
+def test_a_view_can_be_taken_of_another_tensor():
+    base = torch.arange(12.0).reshape(3, 4).clone()
+    view = base.t()[1:3, ::2]
+    other = base.clone()
+    again = view._view_func(other)
+    assert torch.equal(again, view) and again.stride() == view.stride() and again.storage_offset() == view.storage_offset()
+    whole = view._rev_view_func_unsafe(view.detach())
+    assert torch.equal(whole, base) and whole.stride() == base.stride()
