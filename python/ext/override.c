@@ -30,17 +30,19 @@ static PyObject *hook_of(PyTypeObject *type) {
     return hook == disabled_hook || hook == default_hook ? NULL : hook;
 }
 
-/* A subclass that keeps Tensor's own hook still gets its results in its type. */
-static bool plain_subclass(PyTypeObject *type) {
-    return type != tpy_tensor_type && PyType_IsSubtype(type, tpy_tensor_type) && _PyType_Lookup(type, hook_name) == default_hook;
-}
-
 /* Does the class have a __torch_dispatch__ of its own? */
 static bool has_handler(PyTypeObject *type) {
     if (type == tpy_tensor_type || !PyType_IsSubtype(type, tpy_tensor_type)) return false;
     PyObject *handler = _PyType_Lookup(type, dispatch_name);
     return handler && handler != disabled_dispatch;
 }
+
+/* A subclass that keeps Tensor's own hook still gets its results in its type; one with a handler gets what that gives. */
+static bool plain_subclass(PyTypeObject *type) {
+    return type != tpy_tensor_type && PyType_IsSubtype(type, tpy_tensor_type) && _PyType_Lookup(type, hook_name) == default_hook &&
+           !(dispatch_classes && has_handler(type));
+}
+
 bool tpy_dispatches(PyTypeObject *type) {
     bool has = has_handler(type);
     dispatch_classes |= has;

@@ -120,11 +120,17 @@ static const char *print_name(PyObject *o) { /* a subclass prints under its own 
     const char *name = strrchr(Py_TYPE(o)->tp_name, '.');
     return Py_TYPE(o) == tpy_tensor_type ? NULL : name ? name + 1 : Py_TYPE(o)->tp_name;
 }
-static PyObject *tensor_repr(PyObject *o) { return format_as(o, print_name(o), NULL); }
+/* As PyTorch shows an instance of a subclass that is a parameter. */
+static PyObject *as_parameter(PyObject *o, PyObject *text) {
+    PyObject *dict = ((tpy_tensor *)o)->dict, *marked = dict ? PyDict_GetItemString(dict, "_is_param") : NULL; /* borrowed */
+    if (text && marked == Py_True) Py_SETREF(text, PyUnicode_FromFormat("Parameter(%U)", text));
+    return text;
+}
+static PyObject *tensor_repr(PyObject *o) { return as_parameter(o, format_as(o, print_name(o), NULL)); }
 static PyObject *tensor_repr_with(PyObject *o, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"tensor_contents", NULL};
     const char *contents = NULL;
-    return PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__repr__", names, &contents) ? format_as(o, print_name(o), contents) : NULL;
+    return PyArg_ParseTupleAndKeywords(args, kwargs, "|$z:__repr__", names, &contents) ? as_parameter(o, format_as(o, print_name(o), contents)) : NULL;
 }
 /* _format(name="tensor", contents=None): the text under another name, or with other contents. */
 static PyObject *tensor_format(PyObject *o, PyObject *args) {

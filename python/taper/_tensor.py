@@ -4,7 +4,7 @@ from collections import OrderedDict
 from taper import _C, storage as _storage
 from taper._C import Tensor
 from taper._dlpack import _device_of, _export, from_dlpack
-from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2, _rebuild_tensor_v3
+from taper._utils import _get_obj_state, _rebuild_from_type_v2, _rebuild_meta_tensor_no_storage, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_wrapper_subclass
 from taper.storage import TypedStorage, _named, _on_storage, _words
 
 Tensor.__module__ = "torch"
@@ -414,6 +414,7 @@ def __deepcopy__(self, memo):
         copied.requires_grad = self.requires_grad
         if self.grad is not None:
             copied.grad = deepcopy(self.grad, memo)
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
     memory = self.untyped_storage().__deepcopy__(memo)
     copied = _on_storage(self.dtype, memory, self.storage_offset(), tuple(self.shape), self.stride())
@@ -430,6 +431,8 @@ def __deepcopy__(self, memo):
 
 @_method
 def _reduce_ex_internal(self, protocol):
+    if _C._has_handler(self) and self.device.type != "meta" and self.untyped_storage().device.type == "meta":
+        return _rebuild_wrapper_subclass, (type(self), self.dtype, tuple(self.size()), self.stride(), self.storage_offset(), self.layout, self.device, self.requires_grad)
     if self.is_meta:
         return _rebuild_meta_tensor_no_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     place = self.storage_offset(), tuple(self.shape), self.stride(), self.requires_grad, OrderedDict()

@@ -14,6 +14,10 @@ def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, bac
     return tensor
 
 
+def _rebuild_wrapper_subclass(cls, dtype, size, stride, storage_offset, layout, device, requires_grad):
+    return _C.Tensor._make_wrapper_subclass(cls, size, strides=stride, dtype=dtype, storage_offset=storage_offset, layout=layout, device=device, requires_grad=requires_grad)
+
+
 def _rebuild_meta_tensor_no_storage(dtype, size, stride, requires_grad):
     return _C._functions["empty_strided"](size, stride, dtype=dtype, device="meta").requires_grad_(requires_grad)
 

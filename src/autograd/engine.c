@@ -295,7 +295,7 @@ tp_tensor *tpi_fit_grad(const tpi_meta *meta, tp_tensor *g, const tpi_node *from
         if (!from || !sums_down_to(g, meta)) return refuse_grad(meta, g, from, index);
         g = instead(g, tpi_sum_to(g, (tp_ints){meta->shape, meta->ndim}));
     }
-    if (!g || (g->dtype == meta->dtype && (same_device(tpi_device(g), meta->device) || tpi_opaque(g)))) return g;
+    if (!g || (g->dtype == meta->dtype && (same_device(tpi_device(g), meta->device) || tpi_opaque(g) || meta->device.type == TP_META))) return g;
     if (!same_device(tpi_device(g), meta->device)) {
         tpi_fail(TP_ERR_RUNTIME, "%s gave gradient %d on another device than the tensor it is for", from ? from->name : "argument 'gradient'", index);
         return instead(g, NULL);

@@ -272,3 +272,33 @@ def test_the_names_of_the_dispatcher():
     assert C._any_output_is_alias_to_input_or_output((x,), {}, x.view(2)) and not C._any_output_is_alias_to_input_or_output((x,), {}, x + 1)
     parsed = C.parse_schema("foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)")
     assert parsed.name == "foo" and parsed.is_mutable and str(parsed) == "foo.bar(Tensor(a!) x, int[2] y=1, *, str? z=None) -> (Tensor(a!), int)"
+
+
+def test_wrappers_as_parameters():
+    from copy import deepcopy
+    p = torch.nn.Parameter(wrapped(2, requires_grad=False))
+    assert isinstance(p, torch.nn.Parameter) and type(p) is Wrapped and p.requires_grad
+    assert torch.Tensor.__repr__(p).startswith("Parameter(Wrapped(")
+    q = deepcopy(p)
+    assert isinstance(q, torch.nn.Parameter) and q.elem is not p.elem and torch.equal(q.elem, p.elem)
+    (p * 2).sum().backward(torch.tensor(1))  # a gradient of another dtype, and no wrapper
+    assert p.grad.tolist() == [2, 2] if type(p.grad) is torch.Tensor else torch.equal(p.grad.elem, torch.full((2,), 2.0))
+
+
+def test_a_class_with_a_handler_gets_what_that_gives():
+    class Unwrapping(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*(a.elem if isinstance(a, Unwrapping) else a for a in args), **(kwargs or {}))
+    x = torch.Tensor._make_wrapper_subclass(Unwrapping, (2,))
+    x.elem = torch.ones(2)
+    assert type(x + 1) is torch.Tensor
+    with pytest.raises(RuntimeError, match=r"requires that detach\(\) returns an instance of the same type"):
+        torch.nn.Parameter(x)
+
+
+def test_wrappers_are_pickled_with_what_they_hold():
+    import pickle
+    x = wrapped(2, requires_grad=False)
+    y = pickle.loads(pickle.dumps(x))
+    assert type(y) is Wrapped and torch.equal(y.elem, x.elem)

@@ -284,3 +284,17 @@ def impl_save_for_backward(qualname, *, func=None):
 
 def impl_backward(qualname, output_differentiability=None, *, func=None):
     return _on(qualname, "impl_backward", func, output_differentiability)
+
+
+def get_op(qualname):
+    """torch.ops's member of a full name."""
+    namespace, name = qualname.split("::")
+    packet = getattr(getattr(ops, namespace), name, None)
+    if packet is None:
+        raise ValueError(f"Could not find the operator {qualname}. Please make sure you have already registered the operator and (if registered from C++) loaded it via torch.ops.load_library.")
+    return packet.default
+
+
+def _destroy(qualname):
+    """Takes an operator back."""
+    global_registry[qualname]._destroy()

@@ -277,6 +277,8 @@ FUNCTIONS["requires_grad_"] = lambda self, requires_grad=True: _C.Tensor.require
 
 @function("backward")
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    if gradient is not None and gradient.dtype != self.dtype:
+        gradient = gradient.to(self.dtype)
     taper.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
