@@ -450,3 +450,23 @@ def test_a_full_backward_hook_without_inputs_may_return_nones():
     layer.register_full_backward_hook(lambda module, grads, outputs: (None,))
     with pytest.warns(UserWarning, match="no inputs require gradients"):
         layer(torch.ones(1, 2)).sum().backward()
+
+
+def test_tensors_behind_parameters_are_exchanged_on_conversion():
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        layer = nn.Linear(2, 2)
+        before, address = layer.weight, layer.weight._cdata
+        layer(torch.ones(1, 2)).sum().backward()
+        layer.double()
+        assert layer.weight is before and before.dtype is torch.float64 and before._cdata != address and before.grad.dtype is torch.float64
+        layer.load_state_dict({name: value * 0 for name, value in layer.state_dict().items()})
+        assert layer.weight is before and not before.any()
+        made = layer(torch.ones(1, 2, dtype=torch.float64))
+        layer.float()
+        with pytest.raises(RuntimeError, match="poisoned by swap_tensors"):
+            made.sum().backward()
+        layer(torch.ones(1, 2)).sum().backward()
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    assert F.grad is nn.grad

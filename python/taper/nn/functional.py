@@ -513,13 +513,6 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     return (out if batched else out.squeeze(1)), weights
 
 
-def __getattr__(name):
-    if name == "grad":
-        from taper.nn import grad
-        return grad
-    raise AttributeError(f"module 'torch.nn.functional' has no attribute '{name}'")
-
-
 # ---- Stand-ins, such as torch.fx's, see the call itself, not what the function does with them ----
 for _name, _function in list(globals().items()):
     if type(_function) is type(_sizes) and _name[0] != "_":
@@ -527,6 +520,9 @@ for _name, _function in list(globals().items()):
 
 
 def __getattr__(name):
+    if name == "grad":
+        from taper.nn import grad
+        return grad
     if name in ("ScalingType", "SwizzleType", "scaled_mm"):
         from taper import _scaled
         return getattr(_scaled, name)

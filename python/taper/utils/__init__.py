@@ -1,6 +1,26 @@
 """torch.utils."""
 
 
+def _refuse_backward(grads):
+    raise RuntimeError("Trying to execute AccumulateGrad node that was poisoned by swap_tensors this can happen when you try to run backward on a tensor that was swapped. For a "
+                       "module m with `torch.__future__.set_swap_module_params_on_conversion(True)` you should not change the device or dtype of the module (e.g. `m.cpu()` or "
+                       "`m.half()`) between running forward and backward. To resolve this, please only change the device/dtype before running forward (or after both forward "
+                       "and backward).")
+
+
+def _poison(tensor):
+    """Is a graph that reached this leaf all that holds on to it besides its object? A backward of that graph, which would find another tensor, is refused then."""
+    if not (tensor.is_leaf and tensor.requires_grad):
+        return False
+    from taper import _C
+    from taper.autograd.graph import get_gradient_edge
+    node = get_gradient_edge(tensor).node
+    if _C._use_count(tensor) != 2:
+        return False
+    node.register_prehook(_refuse_backward)
+    return True
+
+
 def swap_tensors(t1, t2):
     """Exchanges what two tensor objects stand for: data, history, class and attributes."""
     from copyreg import _slotnames
@@ -15,6 +35,8 @@ def swap_tensors(t1, t2):
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     for name, tensor in (("t1", t1), ("t2", t2)):
         count = _C._use_count(tensor)
+        if count == 2 and _poison(tensor):
+            continue
         if count > 1:
             raise RuntimeError(f"Expected use_count of {name} to be 1 or 2 with an AccumulateGrad node but got {count} make sure you are not holding references to the tensor "
                                "in other places.")
