@@ -186,7 +186,7 @@ static void a_view_of_a_view_has_the_root_as_base(void **state) {
     assert_false(tp_is_view(apart));
     assert_int_equal(tp_tensor_version(apart), 1);
     assert_null(tpi_alias(t, 1, (int64_t[]){5}, (int64_t[]){6}, 0));
-    assert_error(TP_ERR_RUNTIME, "beyond the storage");
+    assert_error(TP_ERR_RUNTIME, "out of bounds for storage");
     tp_release(t), tp_release(rows), tp_release(column);
     assert_true(((float *)apart->data)[12] == 20); /* whoever is last keeps the memory */
     tp_release(apart);
@@ -204,6 +204,9 @@ static void a_binding_hears_of_the_end(void **state) {
     tp_retain(t);
     tp_release(t);
     assert_int_equal(bindings_gone, 0);
+    tp_release(t);
+    assert_int_equal(bindings_gone, 1);
+    assert_int_equal(tp_references(t), 1); /* the last reference was handed over */
     tp_release(t);
     assert_int_equal(bindings_gone, 1);
 }

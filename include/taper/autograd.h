@@ -109,7 +109,7 @@ TP_API bool tp_backward_runs(const tp_node *node);
 TP_API bool tp_backward_keeps_graph(void);
 /* Runs the node by itself: grads has tp_node_inputs entries (NULL: none), grad_inputs gets tp_node_edges. Hooks do not run. */
 TP_API bool tp_node_run(tp_node *node, tp_tensor *const *grads, tp_tensor **grad_inputs);
-TP_API void *tp_node_binding(const tp_node *node);      /* as tp_binding and tp_set_binding of tensors */
+TP_API void *tp_node_binding(const tp_node *node);      /* as tp_binding of tensors; gone may not use the node */
 TP_API bool tp_node_set_binding(tp_node *node, void *object, void (*gone)(void *object));
 
 /* Hooks of a node. Before it runs: grad_inputs is empty, and the hook may replace grad_outputs. After it: the hook sees both, and may

@@ -29,5 +29,9 @@ TP_API bool tp_backward_reaches(tp_tensor *t);
 typedef void (*tp_context_visitor)(void (*release)(void *context), void *context, void *arg);
 TP_API void tp_visit_contexts(const tp_tensor *t, tp_context_visitor visit, void *arg);
 
+/* Hands the last reference to a storage to watcher(storage) instead of freeing it, once, on whatever thread that happens; NULL: no more. There is
+ * one watcher for all storages. */
+TP_API bool tp_storage_watch(tp_storage *storage, void (*watcher)(tp_storage *storage));
+
 TP_END
 #endif

@@ -102,8 +102,8 @@ TP_API bool tp_resize(tp_tensor *t, tp_ints shape);
 
 /* ---- For language bindings ---------------------------------------------------------------------------------------------------
  * A tensor can remember the object that stands for it elsewhere. The object is borrowed; gone(object), if given, is called once when the
- * last reference to the tensor goes, on whatever thread that happens, and may not use the tensor. Setting another one forgets the
- * first without calling anything. */
+ * last reference to the tensor goes, on whatever thread that happens: that reference is then gone's, to release. Setting another one
+ * forgets the first without calling anything. */
 TP_API void *tp_binding(const tp_tensor *t);
 TP_API bool tp_set_binding(tp_tensor *t, void *object, void (*gone)(void *object));
 TP_API int64_t tp_references(const tp_tensor *t); /* references to the tensor: 1 means the caller's is the last */

@@ -30,7 +30,7 @@ static tp_tensor *of_one(PyObject *o, tp_dtype dtype, tp_device device, bool any
     }
     tp_storage *storage = tpy_storage_in(o);
     if (PyErr_Occurred()) return NULL;
-    if (storage) return tpy_over_storage(storage, dtype);
+    if (storage) return tpy_storage_holds(o, dtype, true) ? tpy_over_storage(storage, dtype) : NULL;
     if (Py_TYPE(o) == tpy_size_type) return of_sizes(o, dtype, device);
     int64_t n;
     int whole = tpy_fit_int(o, &n);

@@ -255,18 +255,19 @@ static bool store(filling *f, int dim, PyObject *o, char *to) {
     return ok;
 }
 
-/* A copy of a storage's elements: of a typed one in its own dtype, of bytes in the dtype that is asked for. */
-static tp_tensor *from_storage(PyObject *o, tp_storage *s, tp_dtype dtype) {
-    if (!tpy_check_storage_dtype(o, dtype)) return NULL;
-    tp_dtype typed = tpy_storage_dtype(o);
-    tp_tensor *over = tpy_over_storage(s, typed ? typed : dtype ? dtype : TP_INT64), *copy = over ? tpy_own(tp_clone(over)) : NULL;
-    tp_release(over);
-    return copy || PyErr_Occurred() ? copy : (tp_tensor *)tpy_raise();
+/* torch.tensor of a storage looks at it. The dtype, if none is given, is that of its items as Python numbers. */
+static tp_tensor *over_memory(PyObject *o, tp_storage *memory, tp_dtype dtype) {
+    if (!dtype) {
+        PyObject *items = PySequence_List(o);
+        dtype = items ? infer(items, 0) : TP_NO_DTYPE;
+        Py_XDECREF(items);
+    }
+    return dtype && tpy_storage_holds(o, dtype, false) ? tpy_over_storage(memory, dtype) : NULL;
 }
 
 static tp_tensor *from_sequence(PyObject *o, tp_dtype dtype) {
     tp_storage *storage = PyList_Check(o) || PyTuple_Check(o) || is_leaf(o) || tpy_is_ndarray(o) ? NULL : tpy_storage_in(o);
-    if (storage) return from_storage(o, storage, dtype);
+    if (storage) return over_memory(o, storage, dtype);
     filling f = {.wanted = dtype ? dtype : infer(o, 0)};
     if (!f.wanted) return NULL;
     if (!tp_dtype_has_values(f.wanted)) return (tp_tensor *)PyErr_Format(PyExc_RuntimeError, "store_scalar: invalid type");
@@ -302,6 +303,15 @@ static tp_tensor *moved(tp_tensor *t, tp_dtype dtype, tp_device device, bool cop
     return other ? other : (tp_tensor *)tpy_raise();
 }
 
+/* A tensor over the memory of another library's array, by DLPack. */
+static tp_tensor *over_dlpack(PyObject *array) {
+    PyObject *module = PyImport_ImportModule("taper._dlpack"), *o = module ? PyObject_CallMethod(module, "from_dlpack", "O", array) : NULL;
+    tp_tensor *t = o ? tp_retain(tpy_unwrap(o)) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(o);
+    return t;
+}
+
 tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device) {
     if (tpy_is_tensor(data)) return moved(tpy_own(tp_detach(tpy_unwrap(data))), dtype, device, true);
     if (tpy_is_ndarray(data)) {
@@ -309,6 +319,8 @@ tp_tensor *tpy_tensor_of(PyObject *data, tp_dtype dtype, tp_device device) {
         tp_tensor *t = tpy_over_array(data, false);
         return t ? moved(t, dtype, device, true) : NULL;
     }
+    if (!is_leaf(data) && !PyList_CheckExact(data) && !PyTuple_CheckExact(data) && PyObject_HasAttrString(data, "__dlpack__"))
+        return moved(over_dlpack(data), dtype, device, true);
     return moved(from_sequence(data, dtype), TP_NO_DTYPE, device, false);
 }
 

@@ -45,7 +45,7 @@ static bool read_seed(PyObject *o, uint64_t *seed) {
     Py_DECREF(whole);
     if (!PyErr_Occurred()) return true;
     PyErr_Clear();
-    PyErr_SetString(PyExc_RuntimeError, "Overflow when unpacking long: a seed has 64 bits");
+    PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long: a seed has 64 bits");
     return false;
 }
 static PyObject *generator_manual_seed(PyObject *self, PyObject *o) {
@@ -94,7 +94,19 @@ static PyObject *generator_set_offset(PyObject *self, PyObject *o) {
     if (!tp_generator_set_offset(tpy_generator_of(self), offset)) return tpy_raise();
     return Py_NewRef(self);
 }
-static PyMethodDef generator_methods[] = {{"manual_seed", generator_manual_seed, METH_O, "Sets the seed."}, {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed it started from."},
+static PyObject *generator_reduce(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *module = PyImport_ImportModule("taper.random"), *rebuild = module ? PyObject_GetAttrString(module, "_rebuild_generator") : NULL;
+    PyObject *device = rebuild ? generator_device(self, NULL) : NULL, *state = device ? generator_get_state(self, NULL) : NULL;
+    PyObject *result = state ? Py_BuildValue("O(OO)", rebuild, device, state) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(rebuild);
+    Py_XDECREF(device);
+    Py_XDECREF(state);
+    return result;
+}
+static PyMethodDef generator_methods[] = {{"__reduce__", generator_reduce, METH_NOARGS, "For pickle and copies: the device and the state."},
+    {"manual_seed", generator_manual_seed, METH_O, "Sets the seed."}, {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed it started from."},
     {"seed", generator_seed, METH_NOARGS, "Takes a seed from the system and returns it."}, {"get_state", generator_get_state, METH_NOARGS, "The state as a byte tensor."},
     {"set_state", generator_set_state, METH_O, "Puts a state back."}, {"clone_state", generator_clone_state, METH_NOARGS, "A generator in the same state."},
     {"get_offset", generator_get_offset, METH_NOARGS, "A device generator's place in its stream."}, {"set_offset", generator_set_offset, METH_O, "Goes to a place in the stream."}, {0}};

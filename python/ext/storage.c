@@ -1,14 +1,21 @@
 /* UntypedStorage, the memory under tensors as bytes, and what changes a tensor's place in it: untyped_storage, set_, resize_. Memory that
  * processes share is made here too. */
 #include "tpy.h"
+#include <stddef.h>
+#include <structmember.h>
+#include <taper/binding.h>
 
 typedef struct tpy_storage {
     PyObject_HEAD
-    tp_storage *s; /* owned */
+    tp_storage *s; /* owned; borrowed while `kept` */
+    PyObject *dict, *weakrefs;
+    bool kept;    /* the storage owns the object: Python let go of it while tensors still have the memory */
+    bool leaving; /* the object's end has begun */
 } tpy_storage;
-static PyTypeObject *storage_type;
+static PyTypeObject *storage_base, *storage_type;
 
-static PyObject *objects; /* address of a storage -> address of its object: one storage is one object while that lives */
+/* Address of a storage -> address of its object: one storage is one object while either lives. */
+static PyObject *objects;
 
 static tp_storage *storage_of(PyObject *o) { return ((tpy_storage *)o)->s; }
 
@@ -28,6 +35,12 @@ static int remember(tp_storage *s, void *object) { /* NULL: forget */
 static PyObject *wrap_storage(tp_storage *s, PyTypeObject *type) { /* takes s over */
     if (!s) return tpy_raise();
     PyObject *there = object_of(s);
+    if (there && ((tpy_storage *)there)->kept) { /* the caller's reference to the storage becomes the object's, and the other way round */
+        ((tpy_storage *)there)->kept = false;
+        tp_storage_watch(s, NULL);
+        PyObject_GC_Track(there);
+        return there;
+    }
     if (there) {
         tp_storage_release(s);
         return Py_NewRef(there);
@@ -45,29 +58,25 @@ static PyObject *wrap_storage(tp_storage *s, PyTypeObject *type) { /* takes s ov
 PyObject *tpy_wrap_storage(tp_storage *s) { return wrap_storage(s, storage_type); }
 
 tp_storage *tpy_storage_in(PyObject *o) {
-    if (PyObject_TypeCheck(o, storage_type)) return storage_of(o);
+    if (PyObject_TypeCheck(o, storage_base)) return storage_of(o);
     if (PyLong_Check(o) || PyList_Check(o) || PyTuple_Check(o)) return NULL;
     PyObject *inner = PyObject_GetAttrString(o, "_untyped_storage"); /* a TypedStorage */
     if (!inner) return PyErr_Clear(), NULL;
-    tp_storage *s = PyObject_TypeCheck(inner, storage_type) ? storage_of(inner) : NULL;
+    tp_storage *s = PyObject_TypeCheck(inner, storage_base) ? storage_of(inner) : NULL;
     Py_DECREF(inner); /* its owner keeps it */
     return s;
 }
 
-tp_dtype tpy_storage_dtype(PyObject *o) {
-    tp_dtype dtype = TP_NO_DTYPE;
-    PyObject *own = PyObject_TypeCheck(o, storage_type) ? NULL : PyObject_GetAttrString(o, "dtype");
-    if (own) tpy_fit_dtype(own, &dtype);
-    else PyErr_Clear();
-    Py_XDECREF(own);
-    return dtype;
-}
-
-bool tpy_check_storage_dtype(PyObject *o, tp_dtype wanted) {
-    tp_dtype own = tpy_storage_dtype(o);
-    if (!own || !wanted || own == wanted) return true;
-    PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s", tp_dtype_word(wanted), tp_dtype_word(own));
-    return false;
+bool tpy_storage_holds(PyObject *o, tp_dtype dtype, bool argument) {
+    PyObject *kind = PyObject_TypeCheck(o, storage_base) ? NULL : PyObject_GetAttrString(o, "dtype"); /* a TypedStorage has one */
+    tp_dtype found = TP_NO_DTYPE;
+    if (!kind) PyErr_Clear();
+    bool same = !kind || (tpy_fit_dtype(kind, &found) > 0 && found == dtype);
+    Py_XDECREF(kind);
+    if (!same)
+        PyErr_Format(PyExc_RuntimeError, "Expected a Storage of type %s or an UntypedStorage, but got %s%s%s", tp_dtype_word(dtype),
+                     argument ? "type " : "", tp_dtype_word(found), argument ? " for argument 1 'storage'" : "");
+    return same;
 }
 
 tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype) {
@@ -85,10 +94,19 @@ static PyObject *bytes_of(PyObject *o) {
 }
 
 /* ---- The type ---- */
+static tp_tensor *copy_of(tp_storage *s, tp_device device) {
+    tp_tensor *bytes = tpy_over_storage(s, TP_UINT8);
+    tp_tensor *copy = bytes ? tpy_own(tp_to(bytes, .device = device, .copy = true)) : NULL;
+    if (bytes && !copy) tpy_raise();
+    tp_release(bytes);
+    return copy;
+}
 static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"size", "device", NULL};
     PyObject *given = NULL, *place = Py_None;
     tp_device device = {TP_CPU, 0};
+    if (type == storage_base)
+        return PyErr_Format(PyExc_RuntimeError, "Cannot directly construct StorageBase; subclass it and then construct that");
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:UntypedStorage", names, &given, &place)) return NULL;
     if (place != Py_None && tpy_fit_device(place, &device) <= 0)
         return PyErr_Occurred() ? NULL
@@ -101,23 +119,86 @@ static PyObject *storage_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         if (n < 0) return PyErr_Format(PyExc_RuntimeError, "UntypedStorage(): expected a size of 0 or more, got %lld", (long long)n);
         return wrap_storage(tp_storage_new(n, device), type);
     }
-    if (!PySequence_Check(given))
+    tp_storage *other = tpy_storage_in(given);
+    if (!other && !PySequence_Check(given))
         return PyErr_Format(PyExc_TypeError, "UntypedStorage(): expected a size or a sequence, got %s", Py_TYPE(given)->tp_name);
-    tp_tensor *t = tpy_tensor_of(given, TP_UINT8, device);
+    tp_tensor *t = other ? copy_of(other, device) : tpy_tensor_of(given, TP_UINT8, device);
     if (!t) return NULL;
     PyObject *o = wrap_storage(tp_storage_of(t), type);
     tp_release(t);
     return o;
 }
+/* The last tensor lets go of memory that kept an object, on whatever thread: the object has the last reference now. */
+static void storage_gone(tp_storage *s) {
+    if (!PyGILState_Check() && !Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *o = object_of(s);
+    if (o) {
+        ((tpy_storage *)o)->kept = false;
+        PyObject_GC_Track(o);
+        Py_DECREF(o);
+    } else
+        PyErr_Clear();
+    PyGILState_Release(state);
+}
+
+/* In the object's last moment: an object with something of its own stays while tensors have the memory, as tensors' own objects do (tensor.c). */
+static bool keep_alive(tpy_storage *o) {
+    bool own = Py_TYPE(o) != storage_type || (o->dict && PyDict_GET_SIZE(o->dict)) || o->weakrefs;
+    if (!own || o->leaving || !o->s || tp_storage_references(o->s) < 2 || object_of(o->s) != (PyObject *)o) return false;
+    PyObject_GC_UnTrack(o);
+    Py_SET_REFCNT((PyObject *)o, 1);
+    o->kept = true;
+    tp_storage_watch(o->s, storage_gone);
+    tp_storage_release(o->s); /* may be the last after all, if another thread was quick: then the object is gone here */
+    return true;
+}
+
+static int storage_traverse(PyObject *o, visitproc visit, void *arg) {
+    Py_VISIT(((tpy_storage *)o)->dict);
+    Py_VISIT(Py_TYPE(o));
+    return 0;
+}
+static int storage_clear(PyObject *o) {
+    Py_CLEAR(((tpy_storage *)o)->dict);
+    return 0;
+}
+
 static void storage_dealloc(PyObject *o) {
     PyTypeObject *type = Py_TYPE(o);
+    if (keep_alive((tpy_storage *)o)) return;
     PyObject *pending, *value, *trace;
     PyErr_Fetch(&pending, &value, &trace);
-    if (storage_of(o) && remember(storage_of(o), NULL) < 0) PyErr_Clear(); /* it was never entered */
+    PyObject_GC_UnTrack(o);
+    if (((tpy_storage *)o)->weakrefs) PyObject_ClearWeakRefs(o);
+    type->tp_clear(o);
+    if (storage_of(o) && object_of(storage_of(o)) == o && remember(storage_of(o), NULL) < 0) PyErr_Clear();
     PyErr_Restore(pending, value, trace);
     tp_storage_release(storage_of(o));
     type->tp_free(o);
     Py_DECREF(type);
+}
+
+/* Of classes written in Python. Their own end, which runs __del__ and clears slots, begins only when the object is not kept; Python then calls
+ * this function once more, as that of the base. */
+static destructor subclass_end;
+static void subclass_dealloc(PyObject *o) {
+    tpy_storage *self = (tpy_storage *)o;
+    if (self->leaving) {
+        storage_dealloc(o);
+        return;
+    }
+    if (keep_alive(self)) return;
+    self->leaving = true;
+    subclass_end(o);
+    /* Here o is gone, unless __del__ kept it. */
+}
+static PyObject *storage_init_subclass(PyObject *cls, PyObject *args, PyObject *kwargs) {
+    (void)args, (void)kwargs;
+    PyTypeObject *type = (PyTypeObject *)cls;
+    if (type->tp_dealloc != subclass_dealloc) subclass_end = type->tp_dealloc;
+    type->tp_dealloc = subclass_dealloc;
+    Py_RETURN_NONE;
 }
 
 static Py_ssize_t storage_len(PyObject *o) { return (Py_ssize_t)tp_storage_size(storage_of(o)); }
@@ -150,7 +231,8 @@ static PyObject *storage_resize(PyObject *o, PyObject *size) {
     int64_t n;
     int fits = tpy_fit_int(size, &n);
     if (fits < 0) return NULL;
-    if (!fits || n < 0) return PyErr_Format(PyExc_TypeError, "resize_(): expected a size of 0 or more, got %R", size);
+    if (!fits) return PyErr_Format(PyExc_RuntimeError, "resize_ expects an int, but got %s", Py_TYPE(size)->tp_name);
+    if (n < 0) return PyErr_Format(PyExc_RuntimeError, "resize_(): expected a size of 0 or more, got %lld", (long long)n);
     return tp_storage_resize(storage_of(o), n) ? Py_NewRef(o) : tpy_raise();
 }
 
@@ -168,7 +250,14 @@ static PyObject *storage_slice(tp_storage *s, PyObject *key, int64_t n) {
     return wrap_storage(part, storage_type);
 }
 
+static bool has_values(PyObject *o) {
+    if (tp_storage_device(storage_of(o)).type != TP_META) return true;
+    PyErr_SetString(PyExc_NotImplementedError, "Not available for 'meta' device type");
+    return false;
+}
+
 static PyObject *storage_item(PyObject *o, PyObject *key) {
+    if (!has_values(o)) return NULL;
     int64_t i, n = tp_storage_size(storage_of(o));
     int fits = tpy_fit_int(key, &i);
     if (fits < 0) return NULL;
@@ -199,7 +288,7 @@ static PyObject *by_bytes(PyObject *o, const char *method, PyObject *argument, b
 }
 static PyObject *storage_tolist(PyObject *o, PyObject *unused) {
     (void)unused;
-    return by_bytes(o, "tolist", NULL, false);
+    return has_values(o) ? by_bytes(o, "tolist", NULL, false) : NULL;
 }
 static PyObject *storage_fill(PyObject *o, PyObject *value) { return by_bytes(o, "fill_", value, true); }
 static PyObject *storage_copy(PyObject *o, PyObject *args) {
@@ -215,6 +304,14 @@ static PyObject *storage_copy(PyObject *o, PyObject *args) {
     PyObject *bytes = t ? tpy_wrap(t) : NULL, *result = bytes ? by_bytes(o, "copy_", bytes, true) : NULL;
     Py_XDECREF(bytes);
     return result;
+}
+static PyObject *storage_resizable(PyObject *o, PyObject *unused) {
+    (void)o, (void)unused;
+    Py_RETURN_TRUE;
+}
+static PyObject *storage_fix_weakref(PyObject *o, PyObject *unused) { /* weak references are never out of order here */
+    (void)o, (void)unused;
+    Py_RETURN_NONE;
 }
 static PyObject *storage_clone(PyObject *o, PyObject *unused) {
     (void)unused;
@@ -296,8 +393,12 @@ static PyObject *storage_from_file(PyObject *type, PyObject *args, PyObject *kwa
     long long bytes = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|pL:from_file", names, PyUnicode_FSConverter, &path, &shared, &bytes)) return NULL;
     tp_storage *s = tp_storage_from_file(PyBytes_AS_STRING(path), shared, bytes);
+    PyObject *o = wrap_storage(s, (PyTypeObject *)type);
+    PyObject *name = o && shared ? PyUnicode_DecodeFSDefault(PyBytes_AS_STRING(path)) : NULL;
+    if (o && shared && (!name || PyObject_SetAttrString(o, "_filename", name) < 0)) Py_CLEAR(o);
+    Py_XDECREF(name);
     Py_DECREF(path);
-    return wrap_storage(s, (PyTypeObject *)type);
+    return o;
 }
 
 static PyMethodDef storage_methods[] = {
@@ -313,6 +414,9 @@ static PyMethodDef storage_methods[] = {
     {"from_file", (PyCFunction)(void (*)(void))storage_from_file, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
      "from_file(filename, shared=False, nbytes=0): a file's bytes, mapped; shared: what is written reaches it."},
     {"is_shared", storage_is_shared, METH_NOARGS, NULL},
+    {"resizable", storage_resizable, METH_NOARGS, NULL},
+    {"_fix_weakref", storage_fix_weakref, METH_NOARGS, NULL},
+    {"__init_subclass__", (PyCFunction)(void (*)(void))storage_init_subclass, METH_VARARGS | METH_KEYWORDS | METH_CLASS, NULL},
     {"_new_shared", storage_new_shared, METH_VARARGS | METH_CLASS, "_new_shared(bytes, path=None): memory that other processes can map."},
     {"_share", storage_share, METH_VARARGS, "_share(path=None): itself if other processes can map it, else a copy that they can."},
     {"_from_shared", storage_from_shared, METH_VARARGS | METH_CLASS,
@@ -328,18 +432,31 @@ static PyMethodDef storage_methods[] = {
 static PyGetSetDef storage_properties[] = {{"device", storage_device, NULL, NULL, NULL},
                                            {"_cdata", storage_address, NULL, NULL, NULL},
                                            {"is_cuda", storage_is_cuda, NULL, NULL, NULL},
+                                           {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
                                            {0}};
-static PyType_Slot storage_slots[] = {{Py_tp_new, storage_new},
+static PyMemberDef storage_members[] = {{"__dictoffset__", T_PYSSIZET, offsetof(tpy_storage, dict), READONLY, NULL},
+                                        {"__weaklistoffset__", T_PYSSIZET, offsetof(tpy_storage, weakrefs), READONLY, NULL},
+                                        {0}};
+static PyType_Slot base_slots[] = {{Py_tp_new, storage_new},
+                                   {Py_tp_dealloc, storage_dealloc},
+                                   {Py_tp_traverse, storage_traverse},
+                                   {Py_tp_clear, storage_clear},
+                                   {Py_tp_methods, storage_methods},
+                                   {Py_tp_getset, storage_properties},
+                                   {Py_tp_members, storage_members},
+                                   {Py_mp_length, storage_len},
+                                   {Py_mp_subscript, storage_item},
+                                   {Py_mp_ass_subscript, storage_set_item},
+                                   {0, NULL}};
+static PyType_Spec base_spec = {"torch._C.StorageBase", sizeof(tpy_storage), 0,
+                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, base_slots};
+static PyType_Slot storage_slots[] = {{Py_tp_doc, "The memory under tensors, as bytes."},
                                       {Py_tp_dealloc, storage_dealloc},
-                                      {Py_tp_methods, storage_methods},
-                                      {Py_tp_getset, storage_properties},
-                                      {Py_mp_length, storage_len},
-                                      {Py_mp_subscript, storage_item},
-                                      {Py_mp_ass_subscript, storage_set_item},
-                                      {Py_tp_doc, "The memory under tensors, as bytes."},
+                                      {Py_tp_traverse, storage_traverse},
+                                      {Py_tp_clear, storage_clear},
                                       {0, NULL}};
-static PyType_Spec storage_spec = {"torch.storage.UntypedStorage", sizeof(tpy_storage), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                                   storage_slots};
+static PyType_Spec storage_spec = {"torch.storage.UntypedStorage", sizeof(tpy_storage), 0,
+                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, storage_slots};
 
 /* ---- Tensor's side ---- */
 static PyObject *tensor_storage(PyObject *o, PyObject *unused) {
@@ -404,7 +521,8 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
         return PyErr_Occurred()
                    ? NULL
                    : PyErr_Format(PyExc_TypeError, "set_(): argument 'source' must be Tensor or Storage, not %s", Py_TYPE(source)->tp_name);
-    return tpy_check_storage_dtype(source, tp_dtype_of(tpy_unwrap(self))) ? set_to_storage(self, s, offset, size, stride) : NULL;
+    if (!tpy_storage_holds(source, tp_dtype_of(tpy_unwrap(self)), true)) return NULL;
+    return set_to_storage(self, s, offset, size, stride);
 }
 
 static PyObject *resize(PyObject *self, tp_ints shape) {
@@ -451,8 +569,9 @@ static PyMethodDef methods[] = {
     {0}};
 
 int tpy_init_storage(PyObject *module) {
-    storage_type = (PyTypeObject *)PyType_FromSpec(&storage_spec);
+    storage_base = (PyTypeObject *)PyType_FromSpec(&base_spec);
+    storage_type = storage_base ? (PyTypeObject *)PyType_FromSpecWithBases(&storage_spec, (PyObject *)storage_base) : NULL;
     objects = PyDict_New();
-    if (!storage_type || !objects || PyModule_AddType(module, storage_type) < 0) return -1;
+    if (!storage_type || !objects || PyModule_AddType(module, storage_base) < 0 || PyModule_AddType(module, storage_type) < 0) return -1;
     return tpy_add_methods(methods);
 }

@@ -3,9 +3,9 @@
  * One library tensor has at most one Python object: the library's binding slot points at it (borrowed), the object owns a reference to the
  * tensor. A tensor that comes back from the library (a gradient, a saved tensor) is the same object as long as that lives.
  *
- * An object with something of its own (a subclass, attributes) must not be lost when Python lets go of it while the library still holds the tensor.
- * Then the two change places: the tensor owns the object (`kept`), and the object, out of Python's sight, only borrows the tensor. They change
- * back when the tensor is handed to Python again; when the tensor goes first, it takes the object along. */
+ * An object with something of its own (a subclass, attributes, weak references) must not be lost when Python lets go of it while the library still
+ * holds the tensor. Then the two change places: the tensor owns the object (`kept`), and the object only borrows the tensor. They change back when
+ * the tensor is handed to Python again, and when the library lets go of the tensor: its last reference is the object's then. */
 #include "tpy.h"
 #include <stddef.h>
 #include <structmember.h>
@@ -41,13 +41,11 @@ PyObject *tpy_wrap(tp_tensor *t) {
     return there;
 }
 
-/* The tensor that kept an object goes, on whatever thread. */
+/* The library lets go of the tensor that kept an object, on whatever thread. */
 static void tensor_gone(void *object) {
     if (!PyGILState_Check() && !Py_IsInitialized()) return;
     PyGILState_STATE state = PyGILState_Ensure();
-    tpy_tensor *o = object;
-    o->kept = false;
-    o->t = NULL;
+    ((tpy_tensor *)object)->kept = false;
     PyObject_GC_Track(object);
     Py_DECREF(object);
     PyGILState_Release(state);
@@ -55,9 +53,8 @@ static void tensor_gone(void *object) {
 
 /* In the object's last moment: does the library still want it? */
 static bool keep_alive(tpy_tensor *o) {
-    bool own = Py_TYPE(o) != tpy_tensor_type || (o->dict && PyDict_GET_SIZE(o->dict));
+    bool own = Py_TYPE(o) != tpy_tensor_type || (o->dict && PyDict_GET_SIZE(o->dict)) || o->weakrefs;
     if (!own || !o->t || tp_binding(o->t) != o || tp_references(o->t) < 2) return false;
-    if (o->weakrefs) PyObject_ClearWeakRefs((PyObject *)o);
     PyObject_GC_UnTrack(o);
     Py_SET_REFCNT((PyObject *)o, 1);
     o->kept = true;

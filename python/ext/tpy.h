@@ -150,9 +150,9 @@ tp_tensor *tpy_pinned(tp_tensor *t);                               /* gpu.c: in 
 int tpy_warn_copy_construct(void);                                 /* make.c: torch.tensor(tensor) had better be a clone; -1: an exception */
 tp_storage *tpy_storage_in(PyObject *o);                           /* storage.c: of an UntypedStorage or a TypedStorage, borrowed; NULL for others */
 PyObject *tpy_wrap_storage(tp_storage *s);                         /* an UntypedStorage; takes s over; the same object for the same storage */
-tp_dtype tpy_storage_dtype(PyObject *o);                           /* of a TypedStorage; TP_NO_DTYPE for bytes */
-bool tpy_check_storage_dtype(PyObject *o, tp_dtype wanted);        /* bytes are of every dtype; false with PyTorch's error otherwise */
 tp_tensor *tpy_over_storage(tp_storage *s, tp_dtype dtype);        /* all of it, in one dimension */
+/* Is o an UntypedStorage, or a TypedStorage of the dtype? False with PyTorch's exception; argument: o was one of a method's arguments. */
+bool tpy_storage_holds(PyObject *o, tp_dtype dtype, bool argument);
 int tpy_get_buffer(PyObject *o, Py_buffer *view, int flags);
 void tpy_release_buffer(PyObject *o, Py_buffer *view);
 

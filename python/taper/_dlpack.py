@@ -58,7 +58,10 @@ def _export(tensor, stream, max_version, dl_device, copy):
     if dl_device is not None and tuple(dl_device) != tuple(_device_of(tensor)):
         if copy is False:
             raise BufferError(f"cannot move the tensor from {_device_of(tensor)} to {tuple(dl_device)} without copying.")
-        tensor, copy = tensor.to(f"{next(n for n, d in _devices.items() if d == dl_device[0])}:{dl_device[1]}"), True
+        place = next((name for name, number in _devices.items() if number == dl_device[0]), None)
+        if place is None:
+            raise BufferError(f"Unsupported device_type: {int(dl_device[0])}")
+        tensor, copy = tensor.to(f"{place}:{dl_device[1]}"), True
     elif copy:
         tensor = tensor.clone()
     try:

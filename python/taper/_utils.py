@@ -104,7 +104,7 @@ def _finish_tensor(tensor, cls, requires_grad, state):
 
 def _typed_storage(storage, dtype):
     from taper.storage import TypedStorage
-    return TypedStorage(wrap_storage=storage, dtype=dtype)
+    return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
 def _dtype_named(name):

@@ -4,6 +4,7 @@
  * trips to the free lists instead of three. Data starts on a cache line and its room is whole cache lines in either case. */
 #include "tensor/storage.h"
 #include <string.h>
+#include <taper/binding.h>
 #include "tensor/recorder.h"
 
 #define INSIDE_BYTES 256 /* data up to this size shares the header's block */
@@ -11,6 +12,7 @@
 _Static_assert(sizeof(tpi_storage) <= TPI_ALIGN, "the data behind a storage's header must start on a cache line");
 
 TPI_THREAD_LOCAL int64_t tpi_storage_balance;
+void (*tpi_storage_watcher)(tpi_storage *s);
 TPI_THREAD_LOCAL tpi_recorder *tpi_recording;
 
 static tpi_storage *born(tpi_storage *s) {
@@ -32,6 +34,7 @@ static tpi_storage *header_new(tp_device device, size_t room) {
     s->context = NULL;
     s->foreign = false;
     s->inside = room > 0;
+    s->watched = false;
     return s;
 }
 
@@ -102,6 +105,12 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
 }
 
 void tpi_storage_free(tpi_storage *s) {
+    if (s->watched) {
+        s->watched = false;
+        atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
+        tpi_storage_watcher(s);
+        return;
+    }
     if (s->foreign) {
         if (s->release) s->release(s->context);
     } else {
@@ -154,6 +163,13 @@ void *tp_storage_data(const tp_storage *s) { return given(s) && s->device.type !
 int64_t tp_storage_size(const tp_storage *s) { return given(s) ? (int64_t)s->bytes : -1; }
 tp_device tp_storage_device(const tp_storage *s) { return given(s) ? s->device : (tp_device){0, 0}; }
 int64_t tp_storage_references(const tp_storage *s) { return given(s) ? atomic_load_explicit(&s->refs, memory_order_acquire) : -1; }
+
+bool tp_storage_watch(tp_storage *s, void (*watcher)(tp_storage *s)) {
+    if (!given(s)) return false;
+    s->watched = watcher != NULL;
+    if (watcher) tpi_storage_watcher = watcher;
+    return true;
+}
 
 bool tp_storage_resize(tp_storage *s, int64_t bytes) {
     if (!given(s) || !is_size(bytes)) return false;

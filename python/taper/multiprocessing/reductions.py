@@ -157,11 +157,11 @@ def reduce_storage(storage):
 
 
 def rebuild_typed_storage(storage, dtype):
-    return TypedStorage(wrap_storage=storage, dtype=dtype)
+    return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
 def reduce_typed_storage(storage):
-    return rebuild_typed_storage, (storage.untyped(), storage.dtype)
+    return rebuild_typed_storage, (storage._untyped_storage, storage.dtype)
 
 
 # ---- Tensors ----
