@@ -66,6 +66,7 @@ typedef struct tp_file_options {
     const void *memory; /* read these bytes instead of a file; they stay while the file is open */
     int64_t memory_bytes;
     bool pickle; /* it is a pickle alone, as Python's pickle.dump writes them */
+    bool big_endian; /* the byte order of a .pt that does not say its own */
 } tp_file_options;
 
 /* Opens a file of any of the formats; what it holds says which. A .pt may be any value, .safetensors and .npz are dicts of tensors, a .npy
@@ -105,10 +106,11 @@ typedef struct tp_saved_about {
     bool requires_grad;     /* of a tensor */
     tp_dtype dtype;         /* of a tensor or a storage (TP_NO_DTYPE: bytes) */
     tp_ints shape, strides; /* of a tensor */
-    int64_t offset;         /* of a tensor in its storage, in elements */
+    int64_t offset;         /* of a tensor in its storage, of a storage in the one that it is a part of, in elements */
     const char *key;        /* of a storage: its name in the file */
     const char *location;   /* of a storage: the device it was on, "cuda:0" */
-    int64_t bytes;          /* of a storage */
+    int64_t bytes;          /* of a storage, of the whole one */
+    int64_t numel;          /* of a storage, of the part */
 } tp_saved_about;
 TP_API bool tp_saved_describe(const tp_saved *v, tp_saved_about *about); /* false and an error where Taper lacks its dtype */
 TP_API tp_storage *tp_saved_storage(const tp_saved *v);                  /* reads it, once; a reference for the caller */

@@ -172,6 +172,16 @@ static PyObject *make_typed_storage(maker *m, const tp_saved *v) {
     tp_saved_about about = {.size = sizeof about};
     PyObject *bytes = make_storage(m, v);
     if (!bytes || !tp_saved_describe(v, &about)) return bytes ? raise_read() : NULL;
+    int64_t item = tp_dtype_size(about.dtype ? about.dtype : TP_UINT8), first = about.offset * item, last = first + about.numel * item;
+    if (first || last != about.bytes) { /* files of the oldest kind name parts of storages */
+        PyObject *start = PyLong_FromLongLong(first), *stop = PyLong_FromLongLong(last);
+        PyObject *part = start && stop ? PySlice_New(start, stop, NULL) : NULL;
+        Py_SETREF(bytes, part ? PyObject_GetItem(bytes, part) : NULL);
+        Py_XDECREF(start);
+        Py_XDECREF(stop);
+        Py_XDECREF(part);
+        if (!bytes) return NULL;
+    }
     PyObject *dtype = tpy_dtype_object(about.dtype ? about.dtype : TP_UINT8),
              *typed = dtype ? PyObject_CallMethod(m->utils, "_typed_storage", "OO", bytes, dtype) : NULL;
     Py_DECREF(bytes);
@@ -313,11 +323,11 @@ static bool read_names(tpy_file *self, PyObject *names) {
 }
 
 static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *words[] = {"path", "memory", "map", "map_shared", "allowed", "any_global", "pickle", NULL};
+    static char *words[] = {"path", "memory", "map", "map_shared", "allowed", "any_global", "pickle", "big_endian", NULL};
     PyObject *path, *memory = Py_None, *names = NULL;
-    int map = 0, map_shared = 0, any = 0, pickle = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!pp:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared,
-                                     &PyList_Type, &names, &any, &pickle))
+    int map = 0, map_shared = 0, any = 0, pickle = 0, big_endian = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|OppO!ppp:_File", words, PyUnicode_FSConverter, &path, &memory, &map, &map_shared,
+                                     &PyList_Type, &names, &any, &pickle, &big_endian))
         return NULL;
     tpy_file *self = (tpy_file *)type->tp_alloc(type, 0);
     bool ok =
@@ -331,7 +341,8 @@ static PyObject *file_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
                                    .nallowed = names ? PyList_GET_SIZE(names) : 0,
                                    .memory = self->memory.buf,
                                    .memory_bytes = self->memory.len,
-                                   .pickle = pickle};
+                                   .pickle = pickle,
+                                   .big_endian = big_endian};
         if (self->memory.obj && !options.memory) options.memory = ""; /* empty */
         self->file = tp_open_file(PyBytes_AS_STRING(path), &options);
         if (!self->file) ok = raise_read() != NULL;

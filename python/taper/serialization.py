@@ -71,6 +71,34 @@ class set_default_mmap_options:
         _settings["mmap"] = self.before
 
 
+class _SerializationTls(threading.local):
+    """What contexts of a thread ask of torch.save."""
+
+    skip_data = materialize_fake_tensors = False
+
+
+_serialization_tls = _SerializationTls()
+
+
+class skip_data:
+    """`with skip_data():` torch.save leaves room for the bytes of storages and does not write them: they are zeros in the file."""
+
+    def __init__(self, materialize_fake_tensors=False):
+        self.fake = materialize_fake_tensors
+
+    def __enter__(self):
+        self.before = _serialization_tls.skip_data, _serialization_tls.materialize_fake_tensors
+        _serialization_tls.skip_data, _serialization_tls.materialize_fake_tensors = True, self.fake
+
+    def __exit__(self, *error):
+        _serialization_tls.skip_data, _serialization_tls.materialize_fake_tensors = self.before
+
+
+def _blank(storage):
+    """As many bytes, all zero, which take no memory before they are read."""
+    return _C._functions["zeros"](storage.nbytes(), dtype=_C.uint8).untyped_storage()
+
+
 # ---- What weights_only lets through ----
 _safe_globals = []
 
@@ -240,7 +268,7 @@ class StorageType:
 
     @property
     def dtype(self):
-        return _named[self.name].dtype if self.name in _named else _C.uint8
+        return _named[self.name]._dtype if self.name in _named else _C.uint8
 
 
 # ---- Saving ----
@@ -296,7 +324,7 @@ class _Storages:
     def identify(self, obj):
         """The persistent id of a storage; None for anything else."""
         if isinstance(obj, TypedStorage):
-            storage, dtype, kind, numel = obj._untyped_storage, obj.dtype, _named[obj.pickle_storage_type()], len(obj)
+            storage, dtype, kind, numel = obj._untyped_storage, obj.dtype, _named[obj._pickle_storage_type()], obj._size()
         elif isinstance(obj, UntypedStorage):
             storage, dtype, kind, numel = obj, _C.uint8, _named["ByteStorage"] if self.legacy else UntypedStorage, obj.nbytes()
         else:
@@ -316,12 +344,13 @@ def _dumps(obj, storages, pickle_module, protocol):
     import copyreg
     import io
 
-    class Pickler(pickle_module.Pickler):
+    class Pickler(pickle_module.Pickler):  # a class is a cycle of references: what is saved is not to wait for the collector with it
         def persistent_id(self, obj):
-            return storages.identify(obj)
+            return self.storages.identify(obj)
 
     buffer = io.BytesIO()
     pickler = Pickler(buffer, protocol=protocol)
+    pickler.storages = storages
     pickler.dispatch_table = {**copyreg.dispatch_table, **getattr(pickler, "dispatch_table", {}), **_reductions}
     with _importable():
         pickler.dump(obj)
@@ -339,7 +368,8 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_ne
     data = _dumps(obj, storages, pickle_module or pickle, pickle_protocol)
     if _use_new_zipfile_serialization:
         name = os.path.splitext(os.path.basename(path))[0] if path is not None else "archive"
-        _C._write_pt(path or "", None if path is not None else f.write, name or "archive", data, [storage for storage, _ in storages.found])
+        memory = [_blank(storage) if _serialization_tls.skip_data else storage for storage, _ in storages.found]
+        _C._write_pt(path or "", None if path is not None else f.write, name or "archive", data, memory)
         return
     pieces = list(_legacy_pieces(data, storages, pickle_protocol))
     if path is not None:
@@ -428,7 +458,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
 
 
 def _open(path, memory, mmap, names):
-    file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(names))
+    file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(names),
+                    big_endian=_settings["endianness"] == LoadEndianness.BIG)
     if file.format not in ("pt", "old pt"):
         raise RuntimeError(f"'{path}' is not a file of PyTorch's but {file.format}: taper.io.load reads it")
     return file
@@ -462,6 +493,11 @@ def _unpickler(pickle_module, persistent_load):
     return Unpickler
 
 
+def _texts(values):
+    """Texts that were read with encoding="bytes"."""
+    return [value.decode("ascii") if isinstance(value, bytes) else value for value in values]
+
+
 def _load_anything(file, f, memory, restore, pickle_module, arguments):
     """By Python's unpickler."""
     import io
@@ -473,13 +509,13 @@ def _load_anything(file, f, memory, restore, pickle_module, arguments):
     storages = {}
 
     def persistent_load(saved):
-        what, kind, key, location, numel = saved[:5]
+        what, kind, key, location, numel = _texts(saved[:5])
         if what != "storage":
             raise RuntimeError(f"Unknown typename for persistent_load, expected 'storage' but got '{what}'")
         dtype = _C.uint8 if kind is UntypedStorage else kind.dtype
         if key not in storages:
             read = file.storage(key, numel * dtype.itemsize, None if kind is UntypedStorage else dtype)
-            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype)
+            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype, _internal=True)
         return storages[key]
 
     arguments.setdefault("encoding", "utf-8")
@@ -491,6 +527,7 @@ def _load_legacy(f, restore, pickle_module, arguments):
     storages = {}
 
     def persistent_load(saved):
+        saved = _texts(saved)
         if saved[0] == "module":  # (class, its file, its source) of the oldest files
             return saved[1]
         what, kind, key, location, numel, part = saved
@@ -499,13 +536,13 @@ def _load_legacy(f, restore, pickle_module, arguments):
         if key not in storages:
             dtype = _C.uint8 if kind is UntypedStorage else kind.dtype
             read = UntypedStorage(numel * dtype.itemsize)
-            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype), read, numel
+            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype, _internal=True), read, numel
         whole = storages[key][0]
         if part is None:
             return whole
         _, first, count = part
         size = whole.dtype.itemsize
-        return TypedStorage(wrap_storage=whole.untyped()[first * size:(first + count) * size], dtype=whole.dtype)
+        return TypedStorage(wrap_storage=whole._untyped_storage[first * size:(first + count) * size], dtype=whole.dtype, _internal=True)
 
     arguments.setdefault("encoding", "utf-8")
     if pickle_module.load(f, **arguments) != MAGIC_NUMBER:
@@ -524,8 +561,8 @@ def _load_legacy(f, restore, pickle_module, arguments):
         if data:
             into = _on_storage(_C.uint8, read)
             into.copy_(_C.frombuffer(bytearray(data), dtype=_C.uint8))
-            if typed.untyped() is not read:
-                typed.untyped().copy_(read)
+            if typed._untyped_storage is not read:
+                typed._untyped_storage.copy_(read)
     return result
 
 

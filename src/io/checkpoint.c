@@ -335,6 +335,8 @@ bool tp_saved_describe(const tp_saved *v, tp_saved_about *about) {
         a.key = s->key;
         a.location = s->location;
         a.bytes = s->bytes;
+        a.offset = v->as.storage.first;
+        a.numel = v->as.storage.numel;
     }
     memcpy(about, &a, a.size < (int64_t)sizeof a ? (size_t)a.size : sizeof a);
     return true;

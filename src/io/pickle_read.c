@@ -201,13 +201,13 @@ static bool check_key(machine *m, const tp_saved *key) {
     return tpi_is_hashable(key) || tpi_refuse(TP_ERR_VALUE, "'%s': its pickle has %s for a key", m->p->path, tpi_kind_name(key));
 }
 
-static bool put_into(machine *m, tp_saved *v, tp_saved *const *pairs, size_t n) {
+static bool put_into(machine *m, tp_saved *v, tp_saved *const *pairs, size_t n, const char *opcode) {
     tp_saved *into = v;
     if (n % 2) return refused(m, "a key without a value");
     if (v->kind == TP_SAVED_OBJECT)
         into = part(m, &v->parts->pairs, TP_SAVED_DICT);
     else if (v->kind != TP_SAVED_DICT)
-        return tpi_refuse(TP_ERR_VALUE, "'%s': its pickle puts items into %s", m->p->path, tpi_kind_name(v));
+        return tpi_refuse(TP_ERR_VALUE, "'%s': Can only %s for dict, collections.OrderedDict, collections.Counter but got %s", m->p->path, opcode, tpi_kind_name(v));
     bool ok = into != NULL;
     for (size_t i = 0; ok && i < n; i += 2) ok = check_key(m, pairs[i]) && tpi_saved_put(m->p->arena, into, pairs[i], pairs[i + 1]);
     return ok;
@@ -226,7 +226,7 @@ static bool append_marked(machine *m, tp_saved_kind kind) {
 static bool put_marked(machine *m) {
     tp_saved **values, *v;
     size_t n;
-    return pop_mark(m, &values, &n) && (v = top(m)) && put_into(m, v, values, n);
+    return pop_mark(m, &values, &n) && (v = top(m)) && put_into(m, v, values, n, "SETITEMS");
 }
 
 /* ---- Names and calls
@@ -300,14 +300,14 @@ static bool container_opcode(machine *m, unsigned char op) {
     case 0x8f: return push(m, tpi_saved_new(a, TP_SAVED_SET));
     case 'l':
         return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_LIST)) && append_to(m, v, values, n, TP_SAVED_LIST) && push(m, v);
-    case 'd': return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_DICT)) && put_into(m, v, values, n) && push(m, v);
+    case 'd': return pop_mark(m, &values, &n) && (v = tpi_saved_new(a, TP_SAVED_DICT)) && put_into(m, v, values, n, "DICT") && push(m, v);
     case 'a': return (v = pop(m)) && (key = top(m)) && append_to(m, key, &v, 1, TP_SAVED_LIST);
     case 'e': return append_marked(m, TP_SAVED_LIST);
     case 0x90: return append_marked(m, TP_SAVED_SET);
     case 's':
         if (m->n - floor_of(m) < 3) return refused(m, "the stack is empty");
         m->n -= 2;
-        return put_into(m, m->stack[m->n - 1], m->stack + m->n, 2);
+        return put_into(m, m->stack[m->n - 1], m->stack + m->n, 2, "SETITEM");
     case 'u': return put_marked(m);
     default:
         return tpi_refuse(TP_ERR_VALUE,

@@ -80,6 +80,7 @@ static bool find_prefix(tp_file *f) {
 static bool read_byteorder(tp_file *f) {
     const tpi_zip_member *m = member(f, "", "byteorder");
     char text[8] = {0};
+    f->swapped = f->options.big_endian;
     if (!m) return true;
     if (m->bytes > 6 || !tpi_file_read_member(f, m, text))
         return tpi_refuse(TP_ERR_IO, "'%s': its byte order is not readable", f->zip.source.path);
@@ -136,9 +137,19 @@ static bool read_part(const tp_file *f, const tp_saved *part, tp_saved *v) {
     return true;
 }
 
+/* What Python calls the type of a value. */
+static const char *class_word(const tp_saved *v) {
+    if (v->kind == TP_SAVED_NUMBER) return v->as.number.kind == TP_SCALAR_FLOAT ? "float" : tpi_is_bool(v) ? "bool" : "int";
+    static const char *const words[] = {[TP_SAVED_NONE] = "NoneType", [TP_SAVED_LONG] = "int",   [TP_SAVED_TEXT] = "str", [TP_SAVED_BYTES] = "bytes",
+                                        [TP_SAVED_LIST] = "list",     [TP_SAVED_TUPLE] = "tuple", [TP_SAVED_SET] = "set",  [TP_SAVED_DICT] = "dict"};
+    return v->kind < sizeof words / sizeof *words && words[v->kind] ? words[v->kind] : "object";
+}
+
 tp_saved *tpi_pt_persistent(void *context, tp_saved *id) {
     tp_file *f = context;
     tp_saved *const *v = id->as.items.v;
+    if (id->kind == TP_SAVED_TUPLE && id->n && !tpi_is_text(v[0], "storage"))
+        return tpi_fail(TP_ERR_VALUE, "'%s': Only persistent_load of storage is allowed, but got <class '%s'>", tpi_file_path(f), class_word(v[0]));
     if (id->kind != TP_SAVED_TUPLE || id->n < 5 || id->n > 6 || !tpi_is_text(v[0], "storage") || v[2]->kind != TP_SAVED_TEXT ||
         v[3]->kind != TP_SAVED_TEXT || !tpi_is_int(v[4]) || strlen(v[2]->as.text) != (size_t)v[2]->n)
         return bad_id(f, "is not one");

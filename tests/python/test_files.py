@@ -342,3 +342,55 @@ def test_files_one_behind_the_other():
     for weights_only in True, False:
         buffer.seek(0)
         assert [torch.load(buffer, weights_only=weights_only).tolist() for _ in range(3)] == [[0, 0], [1, 1], [2, 2]]
+
+
+def test_files_without_a_byte_order_are_read_in_the_one_that_is_set(tmp_path):
+    import zipfile
+    from taper.serialization import LoadEndianness, set_default_load_endianness
+    torch.save(torch.tensor([1, 2], dtype=torch.int32), tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt") as whole, zipfile.ZipFile(tmp_path / "b.pt", "w") as silent:
+        for name in whole.namelist():
+            if not name.endswith("/byteorder"):
+                silent.writestr(name, whole.read(name))
+    assert torch.load(tmp_path / "b.pt").tolist() == [1, 2]
+    set_default_load_endianness(LoadEndianness.BIG)
+    try:
+        assert torch.load(tmp_path / "b.pt").tolist() == [1 << 24, 2 << 24]
+        assert torch.load(tmp_path / "b.pt", weights_only=False).tolist() == [1 << 24, 2 << 24]
+        assert torch.load(tmp_path / "a.pt").tolist() == [1, 2]
+    finally:
+        set_default_load_endianness(None)
+
+
+def test_skip_data_leaves_room_for_storages():
+    import io
+    x = torch.ones(2, 3)
+    file = io.BytesIO()
+    with torch.serialization.skip_data():
+        torch.save({"x": x, "row": x[1]}, file)
+    file.seek(0)
+    loaded = torch.load(file)
+    assert loaded["x"].tolist() == [[0, 0, 0], [0, 0, 0]] and loaded["row"].untyped_storage() is loaded["x"].untyped_storage()
+
+
+def test_saving_leaves_no_reference_behind():
+    import io
+    import sys
+    storage = torch.ones(3).untyped_storage()
+    before = sys.getrefcount(storage)
+    torch.save({"a": torch.tensor(storage, dtype=torch.float32)}, io.BytesIO())
+    assert sys.getrefcount(storage) == before
+
+
+def test_old_files_name_parts_of_storages():
+    import io
+    import pickle
+    parts = [pickle.dumps(0x1950A86A20F9469CFC6C, 2), pickle.dumps(1001, 2), pickle.dumps({"protocol_version": 1001, "little_endian": True}, 2)]
+
+    def identity(first):  # ("storage", torch.FloatStorage, "7", "cpu", 2, ("8", first, 1))
+        return (b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0007X\x03\0\0\0cpuK\x02X\x01\0\0\x008K" + bytes([first]) + b"K\x01\x87tQ")
+    parts.append(b"\x80\x02" + identity(0) + identity(1) + b"\x86.")
+    parts += [pickle.dumps(["7"], 2), (2).to_bytes(8, "little"), torch.tensor([3.0, 4.0]).numpy().tobytes()]
+    for weights_only in True, False:
+        first, second = torch.load(io.BytesIO(b"".join(parts)), weights_only=weights_only)
+        assert (first[0], second[0]) == (3, 4) and first.data_ptr() + 4 == second.data_ptr()
