@@ -120,13 +120,12 @@ static bool read_strides(const Py_buffer *b, int64_t *strides) {
     return true;
 }
 
-static bool warn_read_only(const Py_buffer *b) {
-    return !b->readonly ||
-           PyErr_WarnEx(PyExc_UserWarning,
-                        "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to "
-                        "this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it "
-                        "writable before converting it to a tensor.",
-                        1) == 0;
+static bool warn_read_only(const Py_buffer *b, const char *kind, const char *short_kind) {
+    return !b->readonly || PyErr_WarnFormat(PyExc_UserWarning, 1,
+                                            "The given %s is not writable, and PyTorch does not support non-writable tensors. This means "
+                                            "writing to this tensor will result in undefined behavior. You may want to copy the %s to "
+                                            "protect its data or make it writable before converting it to a tensor.",
+                                            kind, short_kind) == 0;
 }
 
 static tp_tensor *over_buffer(PyObject *array, Py_buffer *b) { /* takes b over when it succeeds */
@@ -158,7 +157,7 @@ tp_tensor *tpy_over_array(PyObject *array, bool warn) {
         }
         return NULL;
     }
-    tp_tensor *t = warn && !warn_read_only(b) ? NULL : over_buffer(array, b);
+    tp_tensor *t = warn && !warn_read_only(b, "NumPy array", "array") ? NULL : over_buffer(array, b);
     if (t) return t;
     PyBuffer_Release(b);
     PyMem_Free(b);
@@ -197,6 +196,11 @@ static PyObject *from_buffer(PyObject *module, PyObject *args, PyObject *kwargs)
     Py_buffer *b = PyMem_Malloc(sizeof *b);
     if (!b) return PyErr_NoMemory();
     if (PyObject_GetBuffer(object, b, PyBUF_SIMPLE) < 0) {
+        PyMem_Free(b);
+        return NULL;
+    }
+    if (!warn_read_only(b, "buffer", "buffer")) {
+        PyBuffer_Release(b);
         PyMem_Free(b);
         return NULL;
     }

@@ -112,9 +112,21 @@ def is_nonzero(self):
 
 
 @_method
-def dim_order(self):
-    """The dimensions from the one with the largest stride to the one with the smallest."""
-    return tuple(sorted(range(self.dim()), key=lambda i: -self.stride(i)))
+def dim_order(self, *, ambiguity_check=False):
+    """The dimensions from the one with the largest stride to the one with the smallest. ambiguity_check: an error where sizes of one leave it open;
+    a list of memory formats: one of those, if only one fits."""
+    formats = ambiguity_check if isinstance(ambiguity_check, (list, tuple)) else []
+    if not isinstance(ambiguity_check, bool) and not (formats and all(isinstance(f, _C.memory_format) for f in formats)):
+        raise TypeError(f"The ambiguity_check argument must be a bool or a list of memory formats. Received: {ambiguity_check}")
+    order = tuple(sorted(range(self.dim()), key=lambda i: -self.stride(i)))
+    strides = self.stride()
+    if ambiguity_check is False or len(set(strides)) == self.dim() and 1 not in self.shape:
+        return order
+    fitting = [f for f in formats if self.is_contiguous(memory_format=f)]
+    if len(fitting) == 1:
+        standard = tuple(range(self.dim()))
+        return standard if fitting[0] is _C.contiguous_format else (0, *standard[2:], 1)
+    raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
 
 
 def _sparse_only(name, kind):
@@ -292,15 +304,18 @@ def module_load(self, other, assign=False):
 @_method
 def storage(self):
     """The memory under the tensor, as numbers of its dtype."""
-    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+    _storage._warn_typed_storage_removal()
+    return self._typed_storage()
 
 
-Tensor._typed_storage = storage
+@_method
+def _typed_storage(self):
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
 
 @_method
 def storage_type(self):
-    return next(t for t in _named.values() if t.dtype == self.dtype)
+    return next(t for t in _named.values() if t._dtype == self.dtype)
 
 
 @_method
@@ -367,6 +382,9 @@ def apply_(self, callable):
     """Replaces each element x by callable(x). Slow."""
     _plain(self, "apply_")
     values = [callable(x) for x in self.reshape(-1).tolist()]
+    for value in values:
+        if isinstance(value, str):
+            raise TypeError("must be real number, not str")
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
 
 
@@ -374,6 +392,9 @@ def apply_(self, callable):
 def map_(self, tensor, callable):
     """Replaces each element x by callable(x, y), y from the other tensor. Slow."""
     _plain(self, "map_")
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"map_(): argument 'other' (position 1) must be Tensor, not {type(tensor).__name__}")
+    _plain(tensor, "map_")
     others = tensor.expand_as(self).reshape(-1).tolist()
     values = [callable(x, y) for x, y in zip(self.reshape(-1).tolist(), others)]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -382,7 +403,8 @@ def map_(self, tensor, callable):
 @_method
 def map2_(self, x, y, callable):
     """Replaces each element a by callable(a, b, c), b and c from the other tensors. Slow."""
-    _plain(self, "map2_")
+    for each in (self, x, y):
+        _plain(each, "map2_")
     others = (t.expand_as(self).reshape(-1).tolist() for t in (x, y))
     values = [callable(*each) for each in zip(self.reshape(-1).tolist(), *others)]
     return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
@@ -490,7 +512,7 @@ def _shared(obj, dtype, copy):
         return _C.tensor(obj)
     if isinstance(obj, (TypedStorage, _C.UntypedStorage)):
         return _on_storage(dtype or getattr(obj, "dtype", _C.uint8), obj)
-    if hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") or kind.__name__ == "PyCapsule":
         return from_dlpack(obj)
     try:
         memoryview(obj)

@@ -134,7 +134,7 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None,
     else:
         if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
             raise TypeError("normal(): expected a tensor for mean or std, or a size")
-        shape = broadcast_shapes(*[x.shape for x in (mean, std) if isinstance(x, Tensor)])
+        shape = _op["broadcast_tensors"]([x.detach() for x in (mean, std) if isinstance(x, Tensor)])[0].shape
         like = mean if isinstance(mean, Tensor) else std
         if isinstance(std, Tensor) and not std.is_complex() and std.numel() and bool((std < 0).any()):
             raise RuntimeError("normal expects all elements of std >= 0.0")
@@ -143,7 +143,24 @@ def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None,
             result = noise.mul_(std).add_(mean)
     if requires_grad:
         result.requires_grad_()
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return result if out is None else _put_into(out, result)
+
+
+def _put_into(out, result):
+    """The result in the tensor that was given for it, which takes its shape."""
+    if out.numel() and out.shape != result.shape:
+        import warnings
+        warnings.warn(f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the required output "
+                      f"shape {list(result.shape)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized unless they "
+                      "have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with t.resize_(0).",
+                      stacklevel=3)
+    return out.resize_(result.shape).copy_(result)
+
+
+def bernoulli(input, p=None, *, generator=None, out=None):
+    """Ones with the probabilities of input, or with p."""
+    result = _op["bernoulli"](input, *(() if p is None else (p,)), generator=generator)
+    return result if out is None else _put_into(out, result)
 
 
 # ---- Settings ----
@@ -228,6 +245,9 @@ def set_flush_denormal(mode):
 
 def set_default_tensor_type(t):
     """The old way to set the default dtype and device: torch.set_default_tensor_type(torch.cuda.DoubleTensor)."""
+    import warnings
+    warnings.warn("torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+                  "torch.set_default_device() as alternatives.", stacklevel=2)
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
     kinds = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
     dtype = kinds.get(name.rsplit(".", 1)[-1])
@@ -410,7 +430,7 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         result = _op["norm"](input, 2.0, dim, keepdim, dtype=dtype)
     else:
         result = _op["norm"](input, p, dim, keepdim, dtype=dtype)
-    return result if out is None else out.resize_(result.shape).copy_(result)
+    return result if out is None else _put_into(out, result)
 
 
 def chain_matmul(*matrices, out=None):
@@ -490,9 +510,13 @@ multinomial.__doc__ = _op["multinomial"].__doc__
 
 def unravel_index(indices, shape):
     """Flat indices as one index per dim."""
+    if not isinstance(shape, (int, tuple, list)):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    if not isinstance(shape, int) and (other := next((n for n in shape if not isinstance(n, int)), None)) is not None:
+        raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(other)}")
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.dtype in (_C.float32, _C.float64, _C.float16, _C.bfloat16, _C.bool) or indices.is_complex():
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {shape}")
     total = _math.prod(shape)
@@ -625,7 +649,7 @@ def _assert(condition, message):
 
 # Stand-ins, such as torch.fx's, see the call itself, not what the function does with them.
 for _name in """
-        _assert atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod chain_matmul einsum get_device histogramdd is_complex is_conj
+        _assert atleast_1d atleast_2d atleast_3d bernoulli block_diag broadcast_tensors cartesian_prod chain_matmul einsum get_device histogramdd is_complex is_conj
         is_floating_point is_inference is_neg is_nonzero is_signed istft lu meshgrid nonzero norm normal numel pca_lowrank result_type segment_reduce split
         stft svd_lowrank tensor_split tensordot unique unique_consecutive unravel_index""".split():
     globals()[_name] = _C._Asking(globals()[_name])

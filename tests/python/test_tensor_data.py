@@ -290,3 +290,61 @@ def test_sequence_protocol():
             bad()
     assert [5, 6, 7][torch.tensor(1)] == 6
     assert "tolist" in dir(t)
+
+
+def test_make_tensor_keeps_to_its_interval_and_refuses_others():
+    from taper.testing import make_tensor
+    for dtype in torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.complex64:
+        x = make_tensor(200, dtype=dtype, device="cpu", low=0, high=2)
+        x = torch.view_as_real(x) if dtype.is_complex else x
+        assert x.ge(0).all() and x.lt(2).all()
+        assert make_tensor(2, 3, dtype=dtype, device="cpu", noncontiguous=True).stride() == (6, 2)
+        for low, high, words in ((1, 0, "`low` must be less than `high`"), (None, float("nan"), "`low` and `high` cannot be NaN")):
+            with pytest.raises(ValueError, match=words):
+                make_tensor(2, dtype=dtype, device="cpu", low=low, high=high)
+    assert make_tensor(9, dtype=torch.int8, device="cpu", low=127, high=128).eq(127).all()
+    assert make_tensor(2, 3, 4, 5, dtype=torch.int8, device="cpu", memory_format=torch.channels_last).is_contiguous(memory_format=torch.channels_last)
+    with pytest.raises(ValueError, match="only supports"):
+        make_tensor(2, dtype=torch.uint8, device="cpu", low=-2, high=-1)
+    with pytest.raises(ValueError, match="not supported for boolean and integral dtypes"):
+        make_tensor(2, dtype=torch.int64, device="cpu", requires_grad=True)
+    with pytest.warns(FutureWarning, match="Passing `low==high`"):
+        assert make_tensor(2, dtype=torch.float32, device="cpu", low=3, high=3).tolist() == [3, 3]
+
+
+def test_dim_order_tells_where_sizes_of_one_leave_it_open():
+    x = torch.empty(2, 2, 1, 2)
+    assert x.dim_order() == (0, 1, 2, 3) and torch.empty(2, 3, 5, 7).dim_order(ambiguity_check=True) == (0, 1, 2, 3)
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        x.dim_order(ambiguity_check=True)
+    assert x.to(memory_format=torch.channels_last).dim_order(ambiguity_check=[torch.contiguous_format, torch.channels_last]) == (0, 2, 3, 1)
+    with pytest.raises(TypeError):
+        x.dim_order(ambiguity_check="text")
+
+
+def test_arrays_of_others_by_dlpack():
+    class Wrapper:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __dlpack__(self, **options):
+            return self.tensor.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.tensor.__dlpack_device__()
+
+    x = torch.arange(3.0)
+    copied, shared = torch.tensor(Wrapper(x)), torch.asarray(torch.utils.dlpack.to_dlpack(x))
+    x[0] = 7
+    assert copied[0] == 0 and shared[0] == 7
+
+
+def test_a_buffer_that_cannot_be_written_is_told():
+    with pytest.warns(UserWarning, match="The given buffer is not writable"):
+        torch.frombuffer(b"abcd", dtype=torch.uint8)
+
+
+def test_random_numbers_go_into_a_tensor_of_any_dtype():
+    assert torch.bernoulli(torch.ones(3), out=torch.zeros(3, dtype=torch.int32)).tolist() == [1, 1, 1]
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        torch.normal(torch.ones(3), torch.ones(3), out=torch.zeros(2))

@@ -1,7 +1,10 @@
 """torch.testing: assert_close and make_tensor."""
+import math
+
 from taper import _C
 from taper._C import Tensor
 from taper._C import _functions as _op
+from taper._info import finfo, iinfo
 
 # (rtol, atol) by dtype; others compare exactly.
 _TOLERANCES = {_C.float16: (1e-3, 1e-5), _C.bfloat16: (1.6e-2, 1e-5), _C.float32: (1.3e-6, 1e-5), _C.float64: (1e-7, 1e-7), _C.complex64: (1.3e-6, 1e-5),
@@ -122,30 +125,58 @@ def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=
     assert_close(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False, msg=msg or None)
 
 
+def _range(dtype, low, high):
+    """The ends of make_tensor's interval, low inclusive and high exclusive, within what the dtype holds."""
+    exact = not (dtype.is_floating_point or dtype.is_complex)
+    if dtype == _C.bool:
+        least, most, default = 0, 2, (0, 2)
+    elif exact:
+        info = iinfo(dtype)
+        least, most, default = info.min, info.max + (dtype != _C.int64), (max(-9, info.min), 10)
+    else:
+        info = finfo(dtype)
+        least, most, default = info.min, info.max, (-9, 9)
+    if any(isinstance(end, float) and math.isnan(end) for end in (low, high)):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
+    low, high = default[0] if low is None else low, default[1] if high is None else high
+    if low == high and not exact:
+        import warnings
+        warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is deprecated since 2.1 and will be removed in "
+                      "2.3. Use `torch.full(...)` instead.", FutureWarning, stacklevel=3)
+    elif low >= high:
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    elif high < least or low >= most:
+        raise ValueError(f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} only supports [{least}, {most})")
+    low, high = min(max(low, least), most), min(max(high, least), most)
+    return (math.ceil(low), math.ceil(high)) if exact else (low, high)
+
+
+def _fill_uniformly(tensor, low, high):
+    if high - low < finfo(tensor.dtype).max:
+        return tensor.uniform_(low, high)
+    return tensor.uniform_(low / 2, high / 2).mul_(2)  # the interval's length is a number of the dtype
+
+
 def make_tensor(*shape, dtype, device=None, low=None, high=None, requires_grad=False, noncontiguous=False, exclude_zero=False, memory_format=None):
     """A tensor of random values between low and high."""
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    if dtype == _C.bool:
-        low, high = 0 if low is None else low, 2 if high is None else high
-    elif dtype.is_floating_point or dtype.is_complex:
-        low, high = -9 if low is None else low, 9 if high is None else high
+    exact = not (dtype.is_floating_point or dtype.is_complex)
+    if noncontiguous and memory_format is not None:
+        raise ValueError(f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got {noncontiguous=} and {memory_format=}")
+    if requires_grad and exact:
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got {dtype=}")
+    low, high = _range(dtype, low, high)
+    if exact:
+        result = _op["randint"](low, high, shape, dtype=dtype, device=device)
     else:
-        low, high = (0 if dtype == _C.uint8 else -9) if low is None else low, 10 if high is None else high
-    if noncontiguous and len(shape) and shape[-1] != 0:
-        shape, twice = shape[:-1] + (2 * shape[-1],), True
-    else:
-        twice = False
-    if dtype.is_complex:
-        real = dtype.to_real()
-        result = _op["complex"](_op["empty"](shape, dtype=real).uniform_(low, high), _op["empty"](shape, dtype=real).uniform_(low, high))
-    elif dtype.is_floating_point:
-        result = _op["empty"](shape, dtype=_C.float64).uniform_(low, high).to(dtype)
-    else:
-        result = _op["randint"](int(low), int(high), shape).to(dtype)
-    if twice:
-        result = result[..., ::2]
+        result = _op["empty"](shape, dtype=dtype, device=device)
+        _fill_uniformly(_op["view_as_real"](result) if dtype.is_complex else result, low, high)
+    if noncontiguous and result.numel() > 1:
+        result = result.repeat_interleave(2, dim=-1)[..., 1::2]
+    elif memory_format is not None:
+        result = result.clone(memory_format=memory_format)
     if exclude_zero:
-        result[result == 0] = 1
+        result[result == 0] = 1 if exact else finfo(dtype).tiny
     return result.requires_grad_() if requires_grad else result
 
 
