@@ -17,7 +17,7 @@ bool tpy_old_order(const char *name, PyObject *const *args, Py_ssize_t n, PyObje
     call->n = 0;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (tpy_is_tensor(args[i])) call->args[call->n++] = args[i];
-        else if (nnumbers < 2 && (PyFloat_Check(args[i]) || PyLong_Check(args[i]))) numbers[nnumbers++] = args[i];
+        else if (nnumbers < 2 && (PyFloat_Check(args[i]) || PyLong_Check(args[i]) || PyComplex_Check(args[i]))) numbers[nnumbers++] = args[i];
         else return false;
     }
     if (!nnumbers || !tpy_is_tensor(args[n - 1]) || (nnumbers == 2 && !forms[f].first)) return false;

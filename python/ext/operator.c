@@ -173,7 +173,11 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
         x->requires_grad = truth > 0;
         return truth < 0 ? -1 : 1;
     }
-    if (PyUnicode_Compare(key, word.layout) == 0) return value == Py_None || tpy_is_strided(value);
+    if (PyUnicode_Compare(key, word.layout) == 0) {
+        if (value == Py_None || tpy_is_strided(value)) return 1;
+        PyErr_Format(PyExc_RuntimeError, "%s is not implemented for sparse types, got: layout=%S", o->op->name, value);
+        return -1;
+    }
     if (PyUnicode_Compare(key, word.names) == 0) return value == Py_None;
     if (PyUnicode_Compare(key, word.pin_memory) == 0) {
         x->pin_memory = value == Py_True;
@@ -238,11 +242,6 @@ static int fit_overload(const tpy_operator *self, const overload *o, PyObject *c
     }
     for (int k = 0; k < o->nargs; k++) {
         if (given & 1u << k || o->args[k].has_default) continue;
-        if (o->args[k].takes_rest && self->method && k == o->nargs - 1) { /* x.view() of no sizes */
-            f->values[k].kind = TP_K_INTS;
-            f->values[k].as.ints = tp_ints_view(f->words, 0);
-            continue;
-        }
         return *m = (misfit){.argument = &o->args[k], .why = MISFIT_MISSING}, 0;
     }
     return 1;
@@ -277,7 +276,7 @@ static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *con
             if (m->position)
                 return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name, m->argument->name, m->position, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
             return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name, m->argument->name, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
-        case MISFIT_MISSING: return PyErr_Format(PyExc_TypeError, "%U() missing 1 required positional argument: \"%U\"", self->name, m->argument->name);
+        case MISFIT_MISSING: return PyErr_Format(PyExc_TypeError, "%U() missing 1 required positional arguments: \"%U\"", self->name, m->argument->name);
         case MISFIT_KEYWORD: return PyErr_Format(PyExc_TypeError, "%U() got an unexpected keyword argument '%U'", self->name, m->keyword);
         case MISFIT_TWICE: return PyErr_Format(PyExc_TypeError, "%U() got multiple values for argument '%U'", self->name, m->argument->name);
         case MISFIT_COUNT: return PyErr_Format(PyExc_TypeError, "%U() takes %d positional arguments but %zd were given", self->name, self->overloads[0].nargs, n);

@@ -93,8 +93,8 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
         if (fixed != TPI_CTYPES) {
             tp_dtype wanted = tpi_ctype_dtype((tpi_ctype)fixed);
             if (t && t->dtype != wanted)
-                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s'%s%s: expected a tensor of dtype %s, got %s", op->in_name[i], TPI_IN(op->name),
-                                  tp_dtype_name(wanted), tp_dtype_name(t->dtype));
+                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s'%s%s: expected a tensor of dtype %s, got %s%s", op->in_name[i], TPI_IN(op->name),
+                                  tp_dtype_name(wanted), tp_dtype_name(t->dtype), wanted == TP_BOOL ? " (it only supports boolean masks)" : "");
         } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
         else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
         else tpi_promote_tensor(&p, t->dtype, t->ndim);
@@ -204,6 +204,9 @@ static tp_tensor *new_result(const map_call *c) {
 static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out) {
     if (!tp_can_cast(c->result, (tp_dtype)out->dtype))
         return tpi_refuse_cast(c->result, (tp_dtype)out->dtype);
+    /* floor, neg and their like, which keep the dtype, write no other one: PyTorch's rule for one operand */
+    if (c->op->nin == 1 && c->op->rule == TPI_RULE_PROMOTE && c->op->result == TPI_RESULT_SAME && c->result != (tp_dtype)out->dtype)
+        return tpi_refuse(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tpi_dtype_word((tp_dtype)out->dtype), tpi_dtype_word(c->result));
     if (!full_shape(c, out)) {
         bool in_place = false;
         for (int i = 0; i < c->op->nin; i++) in_place |= in[i].tensor == out;

@@ -47,7 +47,7 @@ tp_tensor *tpi_native_empty_strided(tp_ints size, tp_ints stride, tp_dtype dtype
         return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected %lld strides for size %s, got %lld", (long long)size.n, tpi_shape_text(size),
                         (long long)stride.n);
     for (int64_t d = 0; d < stride.n; d++)
-        if (stride.v[d] < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': expected no negative strides, got %s", tpi_shape_text(stride));
+        if (stride.v[d] < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'stride': Negative strides are not supported, got strides: %s", tpi_shape_text(stride));
     return tpi_uninitialized(tpi_empty_strided(size, stride, tpi_dtype_or_default(dtype), tpi_device_or_default(device)));
 }
 
@@ -230,9 +230,9 @@ tp_tensor *tpi_native_logspace(tp_scalar start, tp_scalar end, int64_t steps, do
 /* ---- Patterns ------------------------------------------------------------------------------------------------------ */
 
 tp_tensor *tpi_native_eye(int64_t n, int64_t m, tp_dtype dtype, tp_device device) {
-    if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': expected 0 or more, got %lld", (long long)n);
+    if (n < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'n': n must be greater or equal to 0, got %lld", (long long)n);
     if (m == TP_NONE) m = n;
-    if (m < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'm': expected 0 or more, got %lld", (long long)m);
+    if (m < 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'm': m must be greater or equal to 0, got %lld", (long long)m);
     tp_tensor *t = tpi_native_zeros(TP_INTS(n, m), dtype, device);
     if (!t) return NULL;
     int64_t length = n < m ? n : m, stride = m + 1;

@@ -23,10 +23,21 @@ static tp_tensor *difference(tp_tensor *t, int64_t dim) {
     return tpi_empty_bag(&bag, t->dtype == TP_BOOL ? tpo_ne(after, tp_operand_tensor(before)) : tpo_sub(tp_operand_tensor(after), tp_operand_tensor(before), tp_int(1)));
 }
 
+static bool joins(const tp_tensor *self, const tp_tensor *other, int dim) {
+    if (!other) return true;
+    if (other->ndim != self->ndim) return tpi_refuse(TP_ERR_RUNTIME, "diff expects prepend or append to be the same dimension as input");
+    for (int d = 0; d < self->ndim; d++)
+        if (d != dim && other->shape[d] != self->shape[d])
+            return tpi_refuse(TP_ERR_RUNTIME, "diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
+                              "input.size(%d) = %lld, but got tensor.size(%d) = %lld", d, (long long)self->shape[d], d, (long long)other->shape[d]);
+    return true;
+}
+
 tp_tensor *tpi_compose_diff(tp_tensor *self, int64_t n, int64_t dim, tp_tensor *prepend, tp_tensor *append) {
     tp_tensor *list[3], *t;
     int64_t count = 0;
-    if (TPI_DIM(self, dim) < 0) return NULL;
+    int d = TPI_DIM(self, dim);
+    if (d < 0 || !joins(self, prepend, d) || !joins(self, append, d)) return NULL;
     if (n == 0) return tpo_clone(self, TP_PRESERVE); /* nothing is put before or behind it either */
     if (prepend) list[count++] = prepend;
     list[count++] = self;
@@ -155,9 +166,9 @@ static tp_tensors gradients(tp_tensor *self, tp_scalars spacing, bool each, tp_t
     int64_t n = dim.v ? dim.n : self->ndim;
     if (dim.v && !tpi_wrap_dims(dim, self->ndim, chosen)) return none;
     if (places.v && places.n != n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'spacing': expected one for each of %lld dims, got %lld", (long long)n, (long long)places.n), none;
+        return tpi_fail(TP_ERR_RUNTIME, "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of %lld dims, but got a list of length %lld", (long long)n, (long long)places.n), none;
     if (each && spacing.n != n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'spacing': expected one for each of %lld dims, got %lld", (long long)n, (long long)spacing.n), none;
+        return tpi_fail(TP_ERR_RUNTIME, "torch.gradient expected spacing to be unspecified, a scalar, or a list with one for each of %lld dims, but got a list of length %lld", (long long)n, (long long)spacing.n), none;
     out.v = tpi_malloc(sizeof *out.v * (size_t)(n + 1));
     for (int64_t i = 0; out.v && i < n; i++) {
         int d = dim.v ? TPI_DIM(self, dim.v[i]) : (int)i;

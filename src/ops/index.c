@@ -73,8 +73,14 @@ static bool check_source(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tens
 
 bool tpi_native_index_copy(tp_tensor *self, int64_t dim, tp_tensor *index, tp_tensor *source) {
     if (!check_source(self, dim, index, source)) return false;
+    /* One element may be a vector or a number, whatever self is. */
+    int64_t one = 1;
+    tp_tensor *shaped = source->ndim == self->ndim ? tpi_retain(source) : tpi_alias(source, self->ndim, &one, &one, tpi_offset(source));
+    if (!shaped) return false;
     tpi_picks p;
-    return write_and_free(tpi_picks_along(&p, self, dim, index), &p, TPI_PUT, source);
+    bool ok = write_and_free(tpi_picks_along(&p, self, dim, index), &p, TPI_PUT, shaped);
+    tpi_release(shaped);
+    return ok;
 }
 
 /* source * alpha, in source's dtype; owned. */
@@ -113,6 +119,8 @@ bool tpi_native_index_fill_tensor(tp_tensor *self, int64_t dim, tp_tensor *index
 }
 
 bool tpi_native_index_fill(tp_tensor *self, int64_t dim, tp_tensor *index, tp_scalar value) {
+    if (value.kind == TP_SCALAR_COMPLEX && !tp_dtype_is_complex((tp_dtype)self->dtype))
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'value': Converting complex Scalar to non-complex type is not supported");
     if (!tpi_check_fits(value, self)) return false;
     tp_tensor *t = tpi_of_scalar(value, self->dtype, tpi_device(self));
     bool ok = t && tpi_native_index_fill_tensor(self, dim, index, t);

@@ -149,7 +149,8 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
     int d = TPI_DIM(self, dim), ndim;
     if (d < 0) return NULL;
     if (self->ndim != indices->ndim)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'indices': expected %d dimensions like self, got shape %s", self->ndim, tpi_shape_text(tpi_shape(indices)));
+        return tpi_fail(TP_ERR_RUNTIME, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for "
+                        "indices", self->ndim, indices->ndim);
     int64_t a[TP_MAX_DIMS], b[TP_MAX_DIMS], both[TP_MAX_DIMS];
     for (int i = 0; i < self->ndim; i++) a[i] = i == d ? 1 : self->shape[i], b[i] = i == d ? 1 : indices->shape[i];
     if (!tpi_broadcast((tp_ints){a, self->ndim}, (tp_ints){b, self->ndim}, both, &ndim)) return NULL;

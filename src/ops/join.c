@@ -199,9 +199,9 @@ static void roll_lines(int64_t chunk, void *context) {
 
 /* Each rolled dim is cut in two, so the result is made of 2^k blocks. back: the other way round. */
 static tp_tensor *rolled(tp_tensor *self, tp_ints shifts, tp_ints dims, bool back) {
-    if (shifts.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'shifts': expected at least one");
+    if (shifts.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'shifts': `shifts` required");
     if (shifts.n != dims.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': expected one per shift, got %lld shifts and %lld dims", (long long)shifts.n, (long long)dims.n);
+        return tpi_fail(TP_ERR_RUNTIME, "argument 'dims': shifts and dimensions must align. shifts: %lld, dims:%lld", (long long)shifts.n, (long long)dims.n);
     int64_t shift[TP_MAX_DIMS] = {0};
     for (int64_t i = 0; i < dims.n; i++) {
         int d = TPI_DIM(self, dims.v[i]);

@@ -147,7 +147,7 @@ static tp_tensor *spread_to(tp_tensor *t, tp_ints shape, bool mask) {
 }
 
 static bool check_mask(const tp_tensor *mask) {
-    return mask->dtype == TP_BOOL || tpi_refuse(TP_ERR_RUNTIME, "argument 'mask': expected a tensor of bool, got %s", tp_dtype_name(mask->dtype));
+    return mask->dtype == TP_BOOL || tpi_refuse(TP_ERR_RUNTIME, "argument 'mask': expected BoolTensor for mask, got %s: masks are boolean", tp_dtype_name(mask->dtype));
 }
 
 tp_tensor *tpi_native_masked_select(tp_tensor *self, tp_tensor *mask) {

@@ -121,11 +121,13 @@ tp_tensors tpi_compose_tensor_split_indices(tp_tensor *self, tp_ints indices, in
 
 /* hsplit, vsplit and dsplit: along dim 1 (0 for a vector), 0 and 2; an equal split must come out even. */
 static bool split_dim(tp_tensor *self, int least, int64_t dim, int64_t sections) {
+    char letter = least == 1 ? 'h' : least == 2 ? 'v' : 'd';
     if (self->ndim < least)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at least %d dimension(s), got shape %s", least, tpi_shape_text(tpi_shape(self)));
+        return tpi_refuse(TP_ERR_RUNTIME, "torch.%csplit requires a tensor with at least %d dimension, but got a tensor with %d dimensions!", letter, least,
+                          self->ndim);
     if (sections != TP_NONE && (sections <= 0 || self->shape[dim] % sections != 0))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'sections': %lld does not divide %lld, the size of dimension %lld", (long long)sections,
-                          (long long)self->shape[dim], (long long)dim);
+        return tpi_refuse(TP_ERR_RUNTIME, "torch.%csplit attempted to split along dimension %lld, but the size of the dimension %lld is not divisible by the "
+                          "split_size %lld!", letter, (long long)dim, (long long)self->shape[dim], (long long)sections);
     return true;
 }
 
@@ -167,7 +169,7 @@ tp_tensors tpi_compose_broadcast_tensors(tp_tensors tensors) {
 tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
     bool xy = strcmp(indexing, "xy") == 0;
     if (!xy && strcmp(indexing, "ij") != 0) {
-        tpi_fail(TP_ERR_VALUE, "argument 'indexing': expected \"ij\" or \"xy\", got \"%s\"", indexing);
+        tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: %s", indexing);
         return no_list;
     }
     if (tensors.n == 0 || tensors.n > TP_MAX_DIMS) {

@@ -47,8 +47,8 @@ bool tpi_geometry_expand(tp_tensor *self, tp_ints size, bool implicit, tpi_geome
     (void)implicit;
     if (!room_for(size.n)) return false;
     if (size.n < self->ndim)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': %s has fewer dimensions than the tensor's shape %s", tpi_shape_text(size),
-                          tpi_shape_text(tpi_shape(self)));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': the number of sizes provided (%lld) must be greater or equal to the number of dimensions in the tensor (%d)",
+                          (long long)size.n, self->ndim);
     out->ndim = (int)size.n;
     out->offset = tpi_offset(self);
     int64_t lead = size.n - self->ndim;
@@ -56,8 +56,11 @@ bool tpi_geometry_expand(tp_tensor *self, tp_ints size, bool implicit, tpi_geome
         int64_t want = size.v[d], have = d < lead ? 1 : self->shape[d - lead];
         if (want == -1 && d >= lead) want = have;
         if (want < 0 || (have != want && have != 1))
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': shape %s cannot be expanded to %s: dimension %lld is %lld, expected %lld or 1 there",
-                              tpi_shape_text(tpi_shape(self)), tpi_shape_text(size), (long long)d, (long long)have, (long long)want);
+            return d < lead ? tpi_refuse(TP_ERR_RUNTIME, "argument 'size': The expanded size of the tensor (%lld) isn't allowed in a leading, non-existing dimension %lld",
+                                         (long long)want, (long long)d)
+                            : tpi_refuse(TP_ERR_RUNTIME, "argument 'size': The expanded size of the tensor (%lld) must match the existing size (%lld) at "
+                                                         "non-singleton dimension %lld.  Target sizes: %s.  Tensor sizes: %s",
+                                         (long long)want, (long long)have, (long long)d, tpi_shape_text(size), tpi_shape_text(tpi_shape(self)));
         out->shape[d] = want;
     }
     for (int64_t d = size.n - 1; d >= 0; d--) { /* a new dim of size one gets the stride that unsqueeze gives */
@@ -112,7 +115,7 @@ bool tpi_geometry_transpose(tp_tensor *self, int64_t dim0, int64_t dim1, tpi_geo
 }
 
 bool tpi_geometry_t(tp_tensor *self, tpi_geometry *out) {
-    if (self->ndim > 2) return tpi_refuse(TP_ERR_RUNTIME, "argument 'self': expected at most 2 dimensions, got shape %s", tpi_shape_text(tpi_shape(self)));
+    if (self->ndim > 2) return tpi_refuse(TP_ERR_RUNTIME, "t() expects a tensor with <= 2 dimensions, but self is %dD", self->ndim);
     return tpi_geometry_transpose(self, 0, self->ndim == 2, out);
 }
 
@@ -227,9 +230,11 @@ bool tpi_geometry_unfold(tp_tensor *self, int64_t dimension, int64_t size, int64
     int d = TPI_DIM(self, dimension);
     if (d < 0 || !room_for(self->ndim + 1)) return false;
     int64_t length = self->ndim ? self->shape[d] : 1, stride = self->ndim ? self->strides[d] : 1;
-    if (size < 0 || size > length)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': %lld does not fit dimension %d with size %lld", (long long)size, d, (long long)length);
-    if (step <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': expected a positive number, got %lld", (long long)step);
+    if (size < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': size is %lld but must be >= 0", (long long)size);
+    if (size > length)
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'size': maximum size for tensor at dimension %d is %lld but size is %lld", d, (long long)length,
+                          (long long)size);
+    if (step <= 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'step': step is %lld but must be > 0", (long long)step);
     start_from(self, out);
     if (self->ndim) out->shape[d] = (length - size) / step + 1, out->strides[d] = tpi_size_times(stride, step);
     put_dim(out, out->ndim, size, stride);
@@ -239,7 +244,7 @@ bool tpi_geometry_unfold(tp_tensor *self, int64_t dimension, int64_t size, int64
 bool tpi_geometry_as_strided(tp_tensor *self, tp_ints size, tp_ints stride, int64_t storage_offset, tpi_geometry *out) {
     if (!room_for(size.n)) return false;
     if (size.n != stride.n)
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': expected %lld strides, one per dimension of %s, got %lld", (long long)size.n,
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': mismatch in length of strides and shape: expected %lld, one per dimension of %s, got %lld", (long long)size.n,
                           tpi_shape_text(size), (long long)stride.n);
     int64_t numel = tpi_numel_of(size);
     if (numel < 0) return false;
@@ -248,7 +253,7 @@ bool tpi_geometry_as_strided(tp_tensor *self, tp_ints size, tp_ints stride, int6
     out->ndim = (int)size.n;
     out->offset = offset;
     for (int64_t d = 0; d < size.n; d++) {
-        if (stride.v[d] < 0) return tpi_refuse(TP_ERR_RUNTIME, "argument 'stride': expected no negative strides, got %s", tpi_shape_text(stride));
+        if (stride.v[d] < 0) return tpi_refuse(TP_ERR_RUNTIME, "as_strided: Negative strides are not supported at the moment, got strides: %s", tpi_shape_text(stride));
         out->shape[d] = size.v[d], out->strides[d] = stride.v[d];
         int64_t span;
         if (numel && (__builtin_mul_overflow(size.v[d] - 1, stride.v[d], &span) || __builtin_add_overflow(last, span, &last)))

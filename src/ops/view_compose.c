@@ -73,23 +73,27 @@ tp_tensor *tpi_compose_T(tp_tensor *self) {
     return tpo_permute(self, (tp_ints){dims, self->ndim});
 }
 
+/* A number is its own transpose. */
+tp_tensor *tpi_compose_mT(tp_tensor *self) { return self->ndim ? tpo_transpose(self, -2, -1) : tpi_retain(self); }
+
 tp_tensor *tpi_compose_adjoint(tp_tensor *self) {
-    if (!tp_dtype_is_complex(self->dtype)) return tpo_transpose(self, -2, -1);
-    tp_tensor *t = tpo_transpose(self, -2, -1);
+    if (!tp_dtype_is_complex(self->dtype)) return tpi_compose_mT(self);
+    tp_tensor *t = tpi_compose_mT(self);
     return tpi_after(t, tpo_conj(t));
 }
 
 tp_tensor *tpi_compose_movedim(tp_tensor *self, tp_ints source, tp_ints destination) {
     if (source.n != destination.n)
-        return tpi_fail(TP_ERR_RUNTIME, "argument 'destination': expected as many dimensions as 'source', got %s and %s", tpi_shape_text(destination),
-                        tpi_shape_text(source));
+        return tpi_fail(TP_ERR_RUNTIME, "movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as destination (%s dims)",
+                        tpi_shape_text(source), tpi_shape_text(destination));
     int64_t order[TP_MAX_DIMS];
     bool moved[TP_MAX_DIMS] = {false}, filled[TP_MAX_DIMS] = {false};
     for (int64_t i = 0; i < source.n; i++) {
         int from = TPI_DIM(self, source.v[i]), to = from < 0 ? -1 : TPI_DIM(self, destination.v[i]);
         if (to < 0) return NULL;
         if (moved[from] || filled[to])
-            return tpi_fail(TP_ERR_RUNTIME, "argument '%s': dimension %d appears twice", moved[from] ? "source" : "destination", moved[from] ? from : to);
+            return tpi_fail(TP_ERR_RUNTIME, "movedim: repeated dim in `%s` (%s)", moved[from] ? "source" : "destination",
+                            tpi_shape_text(moved[from] ? source : destination));
         moved[from] = filled[to] = true;
         order[to] = from;
     }

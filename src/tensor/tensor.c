@@ -88,7 +88,13 @@ bool tpi_count_versions(tp_tensor *t, uint32_t from) {
 }
 
 static void tensor_free(tp_tensor *t) {
-    if (t->binding_gone) t->binding_gone(t->binding);
+    if (t->binding_gone) { /* the last reference is its */
+        void (*gone)(void *) = t->binding_gone;
+        t->binding_gone = NULL;
+        atomic_store_explicit(&t->refs, 1, memory_order_relaxed);
+        gone(t->binding);
+        return;
+    }
     if (t->autograd && tpi_autograd_free) tpi_autograd_free(t);
     tp_tensor *base = t->base;
     tpi_storage_release(t->storage);
@@ -130,7 +136,7 @@ static tp_dtype or_default(tp_dtype dtype) { return dtype ? dtype : tp_default_d
 static tp_tensor *bad_shape(tp_tensor *t, tp_ints shape) {
     header_free(t);
     int64_t numel = tpi_numel_of(shape); /* leaves the error, unless the elements can be counted and only their bytes cannot */
-    if (numel >= 0) tpi_fail(TP_ERR_RUNTIME, "argument 'shape': the bytes of a tensor of shape %s overflow a 64-bit integer", tpi_shape_text(shape));
+    if (numel >= 0) tpi_fail(TP_ERR_RUNTIME, "argument 'shape': Storage size calculation overflowed with sizes=%s", tpi_shape_text(shape));
     return NULL;
 }
 
@@ -186,8 +192,8 @@ int64_t tpi_span_bytes(tp_ints shape, tp_ints strides, tp_dtype dtype) {
 /* Why a geometry was refused; the checks of tensor_over again, one after the other. */
 static void explain(const tpi_storage *s, tp_dtype dtype, tp_ints shape, tp_ints strides, int64_t byte_offset) {
     if (tpi_numel_of(shape) < 0 || (strides.v && tpi_span_bytes(shape, strides, dtype) < 0)) return;
-    tpi_fail(TP_ERR_RUNTIME, "shape %s, strides %s and offset %lld reach beyond the storage of %zu bytes", tpi_shape_text(shape),
-        tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), s->bytes);
+    tpi_fail(TP_ERR_RUNTIME, "setStorage: sizes %s, strides %s, storage offset %lld and itemsize %d are out of bounds for storage of size %zu",
+        tpi_shape_text(shape), tpi_shape_text(strides), (long long)(byte_offset / tpi_dtype_bytes[dtype]), (int)tpi_dtype_bytes[dtype], s->bytes);
 }
 
 /* Nobody steps along a dim of one element; in bytes its stride must fit into an int64 all the same. */
@@ -403,7 +409,7 @@ bool tpi_resize(tp_tensor *t, tp_ints shape) {
     if (numel < 0) return false;
     tpi_geometry g = {.ndim = (int)shape.n, .offset = tpi_offset(t)};
     if (__builtin_mul_overflow(numel, (int64_t)tpi_itemsize(t), &bytes) || __builtin_add_overflow(bytes, t->data - t->storage->data, &bytes))
-        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': the bytes of a tensor of shape %s overflow a 64-bit integer", tpi_shape_text(shape));
+        return tpi_refuse(TP_ERR_RUNTIME, "argument 'shape': Storage size calculation overflowed with sizes=%s", tpi_shape_text(shape));
     for (int64_t i = 0; i < shape.n; i++) g.shape[i] = shape.v[i];
     tpi_contiguous_strides(shape, g.strides);
     if (numel && !make_room(t, (size_t)bytes)) return false;

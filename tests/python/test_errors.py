@@ -236,6 +236,67 @@ def test_more_refusals(call, kind, words):
         call()
 
 
+_X, _I = torch.ones(2, 3), torch.tensor([0])
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: torch.ones(4).broadcast_to((1, 1)), RuntimeError, r"The expanded size of the tensor \(1\) must match the existing size \(4\) at non-singleton"),
+    (lambda: torch.ones(2).expand(-1, 2), RuntimeError, r"\(-1\) isn't allowed in a leading, non-existing dimension 0"),
+    (lambda: torch.ones(2, 2).expand(2), RuntimeError, r"the number of sizes provided \(1\) must be greater or equal to"),
+    (lambda: torch.ones(2, 2, 2).t(), RuntimeError, r"t\(\) expects a tensor with <= 2 dimensions, but self is 3D"),
+    (lambda: torch.ones(4, 5, dtype=torch.int8).view(torch.float32), RuntimeError, r"self.size\(-1\) must be divisible by 4 to view Char as Float"),
+    (lambda: torch.ones(4, 8, dtype=torch.int8)[:, 1:5].view(torch.float32), RuntimeError, r"self.storage_offset\(\) must be divisible by 4"),
+    (lambda: torch.ones(16, dtype=torch.int8).as_strided((4, 4), (1, 1)).view(torch.float32), RuntimeError, r"self.stride\(0\) must be divisible by 4"),
+    (lambda: torch.ones(4, 4).t().view(torch.int8), RuntimeError, r"self.stride\(-1\) must be 1 to view Float as Char"),
+    (lambda: torch.addcdiv(_I, _I, _I), RuntimeError, "^Integer division with addcdiv is no longer supported"),
+    (lambda: torch.hsplit(torch.ones(()), 3), RuntimeError, "torch.hsplit requires a tensor with at least 1 dimension"),
+    (lambda: torch.dsplit(torch.ones(2, 2, 3), 2), RuntimeError, "torch.dsplit attempted to split along dimension 2, but the size of the dimension 3"),
+    (lambda: torch.as_strided(_X, (1, 1), (2, -1)), RuntimeError, r"as_strided: Negative strides are not supported at the moment, got strides: \[2, -1\]"),
+    (lambda: torch.empty(2, dtype=torch.int32).random_(0, 2**40), RuntimeError, "to - 1 is out of bounds for int"),
+    (lambda: torch.empty(2, dtype=torch.int32).random_(-2**40, 3), RuntimeError, "from is out of bounds for int"),
+    (lambda: _X.roll((), ()), RuntimeError, "`shifts` required"),
+    (lambda: torch.eye(1, -1), RuntimeError, "m must be greater or equal to 0, got -1"),
+    (lambda: torch.movedim(_X, (1, 0), (0,)), RuntimeError, "movedim: Invalid source or destination dims:"),
+    (lambda: torch.movedim(_X, (0, 1), (0, 0)), RuntimeError, "movedim: repeated dim in `destination`"),
+    (lambda: _X.unfold(0, -1, 1), RuntimeError, "size is -1 but must be >= 0"),
+    (lambda: _X.unfold(0, 1, -1), RuntimeError, "step is -1 but must be > 0"),
+    (lambda: _X.unfold(0, 5, 1), RuntimeError, "maximum size for tensor at dimension 0 is 2 but size is 5"),
+    (lambda: torch.masked_select(_X, _X), RuntimeError, "expected BoolTensor for mask"),
+    (lambda: _X.clone().masked_fill_(_X, 0), RuntimeError, "only supports boolean masks"),
+    (lambda: torch.gradient(_X, spacing=(torch.ones(2),)), RuntimeError, "expected spacing to be unspecified, a scalar, or a list"),
+    (lambda: _X.diff(dim=0, prepend=torch.ones(3)), RuntimeError, "diff expects prepend or append to be the same dimension as input"),
+    (lambda: _X.diff(dim=0, append=torch.ones(1, 2)), RuntimeError, "diff expects the shape of tensor to prepend or append to match that of input"),
+    (lambda: torch.nn.functional.nll_loss(_X, _I.expand(2), weight=torch.ones(4)), RuntimeError, "should be defined either for all 3 classes or no classes"),
+    (lambda: torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3).long(), torch.ones(1, 1, 1, 1).double()), RuntimeError, "Long but found Double"),
+    (lambda: torch.ones(1).set_(torch.ones(1).untyped_storage(), 100, (1,), (1,)), RuntimeError, "out of bounds for storage of size 4"),
+    (lambda: torch.empty(()).double().resize_([2, 4, 2**29, 2**29]), RuntimeError, "Storage size calculation overflowed"),
+    (lambda: torch.meshgrid(_I, indexing=""), RuntimeError, 'indexing must be one of "xy" or "ij"'),
+    (lambda: torch.unravel_index(torch.tensor(0.5), (2, 2)), TypeError, "expected 'indices' to be integer"),
+    (lambda: torch.unravel_index(_I, torch.tensor([1])), TypeError, "expected 'shape' to be int or sequence"),
+    (lambda: torch.unravel_index(_I, (1, 2.0)), TypeError, "expected 'shape' sequence to only contain ints"),
+    (lambda: torch.take_along_dim(_X, _I, dim=0), RuntimeError, "input and indices should have the same number of dimensions"),
+    (lambda: torch.manual_seed(2**65), ValueError, "Overflow when unpacking long"),
+    (lambda: torch.normal(torch.ones(3), torch.ones(2)), RuntimeError, r"The size of tensor a \(3\) must match the size of tensor b \(2\)"),
+    (lambda: torch.neg(_I, out=torch.empty(0)), RuntimeError, "Found dtype Float but expected Long"),
+    (lambda: torch.floor(torch.ones(1), out=torch.empty(0, dtype=torch.float64)), RuntimeError, "Found dtype Double but expected Float"),
+    (lambda: _X.flip(), TypeError, r"flip\(\) missing 1 required positional arguments: \"dims\""),
+    (lambda: torch.heaviside(_X, _X.double()), RuntimeError, "heaviside is not yet implemented for tensors with different dtypes"),
+    (lambda: _X.clone().index_fill_(1, _I, 1j), RuntimeError, "Converting complex Scalar to non-complex type"),
+    (lambda: _X.clone().map2_(_X, torch.ones(2, 3, requires_grad=True), lambda a, b, c: a), RuntimeError, "on Variable that requires grad"),
+    (lambda: _X.clone().map_(1, lambda a, b: a), TypeError, "must be Tensor, not int"),
+    (lambda: _X.clone().apply_(lambda k: "text"), TypeError, "must be real number, not str"),
+    (lambda: torch.ones(2).H, RuntimeError, "only supported on matrices"),
+    (lambda: torch.ones(2, 3, 4).H, RuntimeError, "only supported on matrices"),
+    (lambda: torch.ones(2).mT, RuntimeError, "only supported on matrices or batches of matrices"),
+    (lambda: torch.ones(2).adjoint(), RuntimeError, "only supported on matrices or batches of matrices"),
+    (lambda: torch.hann_window(3, layout=torch.sparse_coo), RuntimeError, "hann_window is not implemented for sparse types"),
+    (lambda: torch.ones(2).__dlpack__(dl_device=(20, 0)), BufferError, "Unsupported device_type: 20"),
+])
+def test_refusals_in_pytorchs_words(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
 def test_the_old_tolerance_of_ranks():
     A = torch.diag(torch.tensor([1.0, 1.0, 1e-3]))
     assert torch.linalg.matrix_rank(A) == 3
@@ -260,3 +321,15 @@ def test_random_state_is_left_alone():
 
 def test_a_fractional_pool_of_no_rows():
     assert torch.nn.FractionalMaxPool2d([2, 2], output_size=[0, 1])(PICTURE).shape == (1, 4, 0, 1)
+
+
+def test_numbers_are_their_own_transpose():
+    for name in "H", "mT", "mH":
+        assert getattr(torch.tensor(3.0), name) == 3
+
+
+def test_index_copy_takes_one_element_in_any_shape():
+    for target in torch.zeros(()), torch.zeros(1):
+        for index in torch.tensor(0), torch.tensor([0]):
+            for source in torch.tensor(5.0), torch.tensor([5.0]):
+                assert target.clone().index_copy_(0, index, source).item() == 5
