@@ -173,11 +173,7 @@ static int fit_extra(const overload *o, PyObject *key, PyObject *value, extras *
         x->requires_grad = truth > 0;
         return truth < 0 ? -1 : 1;
     }
-    if (PyUnicode_Compare(key, word.layout) == 0) {
-        if (value == Py_None || tpy_is_strided(value)) return 1;
-        PyErr_Format(PyExc_RuntimeError, "%s is not implemented for sparse types, got: layout=%S", o->op->name, value);
-        return -1;
-    }
+    if (PyUnicode_Compare(key, word.layout) == 0) return value == Py_None || tpy_is_strided(value);
     if (PyUnicode_Compare(key, word.names) == 0) return value == Py_None;
     if (PyUnicode_Compare(key, word.pin_memory) == 0) {
         x->pin_memory = value == Py_True;
@@ -485,6 +481,13 @@ static PyObject *call_operator(PyObject *callable, PyObject *const *args, size_t
     tpy_frame_end(&f);
     if (o || PyErr_Occurred()) return made;
     if ((made = make_sparse(self, args, n, kwnames)) || PyErr_Occurred()) return made;
+    if (n == 2 && !kwnames && PyUnicode_CompareWithASCIIString(self->name, "copy_") == 0 && PyNumber_Check(args[1]) && !tpy_is_tensor(args[1])) {
+        tp_tensor *number = tpy_tensor_of(args[1], TP_NO_DTYPE, tp_no_device()); /* x.copy_(3.0) */
+        PyObject *source = number ? tpy_wrap(number) : NULL, *both[] = {args[0], source};
+        made = source ? call_operator(callable, both, 2, NULL) : NULL;
+        Py_XDECREF(source);
+        return made;
+    }
     tpy_old_call old;
     if (tpy_old_order(PyUnicode_AsUTF8(self->name), args, n, kwnames, &old)) {
         PyObject *result = call_operator(callable, old.args, (size_t)old.n, old.kwnames);

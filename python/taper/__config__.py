@@ -8,6 +8,11 @@ def show():
     return "\n".join(lines) + "\n"
 
 
+def _cxx_flags():
+    """What the build was compiled with."""
+    return "-std=gnu11 -O3"
+
+
 def parallel_info():
     """A text: how many threads work on an operator, and on several."""
     return f"at::get_num_threads() : {_C.get_num_threads()}\nat::get_num_interop_threads() : {_C.get_num_interop_threads()}\n"

@@ -231,6 +231,30 @@ def _assert_async(input, assert_msg="Expected Tensor with single nonzero value, 
         raise RuntimeError(assert_msg)
 
 
+# ---- Gradient scaling ----
+def _amp_foreach_non_finite_check_and_unscale_(grads, found_inf, inv_scale):
+    """Multiplies gradients in place, and sets found_inf to 1 where one was not finite."""
+    from taper.amp.grad_scaler import _multiply
+    for found in _multiply(grads, inv_scale).values():
+        found_inf.copy_(taper.maximum(found_inf, found.to(found_inf.device)))
+
+
+def _amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval):
+    """The next scale: lower after gradients that were not finite, higher after enough finite ones."""
+    if found_inf.item():
+        scale.mul_(backoff_factor)
+        growth_tracker.zero_()
+        return scale
+    run = growth_tracker.item() + 1
+    if run == growth_interval:
+        grown = scale * growth_factor
+        if grown.isfinite().all():
+            scale.copy_(grown)
+        run = 0
+    growth_tracker.fill_(run)
+    return scale
+
+
 # ---- What PyTorch once had: the names are there, and say what took their place ----
 def _removed(name, since, instead):
     def function(*args, **kwargs):

@@ -419,6 +419,11 @@ def _make_wrapper_subclass(cls, size, *args, **kwargs):
 Tensor._make_wrapper_subclass = staticmethod(_make_wrapper_subclass)
 
 
+@_method
+def _fix_weakref(self):
+    """Weak references are never out of order here."""
+
+
 # ---- Copies ----
 @_method
 def __deepcopy__(self, memo):

@@ -527,6 +527,10 @@ class TypedStorage:
     def from_buffer(cls, *args, **kwargs):
         """from_buffer(buffer, byte_order="native", count=-1, offset=0): numbers with a copy of a buffer's bytes."""
         _warn_typed_storage_removal()
+        return cls._from_buffer(*args, **kwargs)
+
+    @classmethod
+    def _from_buffer(cls, *args, **kwargs):
         if cls is TypedStorage:
             dtype = kwargs.pop("dtype", None) or _C.get_default_dtype()
         elif "dtype" in kwargs or len(args) == 5:

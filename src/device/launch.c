@@ -178,14 +178,15 @@ static bool same_strides(const map_call *c) {
     return tpi_is_dense(first);
 }
 
-/* A new result keeps the stride order of the inputs, as PyTorch's iterator does: channels_last survives. */
-static tp_tensor *new_result(const map_call *c) {
-    tp_ints shape = {c->shape, c->ndim};
-    bool plain = true;
-    for (int i = 0; i < c->op->nin && plain; i++) plain = !c->tensor[i] || tp_is_contiguous(c->tensor[i]);
-    if (plain) return tpi_empty(shape, c->result, c->device);
-    if (same_strides(c)) return tpi_empty_like(c->tensor[0], c->result);
-    int64_t strides[MAX_IN][TP_MAX_DIMS], order[TP_MAX_DIMS];
+static bool all_contiguous(const map_call *c) {
+    for (int i = 0; i < c->op->nin; i++)
+        if (c->tensor[i] && !tp_is_contiguous(c->tensor[i])) return false;
+    return true;
+}
+
+/* The stride order of the inputs, as PyTorch's iterator has it: channels_last survives. */
+static void result_strides(const map_call *c, int64_t *order) {
+    int64_t strides[MAX_IN][TP_MAX_DIMS];
     const int64_t *rows[MAX_IN];
     int n = 0;
     for (int i = 0; i < c->op->nin; i++) {
@@ -197,7 +198,25 @@ static tp_tensor *new_result(const map_call *c) {
         n++;
     }
     tpi_dense_strides(c->ndim, c->shape, n, rows, order);
+}
+
+static tp_tensor *new_result(const map_call *c) {
+    tp_ints shape = {c->shape, c->ndim};
+    if (all_contiguous(c)) return tpi_empty(shape, c->result, c->device);
+    if (same_strides(c)) return tpi_empty_like(c->tensor[0], c->result);
+    int64_t order[TP_MAX_DIMS];
+    result_strides(c, order);
     return tpi_empty_strided(shape, (tp_ints){order, c->ndim}, c->result, c->device);
+}
+
+/* A tensor that was given for the result takes its shape, and the strides that a new one would have. */
+static bool reshape_result(const map_call *c, tp_tensor *out) {
+    if (!tpi_resize(out, (tp_ints){c->shape, c->ndim})) return false;
+    if (all_contiguous(c)) return true;
+    tpi_geometry g = {.ndim = c->ndim, .offset = tpi_offset(out)};
+    memcpy(g.shape, c->shape, (size_t)c->ndim * sizeof *c->shape);
+    result_strides(c, g.strides);
+    return tpi_set_geometry(out, &g);
 }
 
 /* The last check of a call: only when nothing else can be wrong does a result of another shape take the right one. */
@@ -213,7 +232,7 @@ static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out
         if (in_place)
             return tpi_refuse(TP_ERR_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", tpi_shape_text(tpi_shape(out)),
                               tpi_shape_text((tp_ints){c->shape, c->ndim}));
-        if (!tpi_resize(out, (tp_ints){c->shape, c->ndim})) return false;
+        if (!reshape_result(c, out)) return false;
     }
     if (!tp_is_contiguous(out) && !tpi_check_no_shared_elements(out)) return false;
     for (int i = 0; i < c->op->nin; i++)

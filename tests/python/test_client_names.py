@@ -209,7 +209,7 @@ def test_storages_from_buffers():
         assert torch.empty(0, dtype=torch.int16).set_(storage).tolist() == numbers
     with pytest.raises(ValueError, match="invalid byte_order"):
         torch.UntypedStorage.from_buffer(b"\x01\x00", "middle", dtype=torch.int16)
-    with pytest.raises(RuntimeError, match="dtype must be specified"):
+    with pytest.raises(RuntimeError, match="missing required argument .byte_order."):
         torch.TypedStorage._from_buffer(b"abc")
 
 

@@ -129,12 +129,12 @@ class GradScaler:
             self._start(first.device)
         return _scaled(outputs, self._scale)
 
-    def _unscale_grads_(self, optimizer, allow_fp16):
-        """Divides the gradients of the optimiser's parameters by the scale; {device: was one not finite?}, empty without gradients."""
+    def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+        """Multiplies the gradients of the optimiser's parameters; {device: was one not finite?}, empty without gradients."""
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         if not allow_fp16 and any(g.dtype == _C.float16 for g in grads):
             raise ValueError("Attempting to unscale FP16 gradients.")
-        return _multiply(grads, 1.0 / self._scale.item() if self._scale.is_cpu else self._scale.reciprocal())
+        return _multiply(grads, inv_scale)
 
     @_unless_off(lambda self, optimizer: None)
     def unscale_(self, optimizer):
@@ -145,7 +145,8 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state.stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        state.found_inf_per_device = self._unscale_grads_(optimizer, False)
+        inverse = 1.0 / self._scale.item() if self._scale.is_cpu else self._scale.reciprocal()
+        state.found_inf_per_device = self._unscale_grads_(optimizer, inverse, None, False)
         state.stage = OptState.UNSCALED
 
     @_unless_off(lambda self, optimizer, *args, **kwargs: optimizer.step(*args, **kwargs))
@@ -157,12 +158,36 @@ class GradScaler:
         state = self._state_of(optimizer)
         if state.stage is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            return self._step_with_scale(optimizer, state, args, kwargs)
         if state.stage is OptState.READY:
             self.unscale_(optimizer)
         if not state.found_inf_per_device:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         skip = any(found.item() for found in state.found_inf_per_device.values())
         result = None if skip else optimizer.step(*args, **kwargs)
+        state.stage = OptState.STEPPED
+        return result
+
+    def _step_with_scale(self, optimizer, state, args, kwargs):
+        """An optimiser that unscales by itself is told the scale and whether gradients are finite, or is given the scaler."""
+        from inspect import signature
+        if state.stage is OptState.READY:
+            grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+            state.found_inf_per_device = _multiply([g.clone() for g in grads], 1.0)
+        if "grad_scaler" in signature(optimizer.step).parameters:
+            warnings.warn("GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future GradScaler registers "
+                          "`grad_scale: Tensor` and `found_inf: Tensor` to the passed optimizer and let the optimizer use them directly.", FutureWarning,
+                          stacklevel=4)
+            kwargs["grad_scaler"] = self
+            result = optimizer.step(*args, **kwargs)
+        else:
+            optimizer.grad_scale = self._scale if state.stage is OptState.READY else None
+            optimizer.found_inf = sum(state.found_inf_per_device.values())
+            try:
+                result = optimizer.step(*args, **kwargs)
+            finally:
+                del optimizer.grad_scale, optimizer.found_inf
         state.stage = OptState.STEPPED
         return result
 
@@ -186,17 +211,8 @@ class GradScaler:
         self._scale.fill_(given.item() if one else given)
 
     def _adapt(self, found_inf):
-        if found_inf:
-            self._scale.mul_(self._backoff_factor)
-            self._growth_tracker.zero_()
-            return
-        run = self._growth_tracker.item() + 1
-        if run == self._growth_interval:
-            grown = self._scale * self._growth_factor
-            if grown.isfinite().item():
-                self._scale.copy_(grown)
-            run = 0
-        self._growth_tracker.fill_(run)
+        from taper import _amp_update_scale_, tensor
+        _amp_update_scale_(self._scale, self._growth_tracker, tensor(float(found_inf)), self._growth_factor, self._backoff_factor, self._growth_interval)
 
     def _get_scale_async(self):
         return self._scale

@@ -238,6 +238,8 @@ def factory(name, *args, layout, dtype=None, device=None, requires_grad=False, o
     """torch.zeros and its kin with a sparse layout=."""
     if name in ("ones", "full", "ones_like", "full_like", "new_ones", "new_full"):
         raise RuntimeError("full(...) is not implemented for sparse layout")
+    if name.endswith("_window"):
+        raise RuntimeError(f"{name} is not implemented for sparse types, got: layout={layout}")
     if name not in ("empty", "zeros", "empty_like", "zeros_like", "new_empty", "new_zeros"):
         from taper.sparse._operators import refuse
         refuse({"rand": "uniform_", "randn": "normal_"}.get(name, name), empty((0, 0), layout))

@@ -208,6 +208,11 @@ def tree_leaves(tree, is_leaf=None):
     return tree_flatten(tree, is_leaf)[0]
 
 
+def arg_tree_leaves(*args, **kwargs):
+    """The leaves of a call's arguments."""
+    return [leaf for argument in (*args, *kwargs.values()) for leaf in tree_leaves(argument)]
+
+
 def tree_iter(tree, is_leaf=None):
     return iter(tree_leaves(tree, is_leaf))
 
