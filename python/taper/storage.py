@@ -285,7 +285,7 @@ class TypedStorage:
         return TypedStorage(wrap_storage=memory, dtype=self.dtype, _internal=True)
 
     def _tensor(self):
-        return _on_storage(self.dtype, self._untyped_storage)
+        return _on_storage(_STORED.get(self.dtype, self.dtype), self._untyped_storage)
 
     def _size(self):
         return len(self._untyped_storage) // self.dtype.itemsize
@@ -320,7 +320,7 @@ class TypedStorage:
         if isinstance(value, (TypedStorage, UntypedStorage)):
             raise RuntimeError(f"cannot set item with value type {type(value)}")
         if isinstance(value, (list, tuple)):
-            value = _C.tensor(value, dtype=self.dtype)
+            value = _C.tensor(value, dtype=_STORED.get(self.dtype, self.dtype))
         self._tensor()[index if isinstance(index, slice) else self._index(index)] = value
 
     def _resize_(self, size):
@@ -488,7 +488,7 @@ class TypedStorage:
     @_warns
     def type(self, dtype=None, non_blocking=False):
         if dtype is None:
-            name = f"{_words[self.dtype]}Storage"
+            name = self._pickle_storage_type()
             return f"torch.{name}" if self.device.type == "cpu" else f"torch.{self.device.type}.{name}"
         wanted = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", "")
         wanted = next(d for d, word in _words.items() if wanted.split(".")[-1] == f"{word}Storage")
@@ -572,7 +572,7 @@ def _memory(args, dtype, device):
         raise TypeError(start + f"Argument type not recognized: {type(given)}")
     if isinstance(given, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(given).__name__}'")
-    return _C.tensor(given, dtype=dtype, device=device).untyped_storage()
+    return _C.tensor(given, dtype=_STORED.get(dtype, dtype), device=device).untyped_storage()
 
 
 def _rebuild_typed(untyped, dtype):
@@ -624,6 +624,7 @@ class _StorageType(type):
 _words = {_C.bool: "Bool", _C.uint8: "Byte", _C.int8: "Char", _C.int16: "Short", _C.int32: "Int", _C.int64: "Long", _C.float16: "Half",
           _C.bfloat16: "BFloat16", _C.float32: "Float", _C.float64: "Double", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
           _C.quint8: "QUInt8", _C.qint8: "QInt8", _C.qint32: "QInt32", _C.quint4x2: "QUInt4x2", _C.quint2x4: "QUInt2x4"}
+_STORED = {_C.quint8: _C.uint8, _C.qint8: _C.int8, _C.qint32: _C.int32, _C.quint4x2: _C.uint8, _C.quint2x4: _C.uint8}  # what quantized numbers are in memory
 
 
 class _LegacyStorage(TypedStorage, metaclass=_StorageType):
@@ -663,7 +664,8 @@ def _storage_type_to_dtype_map():
 def _storages_on(kind):
     """{name: type} of a kind of device: torch.FloatStorage, torch.cuda.FloatStorage and their like."""
     module = "torch" if kind == "cpu" else f"torch.{kind}"
-    return {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"_dtype": dtype, "_place": kind, "__module__": module}) for dtype, word in _words.items()}
+    return {f"{word}Storage": _StorageType(f"{word}Storage", (_LegacyStorage,), {"_dtype": dtype, "_place": kind, "__module__": module})
+            for dtype, word in _words.items() if kind == "cpu" or word[0] != "Q"}
 
 
 def _dtype_to_storage_type_map():

@@ -12,7 +12,6 @@
 _Static_assert(sizeof(tpi_storage) <= TPI_ALIGN, "the data behind a storage's header must start on a cache line");
 
 TPI_THREAD_LOCAL int64_t tpi_storage_balance;
-void (*tpi_storage_watcher)(tpi_storage *s);
 TPI_THREAD_LOCAL tpi_recorder *tpi_recording;
 
 static tpi_storage *born(tpi_storage *s) {
@@ -34,11 +33,14 @@ static tpi_storage *header_new(tp_device device, size_t room) {
     s->context = NULL;
     s->foreign = false;
     s->inside = room > 0;
-    s->watched = false;
     return s;
 }
 
 static void header_free(tpi_storage *s) { tpi_free(s, TPI_ALIGN + s->room); }
+
+/* Storages whose last reference goes to the watcher (include/taper/binding.h) instead of freeing them. They carry this bit in `room`, which is small. */
+#define WATCHED 0x80000000u
+static void (*watcher_of_all)(tpi_storage *s);
 
 tpi_storage *tpi_storage_new(tp_device device, size_t bytes) {
     bool inside = device.type == TP_CPU && bytes <= INSIDE_BYTES;
@@ -105,10 +107,10 @@ bool tpi_storage_resize(tpi_storage *s, size_t bytes) {
 }
 
 void tpi_storage_free(tpi_storage *s) {
-    if (s->watched) {
-        s->watched = false;
+    if (s->room & WATCHED) {
+        s->room &= ~WATCHED;
         atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
-        tpi_storage_watcher(s);
+        watcher_of_all(s);
         return;
     }
     if (s->foreign) {
@@ -166,8 +168,8 @@ int64_t tp_storage_references(const tp_storage *s) { return given(s) ? atomic_lo
 
 bool tp_storage_watch(tp_storage *s, void (*watcher)(tp_storage *s)) {
     if (!given(s)) return false;
-    s->watched = watcher != NULL;
-    if (watcher) tpi_storage_watcher = watcher;
+    s->room = watcher ? s->room | WATCHED : s->room & ~WATCHED;
+    if (watcher) watcher_of_all = watcher;
     return true;
 }
 

@@ -13,8 +13,6 @@ tpi_storage *tpi_storage_over(void *data, size_t bytes, tp_device device, void (
 /* Makes it `bytes` large, keeping its contents. If it has to move, whoever remembers the address must look again. */
 bool tpi_storage_resize(tpi_storage *s, size_t bytes);
 void tpi_storage_free(tpi_storage *s); /* the last reference is gone */
-/* Who gets the last reference to a storage that is watched (include/taper/binding.h). */
-extern void (*tpi_storage_watcher)(tpi_storage *s);
 /* Gives the memory back and leaves the header, whose address still stands for what was there. Nobody may look at the elements any more. */
 void tpi_storage_empty(tpi_storage *s);
 

@@ -23,7 +23,6 @@ typedef struct tp_storage {
     void *context;                   /* what release is given; of our own blocks: the storage's shared copy, owned, or NULL */
     bool foreign;
     bool inside;                     /* data is in that room */
-    bool watched;                    /* its last reference goes to tpi_storage_watcher instead of freeing it */
 } tpi_storage;
 
 /* A version counter of their own, for tensors that look at memory of others unseen (.data), and those whose storage was exchanged. */

@@ -264,3 +264,37 @@ def test_autocast_says_what_it_was_given():
     with pytest.raises(TypeError, match=r"autocast\(\)\(func\) requires a callable, but got Tensor"):
         torch.autocast(device_type="cpu")(torch.ones(2))
     assert torch.get_autocast_dtype(device_type="cpu") == torch.bfloat16 and not torch.is_autocast_enabled(device_type="cpu")
+
+
+def test_optimisers_that_unscale_by_themselves():
+    class Own(torch.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None):
+            seen.append((self.grad_scale.item(), self.found_inf.item()))
+
+    class Older(torch.optim.SGD):
+        _step_supports_amp_scaling = True
+
+        def step(self, closure=None, *, grad_scaler=None):
+            seen.append(grad_scaler)
+
+    seen, p = [], torch.ones(2, requires_grad=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(p.sum()).backward()
+    scaler.step(Own([p], lr=1.0))
+    with pytest.warns(FutureWarning, match="stop passing itself"):
+        scaler.step(Older([p], lr=1.0))
+    assert seen == [(4.0, 0.0), scaler] and p.grad.tolist() == [4.0, 4.0]
+
+
+def test_the_pieces_of_a_scaler():
+    grads, found = [torch.full((2,), 4.0), torch.tensor([float("inf")])], torch.zeros(1)
+    torch._amp_foreach_non_finite_check_and_unscale_(grads[:1], found, torch.tensor(0.25))
+    assert grads[0].tolist() == [1, 1] and found.item() == 0
+    torch._amp_foreach_non_finite_check_and_unscale_(grads, found, torch.tensor(0.25))
+    assert found.item() == 1
+    scale, tracker = torch.tensor([4.0]), torch.tensor([0], dtype=torch.int32)
+    for inf, expected in ((0, 4.0), (0, 8.0), (1, 2.0)):
+        torch._amp_update_scale_(scale, tracker, torch.tensor([float(inf)]), 2.0, 0.25, 2)
+        assert scale.item() == expected

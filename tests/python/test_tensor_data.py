@@ -348,3 +348,15 @@ def test_random_numbers_go_into_a_tensor_of_any_dtype():
     assert torch.bernoulli(torch.ones(3), out=torch.zeros(3, dtype=torch.int32)).tolist() == [1, 1, 1]
     with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
         torch.normal(torch.ones(3), torch.ones(3), out=torch.zeros(2))
+
+
+def test_copy_takes_a_number():
+    assert torch.zeros(2).copy_(3.5).tolist() == [3.5, 3.5]
+    with pytest.raises(TypeError, match="must be Tensor, not list"):
+        torch.zeros(2).copy_([1, 2])
+
+
+def test_a_result_that_is_given_takes_the_strides_of_the_operands():
+    x = torch.ones(2, 3, 4).permute(2, 0, 1)
+    out = torch.empty(0)
+    assert torch.add(x, x, out=out).stride() == x.stride() == (x + x).stride()
