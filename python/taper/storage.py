@@ -1,9 +1,8 @@
 """torch.storage: the memory under tensors, as bytes (UntypedStorage) or as elements of a dtype (TypedStorage and its named relatives)."""
 from taper import _C
-from taper._C import UntypedStorage
+from taper._C import StorageBase, UntypedStorage  # noqa: F401
 
 
-StorageBase = UntypedStorage  # PyTorch's base of it in C++, for isinstance
 
 
 def _on_storage(dtype, storage, *place):
