@@ -254,6 +254,20 @@ def _sizes(given):
     return (given,) if isinstance(given, int) else tuple(given)
 
 
+# Draws whose distribution is given by tensors: slices with distributions of their own cannot draw the same.
+_BY_PARAMETERS = frozenset("bernoulli normal binomial poisson _standard_gamma _sample_dirichlet".split())
+
+
+def check_same_randomness(name, args):
+    """Before a random call, by its name as the user wrote it."""
+    if _vmaps.randomness != "same":
+        return
+    if name == "bernoulli_":  # what it writes to may be a batch
+        args = tuple(args)[1:]
+    if (name in _BY_PARAMETERS or name == "bernoulli_") and any(isinstance(t, Batched) for t in args):
+        raise RuntimeError("Vmap does not currently support same randomness with a batched tensor input. Please file an issue with your use case.")
+
+
 def refuse_randomness():
     if _vmaps.randomness != "error":  # each slice draws by itself
         raise NeedsSlices
@@ -267,7 +281,8 @@ def _operator(call):
     inplace = call.func.__name__.endswith("_") and not call.func.__name__.endswith("__")
     if "out" in given:
         raise NeedsSlices
-    if base in _RANDOM and given.get("training", True):
+    if (base in _RANDOM or call.func.__name__ in _RANDOM) and given.get("training", True):
+        check_same_randomness(call.func.__name__, call.args)
         refuse_randomness()
     if inplace:
         return _in_place(call, name, text, given)

@@ -124,8 +124,19 @@ class _ForkRng:
 fork_rng = _ForkRng
 
 
+def _check_vmap_draw(name, *parameters):
+    """Inside torch.vmap: may slices draw from a distribution whose parameters are batches?"""
+    from taper.overrides import _vmaps
+    if _vmaps.sizes:
+        from taper._batched import Batched, check_same_randomness, refuse_randomness
+        if any(isinstance(t, Batched) for t in parameters):
+            check_same_randomness(name, parameters)
+            refuse_randomness()
+
+
 def normal(mean, std=1.0, size=None, *, generator=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, out=None):
     """Normal numbers; mean and std are tensors or numbers, the size is asked for if both are numbers."""
+    _check_vmap_draw("normal", mean, std)
     if size is not None:
         if isinstance(mean, Tensor) or isinstance(std, Tensor):
             raise TypeError("normal(): size is for a mean and a std that are numbers")

@@ -337,3 +337,19 @@ def test_gradients_inside_of_a_level_have_tangents():
         y = vec(2.0, 3.0, requires_grad=True)
         (by_y,) = autograd.grad((y * dual * dual).sum(), y)
         assert close(forward_ad.unpack_dual(by_y).tangent, 2 * x * v)
+
+
+@pytest.mark.parametrize("draw", [torch.bernoulli, torch.poisson, lambda t: torch.normal(t, 1.0), lambda t: torch.normal(0.0, t),
+                                  lambda t: torch.binomial(t, t), lambda t: t.clone().bernoulli_(t)])
+def test_slices_draw_from_distributions_of_their_own(draw):
+    x = torch.rand(4, 3)
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        torch.vmap(draw)(x)
+    with pytest.raises(RuntimeError, match="does not currently support same randomness with a batched tensor input"):
+        torch.vmap(draw, randomness="same")(x)
+    assert torch.vmap(draw, randomness="different")(x).shape == x.shape
+
+
+def test_writing_random_numbers_into_a_batch_is_a_random_operation():
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
+        torch.vmap(lambda t: t.clone().uniform_())(torch.rand(4, 3))
