@@ -27,7 +27,7 @@ from taper import __future__, autograd, overrides  # noqa: E402,F401
 
 # Loaded at the first use of torch.NAME, so that a program pays for what it uses.
 _LATER = frozenset("""
-    __config__ _decomp _dynamo _functorch _guards _higher_order_ops _inductor _vmap_internals accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
+    __config__ _decomp _dynamo _functorch _guards _higher_order_ops _inductor _library _ops _subclasses _vmap_internals accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
     mtia multiprocessing nested nn onnx optim profiler quantization quasirandom random return_types serialization signal sparse special testing types utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
 _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_functorch.vmap", **dict.fromkeys("""

@@ -466,6 +466,10 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
 def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=False):
     """What an operator's results look like, without values."""
     operator = _of(op)
+    if operator.composite:
+        raise RuntimeError(f"register_fake(...): the operator {operator.qualname} already has an implementation for this device type via a pre-existing registration to "
+                           "DispatchKey::CompositeImplicitAutograd. CompositeImplicitAutograd operators do not need a fake impl; instead, the operator will decompose into its "
+                           "constituents and those can have fake impls defined on them.")
     return _decorator(lambda func: setattr(operator, "fake", func), func)
 
 

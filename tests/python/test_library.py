@@ -171,3 +171,35 @@ def test_opcheck_finds_what_a_schema_does_not_say(place):
         return x.clone()
     good.register_fake(lambda x: torch.empty_like(x))
     assert set(torch.library.opcheck(good, (torch.ones(2),)).values()) == {"SUCCESS"}
+
+
+def test_the_older_declarations(place):
+    from taper import _custom_ops
+
+    @_custom_ops.custom_op(f"{place}::cube")
+    def cube(x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    @_custom_ops.impl(f"{place}::cube", device_types="cpu")
+    def _(x):
+        return x ** 3
+
+    @_custom_ops.impl_save_for_backward(f"{place}::cube")
+    def _(inputs, output):
+        return {"x": inputs.x, "power": 3}
+
+    @_custom_ops.impl_backward(f"{place}::cube")
+    def _(ctx, saved, grad):
+        return {"x": grad * saved["power"] * saved["x"] ** 2}
+    x = torch.tensor([2.0], requires_grad=True)
+    getattr(torch.ops, place).cube(x).backward()
+    assert x.grad.item() == 12
+    with pytest.raises(ValueError, match="only supports functional"):
+        _custom_ops.custom_op(f"{place}::bad", "(Tensor(a!) x) -> Tensor(a!)")
+    with pytest.raises(ValueError, match="reserved namespace"):
+        _custom_ops.custom_op("aten::bad", "(Tensor x) -> Tensor")
+    with pytest.raises(ValueError, match="to have name"):
+        @_custom_ops.custom_op(f"{place}::name")
+        def other(x: Tensor) -> Tensor:
+            raise NotImplementedError
+    assert str(torch._library.utils.lookup_op(f"{place}::cube")) == f"{place}.cube.default"

@@ -68,12 +68,13 @@ class CustomOp:
         def decorate(function):
             if self._operator.fake is not None:
                 raise RuntimeError(f"{self._qualname} already has an abstract impl registered")
-            self._operator.fake = function
+            library.register_fake(self._qualname, function)
             return function
         return decorate
 
     def impl_save_for_backward(self, _stacklevel=2):
         """A decorator for what backward gets beside gradients: function(inputs, output)."""
+        self._check_differentiable("impl_save_for_backward")
         def decorate(function):
             self._saver = function
             self._register()
@@ -82,6 +83,7 @@ class CustomOp:
 
     def impl_backward(self, output_differentiability=None, _stacklevel=2):
         """A decorator for the derivative: function(ctx, saved, *grads) gives a dict of gradients by argument."""
+        self._check_differentiable("impl_backward")
         if output_differentiability is not None:
             if not isinstance(output_differentiability, list) or any(not isinstance(x, bool) for x in output_differentiability):
                 raise RuntimeError(f"impl_backward(output_differentiability): expected output_differentiability to be a list of bools, got: {output_differentiability}")
@@ -95,6 +97,17 @@ class CustomOp:
             self._register()
             return function
         return decorate
+
+    def _check_differentiable(self, what):
+        """Only operators that write nothing and give no views have derivatives of their own."""
+        schema = self._operator.parsed()
+        tensors = [r for r in schema.returns if r.type.word == "Tensor" or r.type.list]
+        if schema.is_mutable or any(a.alias_info is not None for a in [*schema.arguments, *schema.returns]) or not tensors:
+            raise RuntimeError(f"Cannot use torch._custom_ops APIs to register backward formula for non-functional operator {self._qualname} with schema {schema}")
+        if self._operator.composite:
+            raise RuntimeError(f"{what}: {self._qualname} already has an implementation for CompositeImplicitAutograd, which has derivatives by what it is made of")
+        if self._operator.autograd_kernel is not None:
+            raise RuntimeError(f"{what}: {self._qualname} already has an Autograd implementation")
 
     def _register(self):
         if self._saver is None or self._backward is None:

@@ -150,6 +150,19 @@ def _jit_resolve_packet(name, *args, **kwargs):
     return found[0]._overloadname
 
 
+def _dispatch_call_boxed(schema, *args, **kwargs):
+    """Calls the operator of a schema."""
+    namespace, base, _ = _parts(schema.name)
+    return getattr(getattr(getattr(ops, namespace), base), schema.overload_name or "default")(*args, **kwargs)
+
+
+def _dispatch_tls_local_include_set():
+    return DispatchKeySet()
+
+
+_dispatch_tls_local_exclude_set = _dispatch_tls_local_include_set
+
+
 def _any_requires_grad(*args, **kwargs):
     return any(t.requires_grad for t in tensors_of((args, kwargs)))
 
