@@ -318,6 +318,13 @@ def _weight_int8pack_mm(input, mat2, scales):
     return (input.float() @ mat2.float().t() * scales.float()).to(input.dtype)
 
 
+def _addmm_activation(self, mat1, mat2, *, beta=1, alpha=1, use_gelu=False, out=None):
+    """addmm, and relu or gelu of it."""
+    product = taper.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    result = F.gelu(product, approximate="tanh") if use_gelu else product.relu()
+    return result if out is None else out.copy_(result)
+
+
 def hash_tensor(input, dim=(), *, keepdim=False, mode=0, out=None):
     """The exclusive or of the elements' bits over dims, or over all: of floating numbers as doubles, of the others as integers of 64 bits."""
     if mode != 0:

@@ -336,7 +336,7 @@ bool tpi_native_lstsq(tp_tensor *self, tp_tensor *b, double rcond, const char *d
         return tpi_refuse(TP_ERR_RUNTIME, "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype %s and other's dtype %s",
                           tp_dtype_word((tp_dtype)self->dtype), tp_dtype_word((tp_dtype)b->dtype));
     if (!tpi_check_matrices(self, "self")) return false;
-    bool vector = b->ndim == 1 || b->ndim == self->ndim - 1;
+    bool vector = b->ndim == 1 || (b->ndim == self->ndim - 1 && !memcmp(b->shape, self->shape, sizeof *b->shape * (size_t)b->ndim));
     tp_tensor *B = vector ? with_last_dim(b) : tpi_retain(b);
     if (!B) return false;
     int64_t batch[TP_MAX_DIMS], m = rows_of(self), n = cols_of(self);

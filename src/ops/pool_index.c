@@ -177,6 +177,7 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
         return tpi_refuse(TP_ERR_RUNTIME, "fractional_max_pool%lldd: kernel_size must either be a single int or tuple of %s ints", (long long)dims, dims == 2 ? "two" : "three");
     if (!f.dtype || !tpi_expand_steps("kernel_size", kernel, f.dims, NULL, f.pool + at) || !tpi_expand_steps("output_size", output_size, f.dims, NULL, f.out + at))
         return false;
+    static const char *const axes[] = {"time", "height", "width"};
     int64_t shape[5], lead = self->ndim - dims;
     if (lead != 1 && lead != 2)
         return tpi_refuse(TP_ERR_RUNTIME, "argument 'input': Expected %dD or %dD tensor, but got %s", f.dims + 1, f.dims + 2, tpi_shape_text(tpi_shape(self)));
@@ -192,8 +193,8 @@ bool tpi_native_fractional_max_pool(tp_tensor *self, tp_ints kernel, tp_ints out
             return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': kernel size should be greater than zero, but got %lld for an output of %lld", (long long)k,
                               (long long)shape[i]);
         if (shape[i] + k - 1 > in)
-            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': pool size (%lld) too large relative to input size (%lld) and output size (%lld)", (long long)k,
-                              (long long)in, (long long)shape[i]);
+            return tpi_refuse(TP_ERR_RUNTIME, "argument 'kernel_size': pool %s %lld too large relative to input %s %lld, for an output of %lld", axes[at + i - lead],
+                              (long long)k, axes[at + i - lead], (long long)in, (long long)shape[i]);
     }
     int64_t planes = tpi_size_product(shape, lead);
     if (!check_samples(samples, lead == 2 ? shape[0] : 1, shape[lead - 1], dims)) return false;

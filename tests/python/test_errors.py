@@ -333,3 +333,13 @@ def test_index_copy_takes_one_element_in_any_shape():
         for index in torch.tensor(0), torch.tensor([0]):
             for source in torch.tensor(5.0), torch.tensor([5.0]):
                 assert target.clone().index_copy_(0, index, source).item() == 5
+
+
+def test_systems_whose_right_side_is_no_vector():
+    with pytest.raises(RuntimeError, match=r"input.size\(-2\) should match other.size\(-2\)"):
+        torch.linalg.lstsq(torch.ones(1, 1, 1), torch.ones(3, 1))
+    A = torch.randn(2, 3, 3)
+    assert torch.linalg.lstsq(A, torch.ones(2, 3)).solution.shape == (2, 3)
+    assert torch.equal(torch._addmm_activation(torch.zeros(2), torch.eye(2), -torch.eye(2)), torch.zeros(2, 2))
+    with pytest.raises(RuntimeError, match="too large relative to input height"):
+        F.fractional_max_pool2d(PICTURE, 2, (9, 3))
