@@ -29,8 +29,11 @@ _NO_HOOKS = "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved ten
 class _Level:
     """One transform at work: the tape is on, and the leaves it makes are known for its own."""
 
+    def __init__(self, takes_hooks=False):
+        self.takes_hooks = takes_hooks  # may tensors be saved through the user's hooks? Forward mode saves none in PyTorch
+
     def __enter__(self):
-        self.hooks = _C._forbid_saved_hooks(_NO_HOOKS)
+        self.hooks = None if self.takes_hooks else _C._forbid_saved_hooks(_NO_HOOKS)
         _C._enter_transform(1)
         _vmaps.levels += 1
         self.outer_on = _C.is_grad_enabled()
@@ -52,7 +55,8 @@ class _Level:
         _C._leave_inference(self.inference)
         _C._enter_transform(-1)
         _vmaps.levels -= 1
-        _C._forbid_saved_hooks(self.hooks)
+        if not self.takes_hooks:
+            _C._forbid_saved_hooks(self.hooks)
 
     def fresh(self, t):
         """An alias of t whose gradient can be asked for."""
@@ -269,7 +273,7 @@ def _check_tangents(primals, tangents):
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
     """func's value at the primals, and its derivative along the tangents."""
     flat = _check_tangents(primals, tangents)
-    with _Level() as level:
+    with _Level(takes_hooks=True) as level:
         inner, leaves, _ = _open(level, primals, tuple(range(len(primals))))
         out, aux = _split_aux(func(*inner), has_aux, _JVP)
         outs, spec = tree_flatten(out)
@@ -331,7 +335,7 @@ def _rows_forward(outs, leaves, create):
 def _jacobian(func, argnums, has_aux, forward):
     @wraps(func, updated=())
     def wrapper(*args, **kwargs):
-        with _Level() as level:
+        with _Level(takes_hooks=forward) as level:
             where, name = (_JVP, "jacfwd") if forward else (_VJP, "jacrev")
             inner, leaves, spec = _open(level, args, argnums)
             _check_real(leaves, name, "inputs")

@@ -237,6 +237,8 @@ def test_transforms_take_no_hooks_for_saved_tensors():
     with graph.save_on_cpu():
         with pytest.raises(RuntimeError, match="saved tensor hooks"):
             func.grad(torch.sin)(torch.ones(()))
+    with graph.save_on_cpu():
+        assert close(func.jvp(torch.sin, (vec(0.0),), (vec(2.0),))[1], vec(2.0))
     with graph.save_on_cpu():  # they are allowed again afterwards
         assert torch.ones(1, requires_grad=True).sin().requires_grad
 
