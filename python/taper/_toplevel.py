@@ -213,6 +213,9 @@ _deterministic_warn_only = False  # kept while the algorithms are off, as PyTorc
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for algorithms that give the same bits each time. On the CPU all of Taper's do."""
+    for name, value, place in (("mode", mode, " (position 1)"), ("warn_only", warn_only, "")):
+        if not isinstance(value, bool):
+            raise TypeError(f"_set_deterministic_algorithms(): argument '{name}'{place} must be bool, not {type(value).__name__}")
     global _deterministic_warn_only
     _deterministic_warn_only = bool(warn_only)
     _C._set_deterministic(0 if not mode else 1 if warn_only else 2)
@@ -280,7 +283,7 @@ def broadcast_shapes(*shapes):
     for shape in shapes:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if any(n < 0 for n in shape):
-            raise RuntimeError(f"Trying to create tensor with negative dimension: {list(shape)}")
+            raise ValueError(f"Attempting to broadcast a dimension with negative length! {list(shape)}")
         longer, shorter = (result, shape) if len(result) >= len(shape) else (list(shape), result)
         for i in _count(1, len(shorter) + 1):
             a, b = longer[-i], shorter[-i]

@@ -148,6 +148,8 @@ tp_tensor *tpi_compose_take_along_dim(tp_tensor *self, tp_tensor *indices, int64
     }
     int d = TPI_DIM(self, dim), ndim;
     if (d < 0) return NULL;
+    if (indices->dtype != TP_INT64)
+        return tpi_fail(TP_ERR_RUNTIME, "torch.take_along_dim(): dtype of indices should be Long but got %s", tp_dtype_word((tp_dtype)indices->dtype));
     if (self->ndim != indices->ndim)
         return tpi_fail(TP_ERR_RUNTIME, "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d dimensions for input, and %d dimensions for "
                         "indices", self->ndim, indices->ndim);

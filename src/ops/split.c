@@ -179,7 +179,11 @@ tp_tensors tpi_compose_meshgrid(tp_tensors tensors, const char *indexing) {
     int64_t shape[TP_MAX_DIMS];
     for (int64_t i = 0; i < tensors.n; i++) {
         if (tensors.v[i]->ndim > 1) {
-            tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': expected vectors, got shape %s", tpi_shape_text(tpi_shape(tensors.v[i])));
+            tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got shape %s", tpi_shape_text(tpi_shape(tensors.v[i])));
+            return no_list;
+        }
+        if (tensors.v[i]->dtype != tensors.v[0]->dtype) {
+            tpi_fail(TP_ERR_RUNTIME, "torch.meshgrid expects all tensors to have the same dtype");
             return no_list;
         }
         int64_t place = xy && tensors.n > 1 && i < 2 ? 1 - i : i;
