@@ -522,6 +522,16 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 multinomial.__doc__ = _op["multinomial"].__doc__
 
 
+def complex(real, imag, *, out=None):
+    """Numbers of the real and imaginary parts given."""
+    if out is None:
+        return _op["complex"](real, imag)
+    result = _op["complex"](real, imag)
+    if out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected object of scalar type {result.dtype} but got scalar type {out.dtype} for argument 'out'")
+    return _op["complex"](real, imag, out=out)
+
+
 def unravel_index(indices, shape):
     """Flat indices as one index per dim."""
     if not isinstance(shape, (int, tuple, list)):

@@ -223,6 +223,7 @@ def test_private_names_of_torch():
     (lambda: F.fractional_max_pool3d(torch.ones(1, 2, 7, 7, 7), (1,), 3), RuntimeError, "kernel_size must either be a single int or tuple of three ints"),
     (lambda: torch._foreach_norm([torch.empty(0)], ord=float("inf")), RuntimeError, "_foreach_norm cannot compute the infinity norm"),
     (lambda: torch.multinomial(REAL, 2, out=torch.empty(2)), RuntimeError, "multinomial expects Long tensor out"),
+    (lambda: torch.complex(REAL, REAL, out=torch.empty(4, dtype=torch.complex128)), RuntimeError, "for argument 'out'"),
     (lambda: torch.nn.utils.rnn.pad_sequence(5), RuntimeError, "Expected iterable for input sequences"),
     (lambda: torch.nn.utils.rnn.pack_padded_sequence(torch.ones(0, 0), []), RuntimeError, "Cannot pack empty tensors"),
     (lambda: torch.binomial(torch.ones(2).int(), torch.ones(2)), ValueError, "binomial only supports floating-point dtypes for count"),

@@ -300,7 +300,7 @@ def _sizes(value, dims, input):
         raise RuntimeError(f"Expected {dims + 1}D or {dims + 2}D tensor, but got {list(input.shape)}")
     value = [value] * dims if isinstance(value, int) or value is None else list(value)
     if len(value) != dims:
-        raise RuntimeError(f"output_size must be {dims}, got {len(value)} sizes")
+        raise RuntimeError(f"output_size must be {dims}, got {len(value)} sizes: output_size must either be a single int or have one for each dim")
     return [input.shape[i - dims] if v is None else v for i, v in enumerate(value)]
 
 
