@@ -43,7 +43,7 @@ _FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo"
     while_loop _nested_tensor_from_mask _nested_from_padded _nested_from_padded_and_nested_example
     _convert_indices_from_coo_to_csr _convert_indices_from_csr_to_coo _has_compatible_shallow_copy_type
     _amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ _assert_async _addmm_activation hash_tensor _embedding_bag _embedding_bag_forward_only _chunk_cat _weight_int8pack_mm _native_batch_norm_legit _unsafe_masked_index _unsafe_masked_index_put_accumulate _segment_reduce
-    _shape_as_tensor _grouped_mm eig lstsq matrix_rank solve symeig SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(), "_native_names"), **dict.fromkeys("""
+    _shape_as_tensor _grouped_mm _nested_view_from_buffer eig lstsq matrix_rank solve symeig SymInt SymFloat SymBool sym_int sym_float sym_not sym_max sym_min sym_ite sym_sum sym_sqrt""".split(), "_native_names"), **dict.fromkeys("""
     _check _check_with _check_index _check_value _check_type _check_not_implemented _check_is_size _check_tensor_all _check_tensor_all_with""".split(), "_checks"),
          **dict.fromkeys("""
     AnyType AwaitType BoolType ClassType ComplexType DeviceObjType DictType EnumType FloatType FutureType InterfaceType IntType JitType ListType NoneType NumberType

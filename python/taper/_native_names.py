@@ -191,6 +191,13 @@ def _shape_as_tensor(input):
     return taper.tensor(input.shape, dtype=taper.int64)
 
 
+def _nested_view_from_buffer(input, nested_size, nested_strides, offsets):
+    """A nested tensor whose parts are views of a flat buffer."""
+    from taper.nested._strided import wrap
+    views = zip(nested_size.tolist(), nested_strides.tolist(), offsets.tolist())
+    return wrap(input, [(tuple(size), tuple(strides), offset) for size, strides, offset in views])
+
+
 def _grouped_mm(self, mat2, offs=None, bias=None, out_dtype=None):
     from taper.nn.functional import grouped_mm
     return grouped_mm(self, mat2, offs=offs, bias=bias, out_dtype=out_dtype)

@@ -282,3 +282,13 @@ def test_steps_of_vmap_can_be_replaced(monkeypatch):
     monkeypatch.setattr(steps, "_create_batched_inputs", lambda dims, leaves, level, spec: seen.append(dims) or created(dims, leaves, level, spec))
     assert torch.vmap(lambda x, y: x * y, in_dims=(0, None))(torch.ones(3), torch.tensor(2.0)).tolist() == [2.0] * 3 and seen == [[0, None]]
     assert torch._functorch.config.donated_buffer is True and torch._guards.active_fake_mode() is None
+
+
+def test_nested_views_of_a_buffer():
+    buffer, sizes = torch.arange(7.0), torch.tensor([[1, 3], [2, 2]])
+    nested = torch._nested_view_from_buffer(buffer, sizes, torch.tensor([[3, 1], [2, 1]]), torch.tensor([0, 3]))
+    assert [part.tolist() for part in nested.unbind()] == [[[0.0, 1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]] and nested.is_nested
+    buffer[0] = 9
+    assert nested.unbind()[0][0, 0] == 9
+    from taper._subclasses.functional_tensor import FunctionalTensor
+    assert not isinstance(buffer, FunctionalTensor) and torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
