@@ -292,3 +292,18 @@ def test_nested_views_of_a_buffer():
     assert nested.unbind()[0][0, 0] == 9
     from taper._subclasses.functional_tensor import FunctionalTensor
     assert not isinstance(buffer, FunctionalTensor) and torch._shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
+
+
+def test_one_tensor_of_a_module_for_another():
+    from taper.nn.utils._named_member_accessor import swap_tensor
+    net = torch.nn.Linear(2, 2)
+    weight = swap_tensor(net, "weight", torch.ones(2, 2))
+    assert isinstance(weight, torch.nn.Parameter) and type(net.weight) is torch.Tensor and list(net._parameters) == ["weight", "bias"]
+    assert type(swap_tensor(net, "weight", weight)) is torch.Tensor and net.weight is weight
+    missing = swap_tensor(net, "new", torch.ones(1), allow_missing=True)
+    assert "new" in net.__dict__
+    swap_tensor(net, "new", missing)
+    assert not hasattr(net, "new")
+    for arguments, error in (((net, "none", weight), AttributeError), ((net, "a.b", weight), KeyError), (("x", "w", weight), TypeError), ((net, "bias", 3), TypeError)):
+        with pytest.raises(error):
+            swap_tensor(*arguments)
