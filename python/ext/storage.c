@@ -525,9 +525,38 @@ static PyObject *tensor_set(PyObject *self, PyObject *args, PyObject *kwargs) {
     return set_to_storage(self, s, offset, size, stride);
 }
 
-static PyObject *resize(PyObject *self, tp_ints shape) {
-    if (tp_requires_grad(tpy_unwrap(self))) return PyErr_Format(PyExc_RuntimeError, "cannot resize variables that require grad");
-    return tp_resize(tpy_unwrap(self), shape) ? Py_NewRef(self) : tpy_raise();
+/* The strides of images in the order of channels_last: rows of pixels, whose channels lie beside each other. */
+static tp_ints channels_last(tp_ints shape, int64_t *strides) {
+    int64_t step = shape.v[1];
+    strides[1] = 1;
+    for (int64_t d = shape.n - 1; d > 1; d--) {
+        strides[d] = step;
+        step *= shape.v[d];
+    }
+    strides[0] = step;
+    return tp_ints_view(strides, shape.n);
+}
+
+static PyObject *resize(PyObject *self, tp_ints shape, tp_layout layout) {
+    tp_tensor *t = tpy_unwrap(self);
+    int64_t strides[TP_MAX_DIMS];
+    if (tp_requires_grad(t)) return PyErr_Format(PyExc_RuntimeError, "cannot resize variables that require grad");
+    bool pixels = layout == TP_CHANNELS_LAST || layout == TP_CHANNELS_LAST_3D;
+    if (pixels && shape.n != (layout == TP_CHANNELS_LAST ? 4 : 5))
+        return PyErr_Format(PyExc_RuntimeError, "required rank %d tensor to use channels_last format", layout == TP_CHANNELS_LAST ? 4 : 5);
+    if (!tp_resize(t, shape)) return tpy_raise();
+    if (!pixels) return Py_NewRef(self);
+    tp_storage *s = tp_storage_of(t);
+    bool ok = s && tp_set_storage(t, s, tp_storage_offset(t), shape, channels_last(shape, strides));
+    tp_storage_release(s);
+    return ok ? Py_NewRef(self) : tpy_raise();
+}
+static bool read_format(PyObject *format, tp_layout *layout) {
+    if (!format || format == Py_None) return true;
+    if (Py_TYPE(format) != tpy_memory_format_type)
+        return PyErr_Format(PyExc_TypeError, "argument 'memory_format' must be torch.memory_format, not %s", Py_TYPE(format)->tp_name), false;
+    *layout = ((tpy_memory_format *)format)->layout;
+    return true;
 }
 static PyObject *tensor_resize(PyObject *self, PyObject *args, PyObject *kwargs) {
     if (kwargs && PyDict_GET_SIZE(kwargs) && !(PyDict_GET_SIZE(kwargs) == 1 && PyDict_GetItemString(kwargs, "memory_format")))
@@ -535,17 +564,26 @@ static PyObject *tensor_resize(PyObject *self, PyObject *args, PyObject *kwargs)
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     bool packed = n == 1 && (PyTuple_Check(PyTuple_GET_ITEM(args, 0)) || PyList_Check(PyTuple_GET_ITEM(args, 0)));
     int64_t shape[TP_MAX_DIMS];
+    tp_layout layout = TP_CONTIGUOUS;
+    if (!read_format(kwargs ? PyDict_GetItemString(kwargs, "memory_format") : NULL, &layout)) return NULL;
     if (!read_ints(packed ? PyTuple_GET_ITEM(args, 0) : args, "size", shape, &n)) return NULL;
-    return resize(self, tp_ints_view(shape, n));
+    return resize(self, tp_ints_view(shape, n), layout);
 }
 static PyObject *tensor_resize_as(PyObject *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"other", "memory_format", NULL};
-    PyObject *other, *format;
+    PyObject *other, *format = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:resize_as_", names, &other, &format)) return NULL;
     if (!tpy_is_tensor(other))
         return PyErr_Format(PyExc_TypeError, "resize_as_(): argument 'the_template' (position 1) must be Tensor, not %s",
                             Py_TYPE(other)->tp_name);
-    return resize(self, tp_shape(tpy_unwrap(other)));
+    tp_tensor *like = tpy_unwrap(other);
+    tp_layout layout = TP_CONTIGUOUS;
+    if (!read_format(format, &layout)) return NULL;
+    if (layout == TP_PRESERVE && !tp_is_contiguous(like)) /* the other's order, if it is one that has a name */
+        layout = tp_is_contiguous_as(like, TP_CHANNELS_LAST)      ? TP_CHANNELS_LAST
+                 : tp_is_contiguous_as(like, TP_CHANNELS_LAST_3D) ? TP_CHANNELS_LAST_3D
+                                                                  : TP_CONTIGUOUS;
+    return resize(self, tp_shape(like), layout);
 }
 static PyObject *tensor_is_set_to(PyObject *self, PyObject *other) {
     if (!tpy_is_tensor(other))

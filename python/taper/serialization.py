@@ -551,7 +551,7 @@ def _load_legacy(f, restore, pickle_module, arguments):
         raise RuntimeError("Invalid protocol version")
     pickle_module.load(f, **arguments)
     result = _unpickler(pickle_module, persistent_load)(f, **arguments).load()
-    for key in pickle_module.load(f, **arguments):
+    for key in _texts(pickle_module.load(f, **arguments)):
         typed, read, numel = storages[key]
         if int.from_bytes(f.read(8), "little") != numel:
             raise RuntimeError(f"storage '{key}' has another size than its pickle says")

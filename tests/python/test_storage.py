@@ -187,3 +187,12 @@ def test_copies_and_pickles():
     torch.rand(5, generator=g)
     for other in (pickle.loads(pickle.dumps(g)), copy.deepcopy(g)):
         assert other.initial_seed() == 12 and torch.equal(other.get_state(), g.get_state())
+
+
+def test_resized_in_the_order_of_channels():
+    x = torch.ones(2, 3, 4, 5).contiguous(memory_format=torch.channels_last)
+    assert torch.empty(0).resize_(2, 3, 4, 5, memory_format=torch.channels_last).stride() == x.stride()
+    assert torch.empty(0).resize_as_(x, memory_format=torch.preserve_format).stride() == x.stride()
+    assert torch.empty(0).resize_as_(x).is_contiguous()
+    with pytest.raises(RuntimeError, match="required rank 4 tensor"):
+        torch.empty(0).resize_(2, 3, memory_format=torch.channels_last)
