@@ -110,7 +110,7 @@ static int device_from_text(const char *text, tp_device *out, bool *indexed) {
     while (type < DEVICE_NAMES && (strlen(device_names[type]) != n || strncmp(text, device_names[type], n))) type++;
     char *end = NULL;
     long index = text[n] == ':' ? strtol(text + n + 1, &end, 10) : 0;
-    bool number_wrong = text[n] == ':' && (!text[n + 1] || *end || index < 0 || index > INT16_MAX || text[n + 1] == '+');
+    bool number_wrong = text[n] == ':' && (text[n + 1] < '0' || text[n + 1] > '9' || *end || index > INT16_MAX);
     if (type == DEVICE_NAMES || number_wrong) {
         PyErr_Format(PyExc_RuntimeError, number_wrong ? "Invalid device string: '%s'" : "Expected one of cpu, cuda, xpu, hip, meta, mps device type at start of device string: %s", text);
         return -1;

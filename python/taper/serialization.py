@@ -370,6 +370,8 @@ def save(obj, f, pickle_module=pickle, pickle_protocol=DEFAULT_PROTOCOL, _use_ne
         name = os.path.splitext(os.path.basename(path))[0] if path is not None else "archive"
         memory = [_blank(storage) if _serialization_tls.skip_data else storage for storage, _ in storages.found]
         _C._write_pt(path or "", None if path is not None else f.write, name or "archive", data, memory)
+        if path is None and hasattr(f, "flush"):  # so that it can be read by its name at once
+            f.flush()
         return
     pieces = list(_legacy_pieces(data, storages, pickle_protocol))
     if path is not None:
@@ -401,6 +403,10 @@ def _source(f):
         return
     if not hasattr(f, "read"):
         raise AttributeError(f"expected 'f' to be a path or a file object, which has read(), got {type(f).__name__}")
+    for needed in "seek", "tell":
+        if not hasattr(f, needed):
+            raise AttributeError(f"'{type(f).__name__}' object has no attribute '{needed}'. You can only torch.load from a file that is seekable. Please pre-load "
+                                 "the data into a buffer like io.BytesIO and try to load from it instead.")
     name, view = str(getattr(f, "name", type(f).__name__)), _view_of(f)
     if not len(view):
         raise EOFError("Ran out of input")

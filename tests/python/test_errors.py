@@ -279,6 +279,8 @@ _X, _I = torch.ones(2, 3), torch.tensor([0])
     (lambda: torch.take_along_dim(_X, _X, dim=0), RuntimeError, "dtype of indices should be Long but got Float"),
     (lambda: torch.meshgrid(_I, _I.float()), RuntimeError, "expects all tensors to have the same dtype"),
     (lambda: torch.meshgrid(_X), RuntimeError, "Expected 0D or 1D tensor"),
+    (lambda: torch.device("cuda: 2"), RuntimeError, "Invalid device string: 'cuda: 2'"),
+    (lambda: torch.device("cuda:-1"), RuntimeError, "Invalid device string: 'cuda:-1'"),
     (lambda: torch.use_deterministic_algorithms(1), TypeError, r"argument 'mode' \(position 1\) must be bool, not int"),
     (lambda: torch.broadcast_shapes(1, -12), ValueError, "Attempting to broadcast a dimension with negative length"),
     (lambda: torch.manual_seed(2**65), ValueError, "Overflow when unpacking long"),

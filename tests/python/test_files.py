@@ -394,3 +394,19 @@ def test_old_files_name_parts_of_storages():
     for weights_only in True, False:
         first, second = torch.load(io.BytesIO(b"".join(parts)), weights_only=weights_only)
         assert (first[0], second[0]) == (3, 4) and first.data_ptr() + 4 == second.data_ptr()
+
+
+def test_a_file_object_can_be_read_by_its_name_at_once():
+    import tempfile
+    with tempfile.NamedTemporaryFile(suffix=".pt") as file:
+        torch.save(torch.ones(3), file)
+        assert torch.load(file.name, mmap=True).tolist() == [1, 1, 1]
+
+
+def test_streams_that_cannot_seek_are_refused():
+    class Stream:
+        def read(self, n=-1):
+            return b""
+
+    with pytest.raises(AttributeError, match="You can only torch.load from a file that is seekable"):
+        torch.load(Stream())
