@@ -24,12 +24,11 @@ state = _State()
 # Python's name for a function or a method -> aten's.
 _NAMES = {
     "__radd__": "add", "__rmul__": "mul", "__rsub__": "rsub", "__floordiv__": "floor_divide", "__eq__": "eq", "__iadd__": "add_", "__isub__": "sub_",
-    "__imul__": "mul_", "__idiv__": "div_", "__itruediv__": "div_", "__matmul__": "matmul", "bitwise_and": "__and__", "cross_entropy": "cross_entropy_loss",
-    "detach_copy": "detach", "T": "numpy_T", "mT": "mT", "H": "matrix_H", "mH": "mH", "unique": "_unique2", "bernoulli": "bernoulli", "logsigmoid": "log_sigmoid",
+    "__imul__": "mul_", "__idiv__": "div_", "__itruediv__": "div_", "__matmul__": "matmul", "cross_entropy": "cross_entropy_loss",
+    "detach_copy": "detach", "T": "numpy_T", "H": "matrix_H", "unique": "_unique2", "logsigmoid": "log_sigmoid",
     "nll_loss": "nll_loss_nd", "invert": "bitwise_not", "__invert__": "bitwise_not", "__neg__": "neg", "__pow__": "pow", "absolute": "abs",
-    "item": "item", "dropout1d": "feature_dropout", "dropout2d": "feature_dropout", "dropout3d": "feature_dropout",
+    "dropout1d": "feature_dropout", "dropout2d": "feature_dropout", "dropout3d": "feature_dropout",
 }
-_NAMES.pop("bitwise_and")
 # Operators that take a number where the schema has a tensor.
 _NUMBERS_FOR_TENSORS = frozenset("add add_ sub sub_ subtract mul mul_ multiply div div_ divide true_divide floor_divide floor_divide_".split())
 _OTHER_WORDS = {"input": "self", "axis": "dim", "keepdims": "keepdim", "x1": "self", "x2": "other", "dims": "dim", "dim": "dims", "training": "train",
@@ -329,11 +328,6 @@ def lift(tensor):
     """A tensor from Python's data: modes see it come."""
     lifted = run(taper.ops.aten.lift_fresh.default, (tensor,), {})
     return lifted.requires_grad_() if tensor.requires_grad and not lifted.requires_grad else lifted
-
-
-def is_handled(args, kwargs):
-    """Would a handler see a call with these arguments?"""
-    return bool(state.modes) or any(_C._has_handler(t) for t in tensors_of((args, kwargs)))
 
 
 class NoHandlers:
