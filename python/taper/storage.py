@@ -667,14 +667,6 @@ def _storages_on(kind):
             for dtype, word in _words.items() if kind == "cpu" or word[0] != "Q"}
 
 
-def _dtype_to_storage_type_map():
-    return {dtype: f"{word}Storage" for dtype, word in _words.items()}
-
-
-def _storage_type_to_dtype_map():
-    return {f"{word}Storage": dtype for dtype, word in _words.items()}
-
-
 for _name, _dtype in {"bool": _C.bool, "byte": _C.uint8, "char": _C.int8, "short": _C.int16, "int": _C.int32, "long": _C.int64, "half": _C.float16, "bfloat16": _C.bfloat16,
                       "float": _C.float32, "double": _C.float64, "complex_float": _C.complex64, "complex_double": _C.complex128}.items():
     _typed, _on_bytes = _cast(_dtype)

@@ -300,7 +300,7 @@ def test_tensors_of_storages():
     assert torch.tensor(t.untyped_storage(), dtype=torch.float32).tolist() == [1.0, 2.0] and torch.tensor(t.storage()).tolist() == [1.0, 2.0]
     with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
         torch.tensor(t.storage(), dtype=torch.int32)
-    with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got Float"):
+    with pytest.raises(RuntimeError, match="Expected a Storage of type Int or an UntypedStorage, but got type Float for argument 1 'storage'"):
         torch.tensor([], dtype=torch.int32).set_(t.storage())
     assert torch.tensor([], dtype=torch.int32).set_(t.untyped_storage()).numel() == 2
     assert torch.storage._dtype_to_storage_type_map()[torch.float32] == "FloatStorage" and torch.QInt8Storage.dtype is torch.qint8
