@@ -595,3 +595,5 @@ def test_fused_steps_need_real_parameters():
     p.grad = torch.ones(2, device="meta")
     with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point Tensors"):
         torch.optim.Adam([p], fused=True).step()
+    p.grad = None
+    torch.optim.Adam([p], fused=True).step()

@@ -52,7 +52,8 @@ class TableOptimizer(Optimizer):
         if closure is not None:
             with taper.enable_grad():
                 loss = closure()
-        if self.defaults.get("fused") and any(p.is_meta or not p.is_floating_point() for group in self.param_groups for p in group["params"]):
+        if self.defaults.get("fused") and any(p._grad is not None and (p.is_meta or not p.is_floating_point())
+                                             for group in self.param_groups for p in group["params"]):
             raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices: ['mps', 'cuda', 'xpu', 'hpu', 'cpu', 'mtia'].")
         if self.defaults.get("differentiable"):
             from taper.optim._differentiable import step
