@@ -7,15 +7,16 @@ set(isa_sources ${TAPER_GENERATED_ISA})
 # Partial redundancy elimination turns chains of choices (clamp) into branches that gcc 12 does not vectorise; threading jumps joins two of
 # them into one choice among three, which takes four times the instructions.
 set_source_files_properties(${TAPER_GENERATED_ISA} PROPERTIES COMPILE_OPTIONS "$<$<C_COMPILER_ID:GNU>:-fno-tree-pre;-fno-thread-jumps>")
-foreach(room base tensor device device/cpu device/gpu device/cuda device/opencl device/meta ops ops/gpu autograd amp graph nn optim io data dist)
-    file(GLOB room_sources CONFIGURE_DEPENDS src/${room}/*.c)
+foreach(room base tensor device linalg ops autograd amp graph nn optim io data dist)
+    file(GLOB_RECURSE room_sources CONFIGURE_DEPENDS src/${room}/*.c)
+    list(FILTER room_sources EXCLUDE REGEX "/dist/plugins/") # files of their own: cmake/Plugins.cmake
     set(room_isa_sources ${room_sources})
     list(FILTER room_sources EXCLUDE REGEX "\\.isa\\.c$")
     list(FILTER room_isa_sources INCLUDE REGEX "\\.isa\\.c$")
-    foreach(format PNG JPEG) # src/io/image_missing.c stands in
+    foreach(format PNG JPEG) # src/io/media/image_missing.c stands in
         if(NOT ${format}_FOUND)
             string(TOLOWER ${format} file)
-            list(FILTER room_sources EXCLUDE REGEX "/io/${file}\\.c$")
+            list(FILTER room_sources EXCLUDE REGEX "/io/media/${file}\\.c$")
         endif()
     endforeach()
     list(APPEND once_sources ${room_sources})
@@ -23,7 +24,8 @@ foreach(room base tensor device device/cpu device/gpu device/cuda device/opencl 
 endforeach()
 
 # Kernel text for devices that compile it travels in the library.
-file(GLOB kernel_texts CONFIGURE_DEPENDS src/device/gpu/kernels/*.h src/device/element/*.h)
+file(GLOB kernel_texts CONFIGURE_DEPENDS src/device/gpu/kernels/*.h src/device/element/*.h
+    src/ops/*/*.gpu.h src/amp/*.gpu.h src/optim/*.gpu.h)
 add_custom_command(
     OUTPUT ${TAPER_GENERATED}/kernel_texts.c
     COMMAND ${CMAKE_COMMAND} -DOUT=${TAPER_GENERATED}/kernel_texts.c "-DFILES=${kernel_texts}" -P ${CMAKE_SOURCE_DIR}/cmake/Embed.cmake

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <taper/taper.h>
 #include <unistd.h>
-#include "io/crc.h"
-#include "io/zip.h"
+#include "io/checkpoint/crc.h"
+#include "io/checkpoint/zip.h"
 #include "tensor/tensor.h"
 #include <zlib.h>
 

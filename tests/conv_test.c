@@ -10,8 +10,8 @@
 #include <string.h>
 #include <taper/autograd.h>
 #include "device/device.h"
-#include "ops/conv_onednn.h"
-#include "ops/conv_winograd.h"
+#include "ops/conv/onednn_split.h"
+#include "ops/conv/winograd.h"
 #include "tpi_ops.h"
 
 static const tp_device cpu = {TP_CPU, 0};

@@ -13,8 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <taper/taper.h>
-#include "dist/place.h"
-#include "dist/reduce.h"
+#include "dist/job/place.h"
+#include "dist/collective/reduce.h"
 #include "ranks.h"
 
 /* ---- Stores ---- */

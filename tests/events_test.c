@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/memory.h"
-#include "io/crc32c.h"
-#include "io/records.h"
-#include "io/wire.h"
+#include "io/events/crc32c.h"
+#include "io/events/records.h"
+#include "io/events/wire.h"
 #include "tensor/tensor.h"
 
 static char folder[64];

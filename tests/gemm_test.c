@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "device/device.h"
-#include "ops/gemm.h"
+#include "linalg/gemm.h"
 
 enum { MOST = 110 * 600 };
 static float a[MOST], b[MOST], c[MOST], again[MOST], packed[MOST * 2], row[1024];

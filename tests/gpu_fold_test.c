@@ -13,7 +13,7 @@
 #include <taper/taper.h>
 #include "device/gpu/axes.h"
 #include "device/gpu/program.h"
-#include "ops/gpu/matmul.h"
+#include "ops/matmul/matmul_gpu.h"
 #include "tpi_ops.h"
 
 static const tp_device cpu = {TP_CPU, 0}, xpu = {TP_XPU, 0};

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <taper/taper.h>
 #include "device/gpu/driver.h"
-#include "ops/lapack.h"
+#include "linalg/lapack.h"
 
 static const tp_device cpu = {TP_CPU, 0};
 static tp_device gpu = {TP_XPU, 0};

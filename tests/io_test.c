@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <taper/io.h>
 #include <unistd.h>
-#include "io/zip.h"
+#include "io/checkpoint/zip.h"
 #include "tensor/tensor.h"
 
 static const tp_device cpu = {TP_CPU, 0};

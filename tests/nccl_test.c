@@ -16,8 +16,8 @@
 #include <taper/taper.h>
 #include "device/cpu/cpu.h"
 #include "device/gpu/driver.h"
-#include "dist/group.h"
-#include "dist/net.h"
+#include "dist/collective/group.h"
+#include "dist/engine/net.h"
 #include "tensor/tensor.h"
 
 /* ---- A stream: a thread that does what it is given in order; the default one is made on first use ---- */

@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <taper/taper.h>
 #include "base/sha256.h"
-#include "dist/net.h"
-#include "dist/store.h"
-#include "dist/store_server.h"
+#include "dist/engine/net.h"
+#include "dist/store/store.h"
+#include "dist/store/store_server.h"
 
 #define SECRET "0123456789abcdef0123456789abcdef"
 

@@ -1,8 +1,8 @@
 /* Unscaling on a GPU: a launch per gradient, and one flag for all of them. */
 #include "amp/scaler.h"
-#include "ops/gpu/kernel.h"
+#include "ops/native_gpu.h"
 
-static const tpi_gpu_site site = {"unscale.h", "unscale"};
+static const tpi_gpu_site site = {"unscale.gpu.h", "unscale"};
 
 static bool unscale(tp_device device, tp_tensor *g, tp_tensor *flag, double scale) {
     const tpi_gpu_define defines[] = {TPI_DEFINE_DTYPE("X", g->dtype)};

@@ -1,10 +1,10 @@
 /* Which libraries Taper found, for people who ask what a machine runs on. */
 #define _GNU_SOURCE /* dladdr */
 #include "base/zlib.h"
-#include "io/image.h"
-#include "ops/blas.h"
-#include "ops/lapack.h"
-#include "ops/onednn.h"
+#include "io/media/image.h"
+#include "linalg/blas.h"
+#include "linalg/lapack.h"
+#include "ops/conv/onednn.h"
 #include <dlfcn.h>
 
 static const char *version_of_zlib(void **function) {

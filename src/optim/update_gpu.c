@@ -1,7 +1,7 @@
 /* A step of an optimiser on GPUs: all parameters of a device that look alike (dtypes, flags, options) go in one launch, or in as few as a kernel's
  * arguments have room for. Nothing is written before everything that can fail has been done, but for the launches themselves. */
 #include "optim/update.h"
-#include "ops/gpu/kernel.h"
+#include "ops/native_gpu.h"
 #include <string.h>
 
 enum { MAX_ARGS = 6, MAX_PARAMS = 64, CHUNK = 4096, TABLE_BYTES = 3584, MAX_OPTIONS = 32 };

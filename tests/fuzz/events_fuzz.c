@@ -1,7 +1,7 @@
 /* TensorBoard's event files: as they are, or (the first byte is odd) one record with right checksums around the input.
  */
 #include "fuzz.h"
-#include "io/records.h"
+#include "io/events/records.h"
 
 enum { LONGEST = 1 << 16 };
 

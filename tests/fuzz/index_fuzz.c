@@ -1,6 +1,6 @@
 /* The index of a sharded checkpoint: the input is the .metadata of a folder, from which two tensors are read. */
 #include "fuzz.h"
-#include "dist/sharded.h"
+#include "dist/checkpoint/sharded.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

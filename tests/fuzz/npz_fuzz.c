@@ -1,7 +1,7 @@
 /* NumPy's archives: the input is an array, stored as a member of one with a right checksum. */
 #include "fuzz.h"
-#include "io/crc.h"
-#include "io/zip_format.h"
+#include "io/checkpoint/crc.h"
+#include "io/checkpoint/zip_format.h"
 
 enum { LONGEST = 1 << 16, NAME = 5 };
 

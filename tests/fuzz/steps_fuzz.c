@@ -2,8 +2,8 @@
  * nearly every input is a graph that loads. What loads is run. A crash in an operator is one that a crafted file
  * reaches. */
 #include "fuzz.h"
-#include "io/graph_file.h"
-#include "io/saved.h"
+#include "io/graph/file.h"
+#include "io/checkpoint/saved.h"
 #include "ops/kernels.h"
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #include "device/gpu/axes.h"
 #include "device/gpu/program.h"
 #include "device/launch.h"
-#include "ops/gpu/matmul.h"
+#include "ops/matmul/matmul_gpu.h"
 
 typedef struct target {
     const tpi_gpu_driver *driver;

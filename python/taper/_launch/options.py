@@ -135,7 +135,7 @@ def _master_host():
 
 
 def new_secret():
-    """The variable by which ranks share a secret (src/dist/secret.h); nothing where the user has given one."""
+    """The variable by which ranks share a secret (src/dist/job/secret.h); nothing where the user has given one."""
     given = os.environ.get("TAPER_JOB_SECRET") or os.environ.get("TAPER_JOB_SECRET_FILE")
     return {} if given else {"TAPER_JOB_SECRET": os.urandom(32).hex()}
 

@@ -137,7 +137,7 @@ def rules(at, steps):
 
 
 def sizes(symbols, places, rules):
-    """How a graph follows its sizes, as files have it (src/io/graph_sizes.c)."""
+    """How a graph follows its sizes, as files have it (src/io/graph/sizes.c)."""
     number = {name: i for i, name in enumerate(symbols)}
     return {"symbols": [[name, *about] for name, about in symbols.items()],
             "places": [[None if place is None else [number[place[0]], *place[1:]] for place in dims] for dims in places],

@@ -18,7 +18,7 @@
 #include <thread>
 
 extern "C" {
-#include "dist/engine.h"
+#include "dist/engine/engine.h"
 }
 
 namespace {

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <taper/dist.h>
-#include "dist/engine.h"
+#include "dist/engine/engine.h"
 
 #ifdef OPEN_MPI
 #define NAME "openmpi"

@@ -1,5 +1,0 @@
-/* Depthwise planes: rows of the output against rows of the input, tap by tap. */
-#include "ops/conv_direct.h"
-
-#define KERNELS "ops/conv_direct_kernels.h"
-#include "ops/both_reals.h"

@@ -1,0 +1,21 @@
+/* Matrix products on GPUs: by the driver's library where it has one for the dtype and layout, else by kernels. */
+#ifndef TPI_OPS_GPU_MATMUL_H
+#define TPI_OPS_GPU_MATMUL_H
+#include "device/gpu/driver.h"
+#include "linalg/blas.h"
+
+/* out (contiguous, of p's dtype, which is any number's) = alpha a b + beta out, plus `bias` (n elements, one per column) unless it is NULL. p->c is not read. */
+bool tpi_gpu_multiply(tp_tensor *out, const tpi_product *p, const tp_tensor *bias);
+
+/* The thread's products are those of a recurrent layer: whether large ones are made in TF32 is said by TP_GPU_CONV_TF32, as of all that is cuDNN's in PyTorch. Returns what was
+ * said before, for the end. */
+bool tpi_gpu_recurrent(bool on);
+
+/* What a kernel of ops/matmul/matmul.gpu.h is written for. */
+typedef struct tpi_gpu_matmul_form {
+    tp_dtype dtype;
+    bool tiled, sharing, a_down, b_down, has_c, has_bias;
+    int side; /* threads of a block: side * side */
+} tpi_gpu_matmul_form;
+bool tpi_gpu_matmul_source(tpi_text *text, const void *form); /* a tpi_gpu_source */
+#endif

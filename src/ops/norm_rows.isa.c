@@ -1,7 +1,0 @@
-/* Normalisation kernels, for float and double. */
-#include <math.h>
-#include "ops/norm_rows.h"
-
-#define COLUMNS 64 /* columns whose partial sums are kept at a time */
-#define KERNELS "ops/norm_kernels.h"
-#include "ops/both_reals.h"

@@ -1,0 +1,5 @@
+/* Resampling rows, for float and double. */
+#include "ops/resample/resample.h"
+
+#define KERNELS "ops/resample/resample_kernels.h"
+#include "ops/both_reals.h"

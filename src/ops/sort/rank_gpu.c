@@ -1,0 +1,116 @@
+/* kthvalue, medians and modes on GPUs: rows are sorted, which is stable and puts NaN last, and one place is taken from each. */
+#include "ops/bag.h"
+#include "ops/native_gpu.h"
+#include "tpi_ops.h"
+
+typedef struct ranked {
+    tpi_bag bag;
+    tp_tensor *x, *values, *indices; /* x and its rows in order, borrowed from the bag */
+    int d;
+    int64_t n;                       /* elements of a row */
+} ranked;
+
+/* Empty rows, and what has no dim at all, are left to the CPU. */
+static bool rank(ranked *r, tp_tensor *self, int64_t dim) {
+    *r = (ranked){.d = TPI_DIM(self, dim)};
+    if (r->d < 0 || !self->ndim || !self->numel) return tp_error_clear(), false;
+    tp_tensor *both[2];
+    r->n = self->shape[r->d], r->x = tpi_put(&r->bag, tpi_detached(self));
+    if (!r->x || !tpo_sort(r->x, r->d, false, true, both)) return false;
+    r->values = tpi_put(&r->bag, both[0]), r->indices = tpi_put(&r->bag, both[1]);
+    return r->values && r->indices;
+}
+
+static bool drop_dim(tp_tensor *t, int d) {
+    tpi_geometry g = {.ndim = t->ndim - 1, .offset = 0};
+    for (int i = 0; i < g.ndim; i++) g.shape[i] = t->shape[i < d ? i : i + 1];
+    tpi_contiguous_strides(tp_ints_view(g.shape, g.ndim), g.strides);
+    return tpi_set_geometry(t, &g);
+}
+
+/* What stands at the place `at` (int64, of size one along the dim) of each row in order. Empties the bag. */
+static bool pick(ranked *r, tp_tensor *at, bool keepdim, tp_tensor **out) {
+    out[0] = at ? tpo_gather(r->values, r->d, at, false) : NULL;
+    out[1] = out[0] ? tpo_gather(r->indices, r->d, at, false) : NULL;
+    tpi_empty_bag(&r->bag, NULL);
+    if (out[1] && (keepdim || (drop_dim(out[0], r->d) && drop_dim(out[1], r->d)))) return true;
+    tpi_release(out[0]), tpi_release(out[1]);
+    out[0] = out[1] = NULL;
+    return false;
+}
+
+static tp_tensor *same_place(ranked *r, int64_t at) {
+    int64_t shape[TP_MAX_DIMS];
+    for (int i = 0; i < r->x->ndim; i++) shape[i] = i == r->d ? 1 : r->x->shape[i];
+    return tpi_put(&r->bag, tpo_full(tp_ints_view(shape, r->x->ndim), tp_int(at), TP_INT64, tpi_device(r->x)));
+}
+
+bool tpi_gpu_kthvalue(tp_tensor *self, int64_t k, int64_t dim, bool keepdim, tp_tensor **out) {
+    ranked r;
+    if (!rank(&r, self, dim) || k < 1 || k > r.n) return tpi_empty_bag(&r.bag, NULL), false;
+    return pick(&r, same_place(&r, k - 1), keepdim, out);
+}
+
+/* A row with NaN answers the first of them, unless they are ignored and others are left. */
+static tp_tensor *middle(ranked *r, bool ignore_nan) {
+    if (!tp_dtype_is_floating((tp_dtype)r->x->dtype)) return same_place(r, (r->n - 1) / 2);
+    tpi_bag *bag = &r->bag;
+    tp_tensor *lost = tpi_put(bag, tpo_isnan(r->x)), *nans = lost ? tpi_put(bag, tpo_sum(lost, TP_INTS(r->d), true, TP_INT64)) : NULL;
+    tp_tensor *have = nans ? tpi_put(bag, tpo_sub(tp_operand_int(r->n), tp_operand_tensor(nans), tp_int(1))) : NULL;
+    if (!have) return NULL;
+    if (ignore_nan) {
+        tp_tensor *last = tpi_put(bag, tpo_sub(tp_operand_tensor(have), tp_operand_int(1), tp_int(1))), *half = last ? tpi_put(bag, tpo_floor_divide(tp_operand_tensor(last), tp_operand_int(2))) : NULL;
+        return half ? tpi_put(bag, tpo_clamp_min(half, tp_operand_int(0))) : NULL;
+    }
+    tp_tensor *any = tpi_put(bag, tpo_ne(nans, tp_operand_int(0)));
+    return any ? tpi_put(bag, tpo_where(any, tp_operand_tensor(have), tp_operand_int((r->n - 1) / 2))) : NULL;
+}
+
+static bool median_of_rows(tp_tensor *self, int64_t dim, bool keepdim, bool ignore_nan, tp_tensor **out) {
+    ranked r;
+    if (!rank(&r, self, dim)) return tpi_empty_bag(&r.bag, NULL), false;
+    return pick(&r, middle(&r, ignore_nan), keepdim, out);
+}
+bool tpi_gpu_median_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) { return median_of_rows(self, dim, keepdim, false, out); }
+bool tpi_gpu_nanmedian_dim(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) { return median_of_rows(self, dim, keepdim, true, out); }
+
+static tp_tensor *median_of_all(tp_tensor *self, bool ignore_nan) {
+    tp_tensor *alone = tpi_detached(self), *line = alone ? tpo_reshape(alone, TP_INTS(-1)) : NULL, *out[2] = {NULL, NULL};
+    if (line && median_of_rows(line, 0, false, ignore_nan, out)) tpi_release(out[1]);
+    tpi_release(alone), tpi_release(line);
+    return out[0];
+}
+tp_tensor *tpi_gpu_median(tp_tensor *self) { return median_of_all(self, false); }
+tp_tensor *tpi_gpu_nanmedian(tp_tensor *self) { return median_of_all(self, true); }
+
+/* Is each element of the sorted rows, but for the first, the same as the one before it? NaN is, here. */
+static tp_tensor *repeats(ranked *r) {
+    tpi_bag *bag = &r->bag;
+    tp_tensor *next = tpi_put(bag, tpo_narrow(r->values, r->d, 1, r->n - 1)), *before = next ? tpi_put(bag, tpo_narrow(r->values, r->d, 0, r->n - 1)) : NULL;
+    tp_tensor *same = before ? tpi_put(bag, tpo_eq(next, tp_operand_tensor(before))) : NULL;
+    if (!same || !tp_dtype_is_floating((tp_dtype)r->x->dtype)) return same;
+    tp_tensor *lost = tpi_put(bag, tpo_isnan(before)); /* all behind it are NaN too */
+    return lost ? tpi_put(bag, tpo_logical_or(same, lost)) : NULL;
+}
+
+/* The smallest among the most frequent, at the last place it stands at: where the number of equals up to here is largest for the first time. */
+static tp_tensor *most_frequent(ranked *r) {
+    if (r->n == 1) return same_place(r, 0);
+    tpi_bag *bag = &r->bag;
+    int64_t shape[TP_MAX_DIMS];
+    for (int i = 0; i < r->x->ndim; i++) shape[i] = i == r->d ? r->n : 1;
+    tp_tensor *same = repeats(r), *line = same ? tpi_put(bag, tpo_arange(tp_int(r->n), TP_INT64, tpi_device(r->x))) : NULL;
+    tp_tensor *at = line ? tpi_put(bag, tpo_reshape(line, tp_ints_view(shape, r->x->ndim))) : NULL, *behind = at ? tpi_put(bag, tpo_narrow(at, r->d, 1, r->n - 1)) : NULL;
+    tp_tensor *starts = behind ? tpi_put(bag, tpo_where(same, tp_operand_int(0), tp_operand_tensor(behind))) : NULL, *first = starts ? same_place(r, 0) : NULL;
+    tp_tensor *all = first ? tpi_put(bag, tpo_cat(tp_list(2, (tp_tensor *[]){first, starts}), r->d)) : NULL, *latest[2] = {NULL, NULL};
+    if (!all || !tpo_cummax(all, r->d, latest)) return NULL;
+    tpi_put(bag, latest[0]), tpi_put(bag, latest[1]);
+    tp_tensor *run = tpi_put(bag, tpo_sub(tp_operand_tensor(at), tp_operand_tensor(latest[0]), tp_int(1)));
+    return run ? tpi_put(bag, tpo_argmax(run, r->d, true)) : NULL;
+}
+
+bool tpi_gpu_mode(tp_tensor *self, int64_t dim, bool keepdim, tp_tensor **out) {
+    ranked r;
+    if (!rank(&r, self, dim)) return tpi_empty_bag(&r.bag, NULL), false;
+    return pick(&r, most_frequent(&r), keepdim, out);
+}
