@@ -103,7 +103,7 @@ static bool make(tpi_text *t, const void *context) {
         const char *type = tp_dtype_name((tp_dtype)l->dtype[k]);
         ok = tpi_text_put(t, "#define T_A%d s_%s\n#define GET_A%d get_%s\n#define SET_A%d set_%s\n", k, type, k, type, k, type);
     }
-    return ok && tpi_text_put(t, "%s#include \"update.h\"\n", l->ops->text[2 * l->flags + l->wide]);
+    return ok && tpi_text_put(t, "%s#include \"update.gpu.h\"\n", l->ops->text[2 * l->flags + l->wide]);
 }
 
 static tpi_gpu_function *kernel_of(const launch_kind *l, bool many, int params) {

@@ -63,7 +63,7 @@ bool tpi_gpu_matmul_source(tpi_text *t, const void *form) {
            tpi_text_put(t, "#define COMPLEX %d\n#define HAS_C %d\n#define HAS_BIAS %d\n", tp_dtype_is_complex(f->dtype), f->has_c, f->has_bias) &&
            tpi_text_put(t, "#define TILED %d\n#define SHARING %d\n#define SIDE %d\n", f->tiled, f->sharing, f->side) &&
            tpi_text_put(t, "#define A_DOWN %d\n#define B_DOWN %d\n", f->a_down, f->b_down) &&
-           tpi_text_put(t, "#include \"matmul.h\"\n");
+           tpi_text_put(t, "#include \"matmul.gpu.h\"\n");
 }
 
 static uint64_t word_of(const tpi_gpu_matmul_form *f) {
