@@ -27,7 +27,7 @@ static void a_second_backward_is_refused_with_advice(void **state) {
         tp_tensor *y = square_sum(LEAF(1, 2));
         assert_true(tp_backward(y));
         assert_false(tp_backward(y));
-        assert_non_null(strstr(tp_error(), "of mul (MulBackward0)"));
+        assert_non_null(strstr(tp_error(), "saved by mul (MulBackward0)"));
         assert_non_null(strstr(tp_error(), "retain_graph"));
         assert_error("backward through the graph a second time");
     }
@@ -150,7 +150,7 @@ static void leaves_and_what_they_refuse(void **state) {
         assert_false(tp_set_grad(x, VECTOR(1)));
         assert_error("of size '[1]' to a tensor of size '[2]'");
         assert_false(tp_set_grad(x, tp_ones(TP_INTS(2), .dtype = TP_FLOAT64)));
-        assert_error("dtype float64");
+        assert_error("a gradient with dtype 'float64' to a tensor");
         assert_true(tp_set_grad(x, VECTOR(5, 5)));
         assert_true(tp_backward(tp_sum(x)));
         ASSERT_VALUES(tp_grad(x), 6, 6);
@@ -212,7 +212,7 @@ static void saved_tensors_that_changed_are_named(void **state) {
         assert_non_null(tp_mul_(y, 3));
         assert_false(tp_backward(tp_sum(y)));
         assert_non_null(strstr(tp_error(), "exp (ExpBackward0)"));
-        assert_non_null(strstr(tp_error(), "float32 tensor of shape [2]"));
+        assert_non_null(strstr(tp_error(), "[torch.FloatTensor [2]], which is output 0 of Exp,"));
         assert_non_null(strstr(tp_error(), "is at version 1; expected version 0"));
         assert_error("has been modified by an inplace operation");
         tp_tensor *h = tp_mul(x, 1), *z = tp_mul(h, h);
@@ -529,7 +529,8 @@ static void a_custom_function_twice_differentiated(void **state) {
         assert_true(tp_backward(y));
         ASSERT_VALUES(tp_grad(x), 12);
         assert_false(tp_backward(y));
-        assert_error("a second time: the saved tensors of Cube");
+        assert_non_null(strstr(tp_error(), "saved by Cube"));
+        assert_error("backward through the graph a second time");
         tp_tensor *h = tp_mul(x, 1);
         assert_true(tp_apply(&cube, NULL, TP_LIST(h), &y, 1));
         assert_non_null(tp_mul_(h, 2));

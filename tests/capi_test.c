@@ -80,7 +80,7 @@ static void messages_name_an_operator_once(void **state) {
         assert_string_equal(tp_error(), "bitwise_and: expected bool or integer tensors, got float32");
         tp_error_clear();
         assert_null(tp_where(a, a, a));
-        assert_string_equal(tp_error(), "where: argument 'condition': expected a tensor of dtype bool, got float32");
+        assert_string_equal(tp_error(), "where: argument 'condition': expected a tensor of dtype bool, got float32 (it only supports boolean masks)");
         tp_error_clear();
     }
 }

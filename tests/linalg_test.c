@@ -88,7 +88,7 @@ static void singular_matrices_are_named(void **state) {
         refuses(tp_linalg_solve(zero, tp_ones(TP_INTS(2))), "singular");
         refuses(tp_linalg_cholesky(tp_neg(eye)), "the leading minor of order 1 is not positive-definite");
         refuses(tp_linalg_inv(tp_ones(TP_INTS(2, 3))), "square");
-        refuses(tp_linalg_inv(tp_to(eye, .dtype = TP_INT64)), "int64");
+        refuses(tp_linalg_inv(tp_to(eye, .dtype = TP_INT64)), "Got Long");
         assert_true(tp_item(tp_linalg_det(zero)) == 0);
     }
 }

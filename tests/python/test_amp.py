@@ -282,9 +282,10 @@ def test_optimisers_that_unscale_by_themselves():
     seen, p = [], torch.ones(2, requires_grad=True)
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     scaler.scale(p.sum()).backward()
-    scaler.step(Own([p], lr=1.0))
+    own, older = Own([p], lr=1.0), Older([p], lr=1.0)  # both stay: a scaler knows them by their addresses
+    scaler.step(own)
     with pytest.warns(FutureWarning, match="stop passing itself"):
-        scaler.step(Older([p], lr=1.0))
+        scaler.step(older)
     assert seen == [(4.0, 0.0), scaler] and p.grad.tolist() == [4.0, 4.0]
 
 

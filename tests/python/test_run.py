@@ -92,13 +92,13 @@ def test_what_is_not_there_says_so_at_first_use():
         import torch.ao.quantization as q
         import intel_extension_for_pytorch, oneccl_bindings_for_pytorch
         import horovod.torch, deepspeed
-        from torch import onnx
-        from torch.onnx import export
-        from torch.onnx import ONNXProgram
+        from torch.ao import quantization
+        from torch.ao.quantization import convert
+        from torch.ao.quantization import QConfigMapping
         from torch.fx.experimental.proxy_tensor import make_fx
         import torchaudio.transforms, torchtext.data.utils
 
-        def f(x: make_fx | None, y: ONNXProgram):
+        def f(x: make_fx | None, y: QConfigMapping):
             return isinstance(x, make_fx)
         assert not f(1, 2) and not hasattr(q, "prepare_qat") and getattr(q, "prepare_qat", None) is None
 
@@ -110,7 +110,7 @@ def test_what_is_not_there_says_so_at_first_use():
                 print(str(e).split(";")[0])
 
         def subclass():
-            class C(ONNXProgram): pass
+            class C(QConfigMapping): pass
         def base():
             class C(make_fx): pass
         error(lambda: q.prepare_qat)
@@ -118,11 +118,11 @@ def test_what_is_not_there_says_so_at_first_use():
         error(base)
         error(subclass)
         error(lambda: intel_extension_for_pytorch.quantization(1))
-        error(lambda: onnx.register_custom_op_symbolic(1))
-        error(lambda: export(1))
+        error(lambda: quantization.quantize_qat(1))
+        error(lambda: convert(1))
     """) == "".join(f"{name} is not in Taper yet\n" for name in (
         "torch.ao.quantization.prepare_qat", "torch.fx.experimental.proxy_tensor.make_fx", "torch.fx.experimental.proxy_tensor.make_fx",
-        "torch.onnx.ONNXProgram", "intel_extension_for_pytorch.quantization", "torch.onnx.register_custom_op_symbolic", "torch.onnx.export"))
+        "torch.ao.quantization.QConfigMapping", "intel_extension_for_pytorch.quantization", "torch.ao.quantization.quantize_qat", "torch.ao.quantization.convert"))
 
 
 def test_what_pytorch_has_not_either_is_an_ordinary_error():
@@ -138,8 +138,8 @@ def test_what_pytorch_has_not_either_is_an_ordinary_error():
 
 
 def test_a_missing_name_of_a_module_that_is_there():
-    status, _, err = command("run", "-c", "import torch\ntorch.onnx.export")
-    assert status == 1 and "torch.onnx.export is not in Taper yet; `taper names torch.onnx` shows what is" in err
+    status, _, err = command("run", "-c", "import torch\ntorch.ao.quantization.convert")
+    assert status == 1 and "torch.ao.quantization.convert is not in Taper yet; `taper names torch.ao.quantization` shows what is" in err
     assert err.count("File") == 1
 
 

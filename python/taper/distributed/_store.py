@@ -106,7 +106,7 @@ class Store:
         except _C._DistStoreError as error:
             if block:
                 raise
-            raise QueueEmptyError(f"queue {key} is empty") from error
+            raise QueueEmptyError(f"queue is empty: {key}") from error
 
     def barrier(self, key, world_size, timeout=None):
         """Waits until so many have called it with this key."""

@@ -63,7 +63,9 @@ tp_tensor *tpi_compose_batch_norm(tp_tensor *input, tp_tensor *running_mean, tp_
                                   double momentum, double eps) {
     if (input->ndim == 1 && input->numel == 0) return tpo_clone(input, TP_PRESERVE); /* no channels to look at */
     if (input->ndim < 2) return tpi_fail(TP_ERR_RUNTIME, "argument 'input': expected at least 2 dims, got %s", tpi_shape_text(tpi_shape(input)));
-    if (!(eps > 0)) return tpi_fail(TP_ERR_VALUE, "argument 'eps': batch_norm eps must be positive, but got %g", eps);
+    if (training ? !(eps > 0) : !(eps >= 0))
+        return tpi_fail(TP_ERR_VALUE, "argument 'eps': batch_norm eps must be %s, but got %g",
+                        training ? "positive during training" : "non-negative", eps);
     int64_t values = input->shape[0];
     for (int i = 2; i < input->ndim; i++) values *= input->shape[i];
     if (training && values == 1)
