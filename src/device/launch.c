@@ -184,8 +184,9 @@ static bool all_contiguous(const map_call *c) {
     return true;
 }
 
-/* The stride order of the inputs, as PyTorch's iterator has it: channels_last survives. */
-static void result_strides(const map_call *c, int64_t *order) {
+/* The stride order of the inputs, as PyTorch's iterator has it: channels_last survives. Not inlined: its arrays would stay on the stack
+ * while the kernel runs. */
+static __attribute__((noinline)) void result_strides(const map_call *c, int64_t *order) {
     int64_t strides[MAX_IN][TP_MAX_DIMS];
     const int64_t *rows[MAX_IN];
     int n = 0;
@@ -210,7 +211,7 @@ static tp_tensor *new_result(const map_call *c) {
 }
 
 /* A tensor that was given for the result takes its shape, and the strides that a new one would have. */
-static bool reshape_result(const map_call *c, tp_tensor *out) {
+static __attribute__((noinline)) bool reshape_result(const map_call *c, tp_tensor *out) {
     if (!tpi_resize(out, (tp_ints){c->shape, c->ndim})) return false;
     if (all_contiguous(c)) return true;
     tpi_geometry g = {.ndim = c->ndim, .offset = tpi_offset(out)};

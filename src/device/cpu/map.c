@@ -143,7 +143,8 @@ static void study(map_job *job, const tpi_map_op *op, tpi_ctype compute) {
 }
 
 /* One block of operands that need no gathering: the straight way for small tensors. */
-static bool map_small(const map_job *job) {
+/* Not inlined, as turn_over: their arrays would stay on the stack while larger work runs. */
+static __attribute__((noinline)) bool map_small(const map_job *job) {
     const tpi_plan *p = job->plan;
     char *arg[MAX_ARGS];
     _Alignas(64) char fill[MAX_ARGS][TPI_LANES * 16];
@@ -170,7 +171,7 @@ static bool is_turned(const tpi_plan *p, int k) {
 }
 
 /* Replaces operand k by a contiguous copy, which the caller frees. */
-static bool turn_over(tpi_plan *p, int k, void **copy) {
+static __attribute__((noinline)) bool turn_over(tpi_plan *p, int k, void **copy) {
     int64_t size = tpi_dtype_bytes[p->dtype[k]];
     *copy = tpi_alloc((size_t)(p->numel * size));
     if (!*copy) return false;
