@@ -672,7 +672,7 @@ def an_object_in_a_class_of_the_package():
 def a_property_in_a_class_of_the_package():
     box, one = Box(), torch.ones(1)
     torch.Tensor.test_value = property(lambda self: box.k)
-    cleanup.append(lambda: delattr(torch.Tensor, "test_value"))
+    cleanup.append(lambda: "test_value" in vars(torch.Tensor) and delattr(torch.Tensor, "test_value"))  # a program may have it twice
 
     def change():
         box.k += 1
