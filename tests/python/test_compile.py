@@ -582,3 +582,84 @@ def test_assigned_data_of_an_input_runs_as_it_is():
         assert compiled(x).tolist() == [3] * 4
     for expected in (5, 9):
         assert compiled(x).tolist() == [expected] * 4 and x.tolist() == [expected - 1] * 4
+
+
+# ---- Backends of the program's own ----
+class Backend:
+    """Keeps what it is given, and runs the graph."""
+
+    def __init__(self):
+        self.graphs = []
+
+    def __call__(self, graph, inputs):
+        self.graphs.append((graph, inputs))
+        return graph.forward
+
+
+def test_a_backend_of_the_programs_own_is_handed_a_graph_for_each_kind_of_call():
+    backend = Backend()
+    compiled = torch.compile(lambda x, y: {"a": torch.sin(x) + y * 2, "b": 3}, backend=backend)
+    x, y = torch.ones(2), torch.full((2,), 2.0)
+    for a, b in ((x, y), (y, x)):
+        result = compiled(a, b)
+        assert torch.equal(result["a"], torch.sin(a) + b * 2) and result["b"] == 3
+    assert len(backend.graphs) == 1
+    graph, inputs = backend.graphs[0]
+    assert isinstance(graph, torch.fx.GraphModule) and inputs[0] is x and inputs[1] is y
+    assert [n.op for n in graph.graph.nodes] == ["placeholder", "placeholder", "call_function", "call_function", "call_function", "output"]
+    assert torch.equal(compiled(torch.ones(3), 5)["a"], torch.sin(torch.ones(3)) + 10) and len(backend.graphs) == 2
+    torch.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda *inputs: (torch.zeros(1),))(x)
+    assert torch.compile(lambda x: x + 1, backend=lambda graph, inputs: lambda *inputs: (torch.zeros(1),))(x).item() == 0
+
+
+def test_a_backends_graph_makes_tensors_anew_and_reads_modules_as_they_are():
+    backend = Backend()
+
+    def f(x):
+        z = torch.zeros(2)
+        z.add_(x)
+        return z, torch.rand(2)
+    compiled, x = torch.compile(f, backend=backend), torch.ones(2)
+    first, second = compiled(x), compiled(x)
+    assert torch.equal(first[0], x) and torch.equal(second[0], x) and not torch.equal(first[1], second[1]) and len(backend.graphs) == 1
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 1))
+    twin, rows = copy.deepcopy(model), torch.randn(4, 2)
+    compiled = torch.compile(model, backend=backend)
+    for _ in range(2):
+        compiled(rows).sum().backward()
+        twin(rows).sum().backward()
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), twin.parameters()))
+    assert all(torch.equal(a, b) for a, b in zip(model.buffers(), twin.buffers())) and len(backend.graphs) == 2
+    compiled.eval()
+    assert torch.equal(compiled(rows), twin.eval()(rows)) and len(backend.graphs) == 3
+    layer = nn.Linear(2, 2)
+    reached = torch.compile(lambda x: layer(x), backend=backend)
+    reached(x)
+    layer.weight.data.add_(1)
+    assert torch.equal(reached(x), layer(x)) and len(backend.graphs) == 4
+
+
+def test_what_fx_cannot_trace_runs_without_its_backend_with_one_warning():
+    def f(x):
+        return x + 1 if x.sum() > 0 else x - 1
+    backend = Backend()
+    compiled = torch.compile(f, backend=backend)
+    with pytest.warns(UserWarning, match="without its backend.*control flow"):
+        assert compiled(torch.ones(1)).item() == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(-torch.ones(1)).item() == -2
+    assert not backend.graphs
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="control flow"):
+        torch.compile(f, backend=backend, fullgraph=True)(torch.ones(1))
+
+
+def test_backends_by_name():
+    def failing(graph, inputs):
+        raise ValueError("no")
+    torch._dynamo.register_backend(failing, name="failing")
+    assert "failing" in torch._dynamo.list_backends()
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="backend='failing' raised:\nValueError: no"):
+        torch.compile(lambda x: x + 1, backend="failing")(torch.ones(1))
+    with pytest.raises(torch._dynamo.exc.InvalidBackend, match="Invalid backend: 'nope'"):
+        torch.compile(lambda x: x, backend="nope")

@@ -10,6 +10,7 @@ from taper._dynamo.eval_frame import OptimizedModule
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _BACKENDS = ["cudagraphs", "inductor", "openxla", "tvm"]
 _DEBUG_BACKENDS = ["aot_eager", "aot_eager_decomp_partition", "aot_ts", "eager", "eager_noexcept", "ts", "onnxrt", "ipex", "openvino", "hidet"]
+_registered = {}  # backends of the program's own: name -> function, tags
 
 
 class Settings(types.ModuleType):
@@ -43,7 +44,30 @@ config = Settings("taper._dynamo.config", suppress_errors=False, verbose=False, 
 
 
 def list_backends(exclude_tags=("debug", "experimental")):
-    return sorted(_BACKENDS if exclude_tags else _BACKENDS + _DEBUG_BACKENDS)
+    named = [name for name, (_, tags) in _registered.items() if not set(tags) & set(exclude_tags or ())]
+    return sorted({*_BACKENDS, *named, *(() if exclude_tags else _DEBUG_BACKENDS)})
+
+
+def register_backend(compiler_fn=None, name=None, tags=()):
+    """Makes a function a backend that torch.compile knows by name."""
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    name = name or compiler_fn.__name__
+    if name in _registered:
+        raise AssertionError(f"duplicate name: {name}")
+    _registered[name] = compiler_fn, tags
+    return compiler_fn
+
+
+def lookup_backend(compiler_fn):
+    """The function of a backend that was registered by name."""
+    if not isinstance(compiler_fn, str):
+        return compiler_fn
+    if compiler_fn in _registered:
+        return _registered[compiler_fn][0]
+    if compiler_fn not in _BACKENDS + _DEBUG_BACKENDS:
+        raise exc.InvalidBackend(compiler_fn)
+    return lambda graph, example_inputs, **options: graph.forward
 
 
 def _check(backend, mode, options):
@@ -51,21 +75,26 @@ def _check(backend, mode, options):
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
-    if backend is not None and not callable(backend) and backend not in _BACKENDS + _DEBUG_BACKENDS:
+    if backend is not None and not callable(backend) and backend not in (*_BACKENDS, *_DEBUG_BACKENDS, *_registered):
         raise exc.InvalidBackend(backend)
 
 
 def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, name=None, disable=False, recompile_limit=None, isolate_recompiles=False,
             dynamic_shapes=None):
     """A module or function whose calls are recorded once and then run as graphs. Other shapes, dtypes or values of what it reads are recorded anew; what cannot be
-    repeated (looking at a value, printing) runs as it is, with one warning that names the line, or an error with fullgraph."""
+    repeated (looking at a value, printing) runs as it is, with one warning that names the line, or an error with fullgraph. A backend that is a
+    function, or registered as one, is handed what torch.fx traces (_backends.py)."""
     _check(backend, mode, options)
     if model is None:
         return lambda model: compile(model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)
     if not callable(model):
         raise RuntimeError(f"torch.compile() expects a module or a function, but got {type(model).__name__}")
-    if disable or callable(backend):
+    if disable:
         return eval_frame.wrapped(model, lambda function: function)
+    if callable(backend) or backend in _registered:
+        from taper._dynamo import _backends
+        given = {word: value for word, value in (("mode", mode if mode != "default" else None), ("options", options)) if value}
+        return eval_frame.wrapped(model, functools.partial(_backends.compiled, backend=lookup_backend(backend), options=given, fullgraph=fullgraph, limit=recompile_limit))
     return eval_frame.wrapped(model, functools.partial(eval_frame.captured, fullgraph=fullgraph, limit=recompile_limit))
 
 
