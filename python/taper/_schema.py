@@ -168,6 +168,33 @@ def _argument(text, kwarg_only=False):
     return Argument(name.strip(), Type(kind), alias, _default(default.strip()) if has_default else None, bool(has_default), kwarg_only)
 
 
+_WORDS = frozenset("""Tensor int SymInt float SymFloat bool SymBool complex Scalar str ScalarType Device Layout MemoryFormat Generator Dimname Storage
+    Stream DeviceIndex QScheme AnyEnumType Any NoneType Dict Future Capsule t""".split())
+
+
+def check_schema(text):
+    """The schema that the text of a new operator says; RuntimeError where a type of it is none, an argument has no name or a default no value."""
+    schema = parse_schema(text)
+    for argument in (*schema.arguments, *schema.returns):
+        word = argument.type.word
+        while word[-1:] in ("]", "?"):
+            word = word.rpartition("[")[0] if word[-1] == "]" else word[:-1]
+        if word.partition("(")[0] not in _WORDS and not word.startswith(("__torch__", "(")):
+            raise RuntimeError("\nunknown type specifier. Common valid schema types include Tensor, SymInt, int, float, bool, Scalar; for a full list, please see "
+                               "https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/README.md#func :\n" + _marked(text, word))
+    for argument in schema.arguments:
+        if not argument.name:
+            raise RuntimeError("expected ident but found ')' here:\n" + _marked(text, argument.type.text))
+        if isinstance(argument.default_value, str) and argument.type.word in ("int", "SymInt", "float", "Scalar", "complex"):
+            raise RuntimeError("\ninvalid numeric default value:\n" + _marked(text, argument.default_value))
+    return schema
+
+
+def _marked(text, part):
+    """The text, and below it a mark under the part."""
+    return f"{text}\n{' ' * max(text.rfind(part), 0)}{'~' * len(part)} <--- HERE\n"
+
+
 def parse_schema(text):
     """The schema that a text says; RuntimeError where it says none."""
     head, opened, rest = text.partition("(")
@@ -230,6 +257,59 @@ def fits(type, value, number_for_tensor=False):
         return True
     check = _FITS.get(type.word)
     return check is None or check(value)
+
+
+def misfit(name, schema, args, kwargs):
+    """Why a call's arguments are not the ones that an operator's schema has, in PyTorch's words, or None where they are."""
+    takes = [a for a in schema.arguments if not a.kwarg_only]
+    if len(args) > len(takes):
+        if len(takes) < len(schema.arguments):
+            return f"{name}() takes {len(takes)} positional argument(s) but {len(args)} was/were given.  Declaration: {schema}"
+        return f"{name}() expected at most {len(takes)} argument(s) but received {len(args)} argument(s). Declaration: {schema}"
+    missing = object()
+    left = len(kwargs)
+    for position, argument in enumerate(schema.arguments):
+        if position < len(args) and not argument.kwarg_only:
+            value = args[position]
+        else:
+            value = kwargs.get(argument.name, missing)
+            if value is missing:
+                if argument.has_default_value():
+                    continue
+                return f"{name}() is missing value for argument '{argument.name}'. Declaration: {schema}"
+            left -= 1
+        if not _accepts(argument.type, value):
+            return (f"{name}() Expected a value of type '{argument.type}' for argument '{argument.name}' but instead found type '{builtin_type(value).__name__}'.\n"
+                    f"Position: {position}\nValue: {value!r}\nDeclaration: {schema}\n"
+                    + (f"Cast error details: Unable to cast {value!r} to Tensor" if argument.type.word == "Tensor" and not argument.type.list else
+                       f"Cast error details: Unable to cast Python instance of type {builtin_type(value)} to C++ type '?'"))
+    if left:
+        known = {a.name for a in schema.arguments}
+        for key in kwargs:
+            if key not in known:
+                return f"Unknown keyword argument '{key}' for operator '{name}'. Schema: {schema}"
+        return f"{name}() expected at most {len(schema.arguments)} argument(s) but received {len(args) + len(kwargs)} argument(s). Declaration: {schema}"
+    return None
+
+
+def _accepts(type, value):
+    """fits, as registered operators take values: a tensor of one element where a number is asked, None for a tensor, bools for numbers."""
+    if isinstance(value, _C.Tensor):
+        return type.word in ("Tensor", "Any", "t") and not type.list or type.word in ("Scalar", "int", "SymInt", "float", "bool", "complex") and not type.list and value.numel() == 1 \
+            or type.list and type.word not in ("Tensor", "Tensor?") and value.dim() == 1
+    if value is None:
+        return type.optional or type.word in ("Tensor", "NoneType", "Any", "Generator")
+    if type.list:
+        if isinstance(value, (list, tuple)):
+            return all(_accepts(type.element, item) for item in value)
+        return type.length is not None and type.word in ("int", "float", "bool") and _accepts(type.element, value) or not isinstance(value, (int, float, str)) and hasattr(value, "__iter__")
+    if isinstance(value, bool):
+        return type.word in ("int", "SymInt", "bool", "Scalar", "float", "complex", "ScalarType", "Any") or type.word not in _FITS
+    if type.word in ("ScalarType", "Layout", "MemoryFormat") and isinstance(value, int):
+        return True
+    if type.word == "Tensor":
+        return isinstance(value, _C.Tensor) or hasattr(builtin_type(value), "__torch_function__")
+    return fits(type, value)
 
 
 def settle(type, value):

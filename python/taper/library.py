@@ -3,7 +3,7 @@ import contextlib
 
 from taper._infer_schema import infer_schema
 from taper._ops import OpOverload, OpOverloadPacket, ops, registered
-from taper._schema import parse_schema
+from taper._schema import check_schema, misfit, parse_schema
 from taper.autograd import Function
 
 _ALL_KEYS = ("", "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicit", "default")
@@ -39,10 +39,10 @@ class _Entry:
             return next(iter(self.overloads.values()))(*args, **kwargs)
         problems = []
         for operator in self.overloads.values():
-            try:
+            why = operator.misfit(args, kwargs)
+            if why is None:
                 return operator(*operator.bound(args, kwargs)[0], **operator.bound(args, kwargs)[1])
-            except TypeError as error:
-                problems.append(str(error))
+            problems.append(why)
         raise RuntimeError("no overload of the operator takes these arguments: " + "; ".join(problems))
 
 
@@ -79,8 +79,15 @@ class _Operator:
         positions = tuple(given.get(a.name, a.default_value) for a in schema.arguments if not a.kwarg_only)
         return positions, {a.name: given.get(a.name, a.default_value) for a in schema.arguments if a.kwarg_only}
 
+    def misfit(self, args, kwargs):
+        """Why the schema does not have these arguments; None where it does, or where there is none."""
+        return misfit(f"{self.namespace}::{self.name}", self.parsed(), args, kwargs) if self.schema else None
+
     # ---- A call ----
     def __call__(self, *args, **kwargs):
+        why = self.misfit(args, kwargs)
+        if why is not None:
+            raise RuntimeError(why)
         return self.call(args, kwargs, self.run_kernel)
 
     def call_handled(self, args, kwargs):
@@ -543,7 +550,7 @@ class Library:
     def define(self, schema, alias_analysis="", *, tags=()):
         if alias_analysis not in ("", "FROM_SCHEMA", "CONSERVATIVE"):
             raise RuntimeError(f"Invalid alias_analysis type {alias_analysis}")
-        parsed = parse_schema(schema)
+        parsed = check_schema(schema)
         name = parsed.name.rpartition("::")[2]
         full = f"{self.ns}::{name}" + (f".{parsed.overload_name}" if parsed.overload_name else "")
         entry = registered.get((self.ns, name))

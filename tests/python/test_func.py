@@ -355,3 +355,11 @@ def test_slices_draw_from_distributions_of_their_own(draw):
 def test_writing_random_numbers_into_a_batch_is_a_random_operation():
     with pytest.raises(RuntimeError, match="called random operation while in randomness error mode"):
         torch.vmap(lambda t: t.clone().uniform_())(torch.rand(4, 3))
+
+
+@pytest.mark.parametrize("draw", [lambda x: x + torch.rand(1), lambda x: torch.rand(1) + torch.randn_like(x), lambda x: torch.bernoulli(x)])
+def test_a_refused_draw_leaves_the_generator_as_it_was(draw):
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        torch.vmap(draw)(torch.ones(3, 1))
+    assert torch.equal(torch.get_rng_state(), before)

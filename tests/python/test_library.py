@@ -203,3 +203,26 @@ def test_the_older_declarations(place):
         def other(x: Tensor) -> Tensor:
             raise NotImplementedError
     assert str(torch._library.utils.lookup_op(f"{place}::cube")) == f"{place}.cube.default"
+
+
+def test_calls_are_held_to_the_schema():
+    with torch.library._scoped_library("held", "DEF") as lib:
+        lib.define("m(Tensor x, int n=2, *, Tensor? o=None, SymInt[2] size=[1, 2], str s='a') -> Tensor")
+        lib.impl("m", lambda x, n=2, *, o=None, size=(1, 2), s="a": x * n, "CompositeExplicitAutograd")
+        m, x = torch.ops.held.m, torch.ones(2)
+        assert m(x, True).tolist() == [1, 1] and m(x, torch.tensor(3)).tolist() == [3, 3] and m.default(x, o=x, size=[3, 4], s="b").tolist() == [2, 2]
+        for args, kwargs, text in (((3,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type 'int'"),
+                                   ((x, 1.5), {}, "Expected a value of type 'int' for argument 'n' but instead found type 'float'"),
+                                   ((x,), {"q": 1}, "Unknown keyword argument 'q' for operator 'held::m'"),
+                                   ((), {}, "is missing value for argument 'x'"),
+                                   ((x, 1, x), {}, r"takes 2 positional argument\(s\) but 3 was/were given"),
+                                   ((x,), {"o": 3}, r"Expected a value of type 'Optional\[Tensor\]' for argument 'o'"),
+                                   ((x,), {"size": [1, "a"]}, r"Expected a value of type 'List\[int\]' for argument 'size' but instead found type 'list'"),
+                                   ((x,), {"s": 3}, "Expected a value of type 'str' for argument 's'")):
+            for call in (m, m.default):
+                with pytest.raises(RuntimeError, match=text):
+                    call(*args, **kwargs)
+        for schema, text in (("bad(Tensr x) -> Tensor", "unknown type specifier"), ("bad(Tensor x) -> Tensr", "unknown type specifier"),
+                             ("bad(Tensor) -> Tensor", "expected ident"), ("bad(Tensor x, int n=a) -> Tensor", "invalid numeric default value")):
+            with pytest.raises(RuntimeError, match=text):
+                lib.define(schema)

@@ -134,9 +134,8 @@ def _run_batch(func, leaves, dims, spec, kwargs, out_dims, size, randomness="err
         outputs = func(*_create_batched_inputs(dims, leaves, level, spec), **kwargs)
         if not _C.default_generator.get_state().equal(before):
             refuse_randomness()
-    except NeedsSlices:
-        if randomness != "error":
-            _C.default_generator.set_state(before)
+    except (NeedsSlices, RuntimeError):
+        _C.default_generator.set_state(before)  # what is refused has drawn nothing, and slices draw anew
         raise
     finally:
         _C._enter_transform(-1)
