@@ -117,7 +117,12 @@ static PyObject *unary(int which, PyObject *a) {
     return tpy_invoke(find(which), values, false);
 }
 static PyObject *do_neg(PyObject *a) { return unary(NEG, a); }
-static PyObject *do_invert(PyObject *a) { return unary(INVERT, a); }
+static PyObject *do_invert(PyObject *a) {
+    tp_dtype dtype = tp_dtype_of(tpy_unwrap(a));
+    if ((tp_dtype_is_floating(dtype) || tp_dtype_is_complex(dtype)) && !tpy_overridden(&a, 1))
+        return PyErr_Format(PyExc_TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return unary(INVERT, a);
+}
 static PyObject *do_abs(PyObject *a) { return unary(ABS, a); }
 static PyObject *do_pos(PyObject *a) {
     PyObject *args[] = {a};

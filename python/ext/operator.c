@@ -265,10 +265,28 @@ static PyObject *list_types(PyObject *const *args, Py_ssize_t n, PyObject *kwnam
     return joined;
 }
 
+/* A tuple or list given for ints: which of its elements is none, in PyTorch's two sentences; false where that is not why it was refused. */
+static bool refuse_element(const tpy_operator *self, const misfit *m) {
+    if (strcmp(kind_text(m->argument), "tuple of ints") || !(PyTuple_Check(m->given) || PyList_Check(m->given))) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(m->given); i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(m->given, i);
+        if (PyIndex_Check(item)) continue;
+        if (i == 0)
+            PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be tuple of ints, but found element of type %s at pos 0", self->name,
+                         m->argument->name, m->position ? m->position : 1, Py_TYPE(item)->tp_name);
+        else
+            PyErr_Format(PyExc_TypeError, "%U(): argument '%U' failed to unpack the object at pos %zd with error \"type must be tuple of ints,but got %s\"",
+                         self->name, m->argument->name, i + 1, Py_TYPE(item)->tp_name);
+        return true;
+    }
+    return false;
+}
+
 static PyObject *refuse(const tpy_operator *self, const misfit *m, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
     if (self->count == 1) {
         switch (m->why) {
         case MISFIT_TYPE:
+            if (refuse_element(self, m)) return NULL;
             if (m->position)
                 return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' (position %d) must be %s, not %s", self->name, m->argument->name, m->position, kind_text(m->argument), Py_TYPE(m->given)->tp_name);
             return PyErr_Format(PyExc_TypeError, "%U(): argument '%U' must be %s, not %s", self->name, m->argument->name, kind_text(m->argument), Py_TYPE(m->given)->tp_name);

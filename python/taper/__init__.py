@@ -30,7 +30,7 @@ _LATER = frozenset("""
     __config__ _decomp _dynamo _functorch _guards _higher_order_ops _inductor _library _ops _subclasses _vmap_internals accelerator amp ao backends compiler cpu cuda distributed distributions export fft func functional futures fx hub io jit library linalg masked mps
     mtia multiprocessing nested nn onnx optim profiler quantization quasirandom random return_types serialization signal sparse special testing types utils version xpu""".split())
 # Functions and classes that are loaded likewise: where each is.
-_FROM = {"Event": "_gpu.streams", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_functorch.vmap", **dict.fromkeys("""
+_FROM = {"Event": "_gpu.streams", "DisableTorchFunctionSubclass": "overrides", "DisableTorchFunction": "overrides", "Stream": "_gpu.streams", "compile": "_dynamo", "load": "serialization", "save": "serialization", "vmap": "_functorch.vmap", **dict.fromkeys("""
     autocast is_autocast_cpu_enabled set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype get_autocast_gpu_dtype
     set_autocast_gpu_dtype""".split(), "amp.autocast_mode"), **dict.fromkeys("""
     sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor sparse_compressed_tensor""".split(), "sparse._make"), **dict.fromkeys("""

@@ -1099,6 +1099,8 @@ ComplexFloatTensor: Any
 ComplexType: Any
 DeviceObjType: Any
 DictType: Any
+DisableTorchFunction: Any
+DisableTorchFunctionSubclass: Any
 DoubleStorage: Any
 DoubleTensor: Any
 EnumType: Any

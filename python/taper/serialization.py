@@ -464,8 +464,13 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=None, mmap=No
 
 
 def _open(path, memory, mmap, names):
-    file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(names),
-                    big_endian=_settings["endianness"] == LoadEndianness.BIG)
+    try:
+        file = _C._File(path, memory, map=bool(mmap), map_shared=_settings["mmap"] == 1, allowed=list(names),
+                        big_endian=_settings["endianness"] == LoadEndianness.BIG)
+    except RuntimeError as error:
+        if "judging by how it starts" in str(error):  # PyTorch takes it for a pickle, which it is not
+            raise pickle.UnpicklingError(str(error)) from None
+        raise
     if file.format not in ("pt", "old pt"):
         raise RuntimeError(f"'{path}' is not a file of PyTorch's but {file.format}: taper.io.load reads it")
     return file

@@ -45,6 +45,10 @@ static bool is_whole(tp_operand a) {
     return !tp_dtype_is_floating((tp_dtype)a.tensor->dtype) && !tp_dtype_is_complex((tp_dtype)a.tensor->dtype);
 }
 
+static bool is_bool(tp_operand a) { return a.tensor ? a.tensor->dtype == TP_BOOL : a.scalar.kind == TP_SCALAR_BOOL; }
+
+int tpi_count_bools(tp_operand a, tp_operand b) { return is_bool(a) + is_bool(b); }
+
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor) {
     if (!is_whole(dividend) || !is_whole(divisor) || (dividend.tensor && dividend.tensor->numel == 0)) return true;
     if (!divisor.tensor) return divisor.scalar.kind == TP_SCALAR_NONE || divisor.scalar.as.i != 0;

@@ -59,6 +59,8 @@ void tpi_take_options(void *all, size_t size, const void *given, int64_t given_s
 
 /* False only where both are integers (or bools) and the divisor has a zero in it that an element would be divided by. */
 bool tpi_can_divide(tp_operand dividend, tp_operand divisor);
+/* How many of the two are bools, as tensors or numbers. */
+int tpi_count_bools(tp_operand a, tp_operand b);
 
 /* ---- plain facts that derivatives use ---- */
 int64_t tpi_size_at(const tp_tensor *t, int64_t dim);

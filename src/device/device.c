@@ -14,6 +14,9 @@ static const tpi_device_ops *find(int type) {
     return tpi_devices[type];
 }
 
+/* PyTorch's sentence, of a build for CUDA on a machine without. */
+#define NO_DRIVER "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx"
+
 const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     int type = device.type == TP_DEVICE_NONE ? TP_CPU : device.type;
     const tpi_device_ops *ops = type > 0 && type < TP_DEVICE_TYPES ? find(type) : NULL;
@@ -25,6 +28,8 @@ const tpi_device_ops *tpi_device_ops_of(tp_device device) {
     const char *word = type > 0 && type < TP_DEVICE_TYPES ? words[type] : "this";
     if (ops) return tpi_fail(TP_ERR_VALUE, "%s error: invalid device ordinal: device '%s' is not available here, expected an index from 0 to %d", word, name, ops->count() - 1);
     const char *why = tp_gpu_missing((tp_device_type)type);
+    if (type == TP_CUDA)
+        return tpi_fail(TP_ERR_RUNTIME, NO_DRIVER ": device '%s' is not available here%s%s", name, why ? ": " : "", why ? why : "");
     return tpi_fail(TP_ERR_MISSING, "Torch not compiled with %s enabled: device '%s' is not available here%s%s", word, name, why ? ": " : "", why ? why : "");
 }
 

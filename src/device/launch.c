@@ -92,9 +92,9 @@ static bool settle_dtypes(map_call *c, const tp_operand *in) {
             return tpi_refuse(TP_ERR_VALUE, "argument '%s'%s%s: expected a tensor, got NULL", op->in_name[i], TPI_IN(op->name));
         if (fixed != TPI_CTYPES) {
             tp_dtype wanted = tpi_ctype_dtype((tpi_ctype)fixed);
-            if (t && t->dtype != wanted)
-                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s'%s%s: expected a tensor of dtype %s, got %s%s", op->in_name[i], TPI_IN(op->name),
-                                  tp_dtype_name(wanted), tp_dtype_name(t->dtype), wanted == TP_BOOL ? " (it only supports boolean masks)" : "");
+            if (t && t->dtype != wanted) /* who called puts the operator's name before it */
+                return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': expected a tensor of dtype %s, got %s%s", op->in_name[i], tp_dtype_name(wanted),
+                                  tp_dtype_name(t->dtype), wanted == TP_BOOL ? " (it only supports boolean masks)" : "");
         } else if (!t) tpi_promote_scalar(&p, in[i].scalar);
         else if (t->flags & TPI_WRAPPED) tpi_promote_scalar(&p, number_like(t->dtype)), wrapped = true;
         else tpi_promote_tensor(&p, t->dtype, t->ndim);

@@ -352,3 +352,31 @@ def test_systems_whose_right_side_is_no_vector():
     assert torch.equal(torch._addmm_activation(torch.zeros(2), torch.eye(2), -torch.eye(2)), torch.zeros(2, 2))
     with pytest.raises(RuntimeError, match="too large relative to input height"):
         F.fractional_max_pool2d(PICTURE, 2, (9, 3))
+
+
+_B, _N = torch.tensor([True, False]), torch.tensor([3])
+
+
+@pytest.mark.parametrize("call, kind, text", [
+    (lambda: ~torch.ones(1), TypeError, r"~ \(operator.invert\) is only implemented on integer and Boolean-type tensors"),
+    (lambda: torch.cat([]), ValueError, r"torch.cat\(\): expected a non-empty list of Tensors"),
+    (lambda: torch.stack([]), RuntimeError, "stack expects a non-empty TensorList"),
+    (lambda: torch.ones(2, dtype=torch.complex64).sort(), TypeError, "Sort does not support complex dtypes on CPU"),
+    (lambda: torch.nn.Linear("a", 2), TypeError, r"empty\(\): argument 'size' failed to unpack the object at pos 2 with error \"type must be tuple of ints,but got str\""),
+    (lambda: torch.nn.Linear(2, "a"), TypeError, r"argument 'size' \(position 1\) must be tuple of ints, but found element of type str at pos 0"),
+    (lambda: F.max_pool2d(torch.ones(1, 2, 2), 3), RuntimeError, r"Given input size: \(1x2x2\). Calculated output size: \(1x0x0\). Output size is too small"),
+    (lambda: torch.softmax(_N.int(), 0), NotImplementedError, "^\"softmax_lastdim_kernel_impl\" not implemented for 'Int'"),
+    (lambda: torch.log_softmax(_N.expand(2, 2), 0), NotImplementedError, "^\"log_softmax_kernel_impl\" not implemented for 'Long'"),
+    (lambda: torch.where(torch.ones(1), _X, _X), RuntimeError, r"^where\(\): argument 'condition': expected a tensor of dtype bool"),
+    *((call, NotImplementedError, "Subtraction, the `-` operator, with a bool tensor is not supported") for call in (
+        lambda: _B - 1, lambda: _N - True, lambda: 1 - _B, lambda: True - _N, lambda: torch.rsub(_N, True), lambda: _N.clone().sub_(True), lambda: _N - _B)),
+    (lambda: _B - _B, NotImplementedError, "Subtraction, the `-` operator, with two bool tensors is not supported"),
+])
+def test_refusals_of_pytorchs_kind_and_words(call, kind, text):
+    with pytest.raises(kind, match=text) as caught:
+        call()
+    assert type(caught.value) is kind
+
+
+def test_bools_to_the_power_of_a_bool():
+    assert (_B ** True).tolist() == [True, False] and (_B ** False).tolist() == [True, True] and (_B ** True).dtype == torch.bool

@@ -114,3 +114,11 @@ def test_detach_asks_and_keeps_the_type():
 
     assert type(torch.ones(2).as_subclass(Marked).detach()) is Marked
     assert type(torch.ones(2).as_subclass(Logged).detach()) is torch.Tensor and Logged.seen == ["detach"]
+
+
+def test_which_functions_may_be_overridden():
+    seen, ignored, testing = torch.overrides.get_overridable_functions(), torch.overrides.get_ignored_functions(), torch.overrides.get_testing_overrides()
+    assert torch.add in seen[torch] and torch.nn.functional.linear in seen[torch.nn.functional] and torch.Tensor.add in seen[torch.Tensor]
+    assert torch.zeros in ignored and torch.tensor in ignored and torch.add not in ignored
+    assert testing[torch.add](1, 2) == -1 and torch.zeros not in testing
+    assert torch.DisableTorchFunctionSubclass is torch._C.DisableTorchFunctionSubclass

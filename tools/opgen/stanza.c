@@ -313,7 +313,7 @@ static void parse_check(op *o, const char *s, place at) {
     expr **conditions = parse_args(s, at, &n, &rest);
     if (n != 1 || *rest != ':' || !*spaces(rest + 1)) fail(at, "expected 'check CONDITION : words of the message'");
     rest = spaces(rest + 1);
-    static const char *const codes[][2] = {{"TypeError: ", "TP_ERR_TYPE"}, {"ValueError: ", "TP_ERR_VALUE"}, {"IndexError: ", "TP_ERR_INDEX"}};
+    static const char *const codes[][2] = {{"TypeError: ", "TP_ERR_TYPE"}, {"ValueError: ", "TP_ERR_VALUE"}, {"IndexError: ", "TP_ERR_INDEX"}, {"NotImplementedError: ", "TP_ERR_MISSING"}};
     const char *code = "TP_ERR_RUNTIME";
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         if (!strncmp(rest, codes[i][0], strlen(codes[i][0]))) code = codes[i][1], rest += strlen(codes[i][0]);

@@ -332,6 +332,11 @@ static bool builtin(tensor_scope *s, const expr *e, tvalue *r) {
         *r = plain(V_BOOL, format("(%s.tensor || %s.tensor)", as_operand(a), as_operand(b)));
         return true;
     }
+    if (!strcmp(f, "bools") && e->n == 2) { /* how many of two operands are bools? */
+        tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
+        *r = plain(V_INT, format("tpi_count_bools(%s, %s)", as_operand(a), as_operand(b)));
+        return true;
+    }
     if (!strcmp(f, "nonzero") && e->n == 2) { /* may these be divided as integers? */
         tvalue a = tensor_expr(s, e->arg[0]), b = tensor_expr(s, e->arg[1]);
         if (!tensorish(a) || !tensorish(b)) fail(e->at, "nonzero(dividend, divisor) takes two tensors or operands");

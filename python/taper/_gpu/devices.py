@@ -18,6 +18,9 @@ def need(kind, word):
     """PyTorch's errors where no device of the type can be used."""
     if kind in _forked:
         raise RuntimeError(f"Cannot re-initialize {word} in forked subprocess. To use {word} with multiprocessing, you must use the 'spawn' start method")
+    if not _C._gpu_count(kind) and kind == "cuda":
+        raise RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
+                           f"http://www.nvidia.com/Download/index.aspx: {_C._gpu_missing(kind)}")
     if not _C._gpu_count(kind):
         raise AssertionError(f"Torch not compiled with {word} enabled: {_C._gpu_missing(kind)}")
 

@@ -295,7 +295,7 @@ static bool check_view(const tpi_view *view, int64_t *offset) {
             return tpi_refuse(TP_ERR_VALUE, "its strides are too large");
     }
     if (view->offset > part || (numel && last >= part - view->offset))
-        return tpi_refuse(TP_ERR_VALUE, "it reaches beyond its storage of %lld elements", (long long)part);
+        return tpi_refuse(TP_ERR_VALUE, "the tensor reaches beyond its storage of %lld elements", (long long)part);
     *offset = view->offset + s->as.storage.first;
     return true;
 }

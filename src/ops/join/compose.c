@@ -21,7 +21,7 @@ static tp_tensor *cat_each(tp_tensors tensors, int64_t dim, tp_tensor *(*as)(tp_
 }
 
 tp_tensor *tpi_compose_stack(tp_tensors tensors, int64_t dim) {
-    if (tensors.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': expected at least one tensor, got none");
+    if (tensors.n == 0) return tpi_fail(TP_ERR_RUNTIME, "stack expects a non-empty TensorList");
     int d = tpi_wrap_dim(dim, tensors.v[0]->ndim + 1);
     if (d < 0) return NULL;
     for (int64_t i = 1; i < tensors.n; i++)

@@ -96,7 +96,7 @@ static bool check_part(const tp_tensor *t, const tp_tensor *first, int64_t i, in
 }
 
 tp_tensor *tpi_native_cat(tp_tensors tensors, int64_t dim) {
-    if (tensors.n == 0) return tpi_fail(TP_ERR_RUNTIME, "argument 'tensors': expected at least one tensor, got none");
+    if (tensors.n == 0) return tpi_fail(TP_ERR_VALUE, "torch.cat(): expected a non-empty list of Tensors");
     tpi_promotion promotion = {0};
     const tp_tensor *first = NULL;
     for (int64_t i = 0; i < tensors.n; i++) {

@@ -57,8 +57,12 @@ static void columns_task(int64_t task, void *context) {
 /* b NULL: forward of a; otherwise the gradient from a = grad and b = result. */
 static tp_tensor *run(bool log, tp_tensor *a, tp_tensor *b, int64_t dim, tp_dtype result) {
     int d = TPI_DIM(a, dim);
+    if (d < 0) return NULL;
+    if (!tp_dtype_is_floating((tp_dtype)a->dtype))
+        return tpi_fail(TP_ERR_MISSING, "\"%ssoftmax_%skernel_impl\" not implemented for '%s'", log ? "log_" : "", d + 1 >= a->ndim ? "lastdim_" : "",
+                        tp_dtype_word((tp_dtype)a->dtype));
     job j = {.log = log, .dtype = tpi_compute_dtype(a, b ? "grad_output" : "self"), .outer = 1, .n = 1, .inner = 1};
-    if (d < 0 || !j.dtype || (b && !tpi_check_shape(b, "output", tpi_shape(a)))) return NULL;
+    if (!j.dtype || (b && !tpi_check_shape(b, "output", tpi_shape(a)))) return NULL;
     for (int i = 0; i < a->ndim; i++) *(i < d ? &j.outer : i == d ? &j.n : &j.inner) *= a->shape[i];
     tp_tensor *ta = tpi_real_data(a, j.dtype), *tb = tpi_real_data(b, j.dtype);
     tp_tensor *out = ta && (tb || !b) ? tpi_empty(tpi_shape(a), j.dtype, tpi_device(a)) : NULL;

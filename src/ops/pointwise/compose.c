@@ -26,6 +26,8 @@ static tp_tensor *easy_power(tp_tensor *self, tp_scalar exponent, bool *taken) {
 }
 
 tp_tensor *tpi_compose_pow(tp_operand self, tp_operand other) {
+    if (self.tensor && self.tensor->dtype == TP_BOOL && !other.tensor && other.scalar.kind == TP_SCALAR_BOOL) /* True ** True and so on */
+        return other.scalar.as.i ? tpo_clone(self.tensor, TP_PRESERVE) : tpo_ones_like(self.tensor, TP_NO_DTYPE, (tp_device){0}, TP_PRESERVE);
     if (self.tensor && !other.tensor) {
         bool taken, whole = tp_dtype_is_integral((tp_dtype)self.tensor->dtype) || self.tensor->dtype == TP_BOOL;
         if (whole && other.scalar.kind == TP_SCALAR_INT && other.scalar.as.i < 0)

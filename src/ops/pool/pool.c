@@ -7,6 +7,15 @@
 
 static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
+/* Sizes as PyTorch's pools write them: 2x3. */
+static const char *without_blanks(char *text) {
+    char *to = text;
+    for (const char *from = text; *from; from++)
+        if (*from != ' ') *to++ = *from;
+    *to = 0;
+    return text;
+}
+
 static bool refuse_empty(tp_ints shape, int n, int dim, const char *name) {
     if (n < 3 && strncmp(name, "adaptive", 8))
         return tpi_refuse(TP_ERR_RUNTIME, "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", name, n + 1, n + 2,
@@ -61,11 +70,15 @@ bool tpi_pool_geometry(tpi_conv *c, tp_ints shape, int n, const tpi_windows *w, 
                               (long long)c->pad[i], (long long)c->k[i], (long long)c->dilation[i]);
         c->y[i] = floor_div(tpi_size_plus(c->x[i], 2 * c->pad[i]) - reach + (w->ceil_mode ? c->stride[i] - 1 : 0), c->stride[i]) + 1;
         if (w->ceil_mode && tpi_size_times(c->y[i] - 1, c->stride[i]) >= tpi_size_plus(c->x[i], c->pad[i])) c->y[i]--; /* the last window must start inside */
-        if (c->y[i] < 1)
-            return tpi_refuse(TP_ERR_RUNTIME, "Given input size: (%lld x %s). Calculated output size: (%lld x %s). Output size is too small",
-                              (long long)shape.v[shape.n - n - 1], tpi_sizes_by_x(c->x + at, n, NULL, room[0]), (long long)shape.v[shape.n - n - 1],
-                              tpi_sizes_by_x(c->y + at, n, NULL, room[1]));
     }
+    for (int i = at; i < 3; i++)
+        if (c->y[i] < 1) {
+            long long planes = (long long)shape.v[shape.n - n - 1];
+            tpi_sizes_by_x(c->x + at, n, NULL, room[0]);
+            tpi_sizes_by_x(c->y + at, n, NULL, room[1]);
+            return tpi_refuse(TP_ERR_RUNTIME, "Given input size: (%lldx%s). Calculated output size: (%lldx%s). Output size is too small", planes,
+                              without_blanks(room[0]), planes, without_blanks(room[1]));
+        }
     return true;
 }
 

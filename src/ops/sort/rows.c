@@ -6,7 +6,7 @@
 
 bool tpi_rows_start(tpi_rows *x, tp_tensor *self, int64_t dim, int64_t k) {
     *x = (tpi_rows){.k = k};
-    if (!tpi_check_not_complex(self, "self")) return false;
+    if (tp_dtype_is_complex(self->dtype)) return tpi_refuse(TP_ERR_TYPE, " Sort does not support complex dtypes on CPU");
     x->dim = TPI_DIM(self, dim);
     if (x->dim < 0) return false;
     tp_tensor *view = tpi_dim_last(self, x->dim);
