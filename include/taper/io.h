@@ -111,6 +111,8 @@ typedef struct tp_saved_about {
     const char *location;   /* of a storage: the device it was on, "cuda:0" */
     int64_t bytes;          /* of a storage, of the whole one */
     int64_t numel;          /* of a storage, of the part */
+    bool conjugated;        /* of a tensor: it is the conjugate of what its storage holds */
+    bool negated;           /* of a tensor: it is the negative of that */
 } tp_saved_about;
 TP_API bool tp_saved_describe(const tp_saved *v, tp_saved_about *about); /* false and an error where Taper lacks its dtype */
 TP_API tp_storage *tp_saved_storage(const tp_saved *v);                  /* reads it, once; a reference for the caller */

@@ -189,6 +189,11 @@ static PyObject *make_typed_storage(maker *m, const tp_saved *v) {
     return typed;
 }
 
+static tp_tensor *replaced(tp_tensor *t, tp_tensor *by) {
+    tp_release(t);
+    return by;
+}
+
 static PyObject *plain_tensor(maker *m, const tp_saved *v, const tp_saved_about *about) {
     PyObject *memory = make_storage(m, tp_saved_part_of(v, TP_PART_STORAGE));
     tp_storage *s = memory ? tpy_storage_in(memory) : NULL;
@@ -198,7 +203,9 @@ static PyObject *plain_tensor(maker *m, const tp_saved *v, const tp_saved_about 
     int64_t none = 0;
     tp_tensor *t = s ? tpy_own(tp_empty(tp_ints_view(&none, 1), .dtype = about->dtype, .device = tp_storage_device(s))) : NULL;
     if (t && tp_set_storage(t, s, about->offset, about->shape, about->strides)) {
-        o = tpy_wrap(t);
+        if (about->conjugated) t = replaced(t, tpy_own(tp_conj_physical(t)));
+        if (about->negated) t = replaced(t, t ? tpy_own(tp_neg(t)) : NULL);
+        o = t ? tpy_wrap(t) : tpy_raise();
     } else if (s) {
         tp_release(t);
         tpy_raise();

@@ -8,8 +8,25 @@ def _rebuild_tensor(storage, storage_offset, size, stride):
     return _on_storage(dtype, storage, storage_offset, tuple(size), tuple(stride))
 
 
+def _resolve(tensor, metadata):
+    """The elements themselves where PyTorch stored their conjugates or negatives and says so: a copy."""
+    if metadata.get("conj"):
+        tensor = _C._functions["conj_physical"](tensor)
+    return _C._functions["neg"](tensor) if metadata.get("neg") else tensor
+
+
+def _resolved(tensor, storage, metadata):
+    """The same of a tensor that is being loaded; what is in the storage may come later, and whoever fills it does this again."""
+    if not metadata:
+        return tensor
+    made = _resolve(tensor, metadata)
+    if made is not tensor and hasattr(storage, "_waiting"):
+        storage._waiting.append((made.detach(), tensor, metadata))
+    return made
+
+
 def _rebuild_tensor_v2(storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata=None):
-    tensor = _rebuild_tensor(storage, storage_offset, size, stride)
+    tensor = _resolved(_rebuild_tensor(storage, storage_offset, size, stride), storage, metadata)
     tensor.requires_grad = requires_grad
     return tensor
 
@@ -85,7 +102,7 @@ def _rebuild_nested_tensor(buffer, sizes, strides, storage_offsets):
 
 
 def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, backward_hooks, dtype, metadata=None):
-    tensor = _on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride))
+    tensor = _resolved(_on_storage(dtype, storage.untyped(), storage_offset, tuple(size), tuple(stride)), storage, metadata)
     tensor.requires_grad = requires_grad
     return tensor
 

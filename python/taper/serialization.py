@@ -535,7 +535,12 @@ def _load_anything(file, f, memory, restore, pickle_module, arguments):
 
 def _load_legacy(f, restore, pickle_module, arguments):
     """A file of the format before zip archives, by Python's unpickler: storages are filled behind the object that holds them."""
-    storages = {}
+    storages, waiting = {}, []
+
+    def typed_storage(untyped, dtype):
+        typed = TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+        typed._waiting = waiting
+        return typed
 
     def persistent_load(saved):
         saved = _texts(saved)
@@ -547,13 +552,13 @@ def _load_legacy(f, restore, pickle_module, arguments):
         if key not in storages:
             dtype = _C.uint8 if kind is UntypedStorage else kind.dtype
             read = UntypedStorage(numel * dtype.itemsize)
-            storages[key] = TypedStorage(wrap_storage=restore(read, location), dtype=dtype, _internal=True), read, numel
+            storages[key] = typed_storage(restore(read, location), dtype), read, numel
         whole = storages[key][0]
         if part is None:
             return whole
         _, first, count = part
         size = whole.dtype.itemsize
-        return TypedStorage(wrap_storage=whole._untyped_storage[first * size:(first + count) * size], dtype=whole.dtype, _internal=True)
+        return typed_storage(whole._untyped_storage[first * size:(first + count) * size], whole.dtype)
 
     arguments.setdefault("encoding", "utf-8")
     if pickle_module.load(f, **arguments) != MAGIC_NUMBER:
@@ -574,6 +579,9 @@ def _load_legacy(f, restore, pickle_module, arguments):
             into.copy_(_C.frombuffer(bytearray(data), dtype=_C.uint8))
             if typed._untyped_storage is not read:
                 typed._untyped_storage.copy_(read)
+    from taper._utils import _resolve as resolve
+    for made, tensor, metadata in waiting:
+        made.copy_(resolve(tensor, metadata))
     return result
 
 

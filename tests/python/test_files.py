@@ -410,3 +410,34 @@ def test_streams_that_cannot_seek_are_refused():
 
     with pytest.raises(AttributeError, match="You can only torch.load from a file that is seekable"):
         torch.load(Stream())
+
+
+class _Marked:
+    """Pickled as PyTorch pickles the conjugate or the negative of a tensor: the tensor itself, and a mark."""
+
+    def __init__(self, tensor, version, **marks):
+        self.tensor, self.version, self.marks = tensor, version, marks
+
+    def __reduce__(self):
+        t, marks = self.tensor, dict(self.marks)
+        place = (0, tuple(t.shape), t.stride(), False, collections.OrderedDict())
+        if self.version == 3:
+            return torch._utils._rebuild_tensor_v3, (t.untyped_storage(), *place, t.dtype, marks)
+        return torch._utils._rebuild_tensor_v2, (t._typed_storage(), *place, marks)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_conjugates_and_negatives(zipped, tmp_path):
+    c, r = torch.tensor([[1 + 2j, 3 - 1j], [0.5j, 4]]), torch.tensor([1.0, -2.0])
+    marked = {"conj": _Marked(c, 2, conj=True), "mH": _Marked(c.T, 2, conj=True), "neg": _Marked(r, 2, neg=True), "both": _Marked(c, 2, conj=True, neg=True),
+              "neither": _Marked(r, 2, conj=False)}
+    want = {"conj": c.conj(), "mH": c.mH, "neg": -r, "both": -c.conj(), "neither": r}
+    if zipped:
+        wide = torch.tensor([1, 2], dtype=torch.uint16)
+        marked["v3"], want["v3"] = _Marked(wide, 3, conj=True), wide
+    path = tmp_path / "marked.pt"
+    torch.save(marked, path, _use_new_zipfile_serialization=zipped)
+    for weights_only in (True, False):
+        got = torch.load(path, weights_only=weights_only)
+        assert {k: v.tolist() for k, v in got.items()} == {k: v.tolist() for k, v in want.items()}
+        got["conj"][0, 0] = 7  # it has memory of its own

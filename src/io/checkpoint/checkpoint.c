@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/checkpoint/crc.h"
+#include "ops/native.h"
 #include "tensor/storage.h"
+#include "tpi_ops.h"
 #include <stdio.h>
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------------------------ */
@@ -305,6 +307,12 @@ static const tpi_view *tensor_view(const tp_saved *v, int64_t *offset) {
     return check_view(v->as.view, offset) ? v->as.view : name_failure(v->as.view->storage->as.storage.store);
 }
 
+/* The elements themselves where the storage holds their conjugates or negatives: a copy. */
+static tp_tensor *resolved(tp_tensor *t, const tpi_view *view) {
+    if (t && view->conjugated) t = tpi_after(t, tpo_conj_physical(t));
+    return t && view->negated ? tpi_after(t, tpo_neg(t)) : t;
+}
+
 tp_tensor *tp_saved_tensor(const tp_saved *v) {
     int64_t offset;
     const tpi_view *view = v ? tensor_view(v, &offset) : NULL;
@@ -312,6 +320,7 @@ tp_tensor *tp_saved_tensor(const tp_saved *v) {
     if (!s) return NULL;
     tp_tensor *t = tpi_tensor_over(s, view->dtype, tp_ints_view(view->shape, view->ndim), tp_ints_view(view->strides, view->ndim),
                                    offset * tp_dtype_size(view->dtype));
+    t = resolved(t, view);
     if (t) t->requires_grad = view->requires_grad && (tp_dtype_is_floating(view->dtype) || tp_dtype_is_complex(view->dtype));
     return tpi_to_scope(t);
 }
@@ -326,6 +335,8 @@ bool tp_saved_describe(const tp_saved *v, tp_saved_about *about) {
         const tpi_view *view = tensor_view(v, &a.offset);
         if (!view) return false;
         a.requires_grad = view->requires_grad;
+        a.conjugated = view->conjugated;
+        a.negated = view->negated;
         a.dtype = view->dtype;
         a.shape = tp_ints_view(view->shape, view->ndim);
         a.strides = tp_ints_view(view->strides, view->ndim);

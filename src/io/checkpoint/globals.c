@@ -269,7 +269,16 @@ static int64_t *ints(const tpi_pickle *p, const tp_saved *from, int *n) {
     return list;
 }
 
-/* (storage, offset, size, stride, requires_grad, hooks, [dtype of v3]) */
+/* Does what a file says of a tensor besides, {"conj": True}, have this? */
+static bool is_marked(const tp_saved *metadata, const char *mark) {
+    for (int64_t i = 0; metadata && metadata->kind == TP_SAVED_DICT && i < metadata->n; i++) {
+        const tp_saved *value = metadata->as.items.v[2 * i + 1];
+        if (tpi_is_text(metadata->as.items.v[2 * i], mark)) return tpi_is_bool(value) && value->as.number.as.i;
+    }
+    return false;
+}
+
+/* (storage, offset, size, stride, requires_grad, hooks, [dtype of v3], [metadata]) */
 static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp_saved *args) {
     const tp_saved *storage = argument(args, 0), *offset = argument(args, 1), *grad = argument(args, 4), *dtype = argument(args, 6);
     int64_t least = call->global == G_REBUILD ? 4 : call->global == G_REBUILD_V3 ? 7 : 6;
@@ -290,6 +299,8 @@ static tp_saved *make_tensor(const tpi_pickle *p, const tp_saved *call, const tp
     const tpi_store *store = storage->as.storage.store;
     view->dtype = call->global == G_REBUILD_V3 ? tp_dtype_by_name(dtype->as.text) : store->untyped ? TP_UINT8 : store->dtype;
     view->dtype_name = call->global == G_REBUILD_V3 ? dtype->as.text : store->dtype_name;
+    const tp_saved *metadata = call->global == G_REBUILD ? NULL : argument(args, least);
+    view->conjugated = is_marked(metadata, "conj"), view->negated = is_marked(metadata, "neg");
     return t;
 }
 

@@ -125,6 +125,13 @@ static bool storage_id(writer *w, const tp_saved *v) {
            text(w, s->location, strlen(s->location)) && integer(w, s->untyped ? s->bytes : s->numel) && op(w, 't') && op(w, 'Q');
 }
 
+/* A tensor's metadata, {"conj": True}, where it has any. */
+static bool marks(writer *w, const tpi_view *t) {
+    return (!t->conjugated && !t->negated) ||
+           (op(w, '}') && (!t->conjugated || (text(w, "conj", 4) && op(w, 0x88) && op(w, 's'))) &&
+            (!t->negated || (text(w, "neg", 3) && op(w, 0x88) && op(w, 's'))));
+}
+
 static bool tensor(writer *w, const tp_saved *v) {
     const tpi_view *t = v->as.view;
     bool parameter = v->class_name && strcmp(v->class_name, "torch.nn.parameter.Parameter") == 0,
@@ -135,7 +142,7 @@ static bool tensor(writer *w, const tp_saved *v) {
               global(w, "torch._utils", v3 ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2") && op(w, '(') && storage_id(w, t->storage) &&
               integer(w, t->offset + t->storage->as.storage.first) && sizes(w, t->shape, t->ndim) && sizes(w, t->strides, t->ndim) &&
               op(w, t->requires_grad && !parameter ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') &&
-              (!v3 || global(w, "torch", t->dtype_name)) && op(w, 't') && op(w, 'R');
+              (!v3 || global(w, "torch", t->dtype_name)) && marks(w, t) && op(w, 't') && op(w, 'R');
     if (!ok || !parameter) return ok;
     return op(w, t->requires_grad ? 0x88 : 0x89) && global(w, "collections", "OrderedDict") && op(w, ')') && op(w, 'R') && op(w, 0x87) &&
            op(w, 'R');

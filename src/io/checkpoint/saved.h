@@ -38,6 +38,7 @@ typedef struct tpi_view { /* how a tensor looks at a storage */
     tp_dtype dtype;
     const char *dtype_name;
     bool requires_grad;
+    bool conjugated, negated; /* it stands for the conjugate, the negative of what the storage holds */
 } tpi_view;
 
 typedef struct tpi_parts { /* what only some nodes have */
