@@ -20,7 +20,7 @@ def test_grid_sample_in_floats(padding, align):
 
 def test_what_is_outside_of_a_grid_counts_as_nothing():
     x = torch.full((1, 1, 2, 2), float("inf"))
-    grid = torch.tensor([[[[5.0, 5.0], [-5.0, 0.0], [float("nan"), 0.0]]]])
+    grid = torch.tensor([[[[5.0, 5.0], [-5.0, 0.0], [0.0, 1e30]]]])
     assert F.grid_sample(x, grid, align_corners=False).flatten().tolist() == [0.0, 0.0, 0.0]
 
 
@@ -114,3 +114,60 @@ def test_the_kth_smallest(dtype):
         if dtype.is_floating_point and n > 2:
             assert x.median(dim=1).indices[1] == n // 2 and x[1].median().isnan()
             assert x[1].nanmedian() == values[1, (n - 2) // 2]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("align", [False, True])
+def test_places_that_are_no_numbers(dtype, align):
+    """A grid's NaN or infinity gives NaN where its weights do, and the border where padding brings it inside."""
+    nan, inf = float("nan"), float("inf")
+    image = torch.arange(1.0, 17).to(dtype).reshape(1, 1, 4, 4)
+    grid = torch.tensor([[nan, 0], [0, nan], [inf, 0], [-inf, 0], [3, nan], [1e10, 0]], dtype=dtype).reshape(1, 1, -1, 2)
+
+    def at(mode, padding):
+        return F.grid_sample(image, grid, mode, padding, align).flatten()
+    assert at("bilinear", "zeros").isnan().tolist() == [True] * 5 + [False]
+    assert at("bilinear", "border").tolist() == [7, 2.5, 10, 7, 4, 10]
+    assert at("bilinear", "reflection")[:5].tolist() == [7, 2.5, 7, 7, 1]
+    assert at("nearest", "zeros").tolist() == [0] * 6 and at("nearest", "border").tolist() == [9, 3, 12, 9, 4, 12]
+    for padding in ("zeros", "border", "reflection"):
+        assert at("bicubic", padding).isnan().tolist() == [True] * 5 + [False]
+    places, whole = grid[:, :, :2].clone().requires_grad_(), image.clone().requires_grad_()
+    F.grid_sample(whole, places, align_corners=align).sum().backward()
+    assert places.grad.flatten().isnan().tolist() == [False, True, True, False] and not whole.grad.any()
+
+
+@pytest.mark.parametrize("dtype, most", [(torch.float16, 65504.0), (torch.bfloat16, 3.3895313892515355e38)])
+def test_next_numbers_of_narrow_dtypes(dtype, most):
+    inf, eps, least = float("inf"), torch.finfo(dtype).eps, 2.0 ** (-24 if dtype == torch.float16 else -133)
+    cases = [(0, 1, least), (0, -1, -least), (least, 0, 0), (1, 2, 1 + eps), (1, 0, 1 - eps / 2), (-1, -2, -1 - eps), (100, 200, 100 + 64 * eps), (inf, 0, most), (-inf, 0, -most),
+             (most, inf, inf), (2, 2, 2)]
+    x, y, result = (torch.tensor(column, dtype=dtype) for column in zip(*cases))
+    assert torch.nextafter(x, y).tolist() == result.tolist()
+    assert torch.nextafter(x, torch.full_like(x, float("nan"))).isnan().all()
+
+
+def gradient(f, *values, dtype=torch.float32):
+    x = torch.tensor(values, dtype=dtype, requires_grad=True)
+    return torch.autograd.grad(f(x).sum(), x)[0].tolist()
+
+
+def test_gradients_at_the_ends():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        for f in (F.relu6, F.hardtanh, F.hardshrink, F.softshrink):
+            assert gradient(f, *[float("nan")] * 20, dtype=dtype) == [1.0] * 20
+        assert gradient(F.mish, 11.0, 20.0, 30.0, 100.0, 1000.0, dtype=dtype) == pytest.approx([1.0] * 5)
+    assert gradient(F.mish, 8.0, dtype=torch.float16) == [1.0]
+    assert gradient(torch.sinc, 0.0, 1e-30, -1e-30) == [0.0] * 3
+    near = [-1e-15, -1e-17, -1e-20]
+    assert torch.digamma(torch.tensor(near, dtype=torch.float64)).tolist() == pytest.approx([1e15, 1e17, 1e20], rel=1e-14)
+    assert gradient(torch.lgamma, *near, dtype=torch.float64) == pytest.approx([1e15, 1e17, 1e20], rel=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_clamped_zeros_keep_their_signs(dtype):
+    zeros = torch.tensor([-0.0, 0.0] * 20, dtype=dtype)
+    low, high = torch.zeros((), dtype=dtype), torch.full((40,), -0.0, dtype=dtype)
+    for held in (zeros.clamp(0, 2), zeros.clamp(-2, -0.0), zeros.clamp(min=0), zeros.clamp(max=-0.0), zeros.clamp(low, low), zeros.clamp(min=low), zeros.clamp(max=high),
+                 F.hardtanh(zeros, 0, 2), F.relu6(zeros)):
+        assert held.signbit().tolist() == zeros.signbit().tolist()

@@ -9,7 +9,7 @@
 /* With a number in place of memory: the code plus TPI_LINE_NUMBER. */
 typedef enum tpi_line_code { TPI_LINE_NONE, TPI_LINE_ADD, TPI_LINE_SUB, TPI_LINE_FROM /* memory less the accumulator */, TPI_LINE_MUL, TPI_LINE_DIV, TPI_LINE_INTO /* memory over it */,
     TPI_LINE_MAX, TPI_LINE_LARGER, TPI_LINE_MIN, TPI_LINE_SMALLER, /* of the accumulator and memory; LARGER, SMALLER: of memory and the accumulator */
-    TPI_LINE_NUMBER, TPI_LINE_RELU = 2 * TPI_LINE_NUMBER, TPI_LINE_LEAKY /* relu with the number as its slope */, TPI_LINE_BETWEEN /* MAX with a number, MIN with another: no code of an operation */, TPI_LINE_NEG, TPI_LINE_ABS, TPI_LINE_SQUARE, TPI_LINE_LOAD, TPI_LINE_STORE } tpi_line_code;
+    TPI_LINE_NUMBER, TPI_LINE_RELU = 2 * TPI_LINE_NUMBER, TPI_LINE_LEAKY /* relu with the number as its slope */, TPI_LINE_BETWEEN /* LARGER with a number, SMALLER with another: no code of an operation */, TPI_LINE_NEG, TPI_LINE_ABS, TPI_LINE_SQUARE, TPI_LINE_LOAD, TPI_LINE_STORE } tpi_line_code;
 
 typedef struct tpi_line_op {
     uint8_t code; /* TPI_LINE_NONE ends a line */

@@ -180,7 +180,8 @@ static uint8_t line_code(const tpi_program *program, const tpi_program_step *ste
         const char *name;
         uint8_t code;
     } known[] = {{"add", TPI_LINE_ADD}, {"sub", TPI_LINE_SUB}, {"mul", TPI_LINE_MUL}, {"div", TPI_LINE_DIV}, {"relu", TPI_LINE_RELU}, {"times_itself", TPI_LINE_SQUARE}, {"neg", TPI_LINE_NEG}, {"abs", TPI_LINE_ABS},
-        {"maximum", TPI_LINE_MAX}, {"minimum", TPI_LINE_MIN}, {"clamp_min_number", TPI_LINE_MAX}, {"clamp_max_number", TPI_LINE_MIN}, {"clamp_min_each", TPI_LINE_MAX}, {"clamp_max_each", TPI_LINE_MIN}, {"leaky_relu", TPI_LINE_LEAKY}, {"hardtanh", TPI_LINE_BETWEEN},
+        {"maximum", TPI_LINE_MAX}, {"minimum", TPI_LINE_MIN}, {"clamp_min_number", TPI_LINE_LARGER}, {"clamp_max_number", TPI_LINE_SMALLER},
+        {"clamp_min_each", TPI_LINE_LARGER}, {"clamp_max_each", TPI_LINE_SMALLER}, {"leaky_relu", TPI_LINE_LEAKY}, {"hardtanh", TPI_LINE_BETWEEN},
         {"clamp_between", TPI_LINE_BETWEEN}, {"clamp_between_each", TPI_LINE_BETWEEN}};
     const tpi_map_op *op = step->op;
     uint8_t code = TPI_LINE_NONE;
@@ -224,7 +225,15 @@ static tpi_line_op of_value(const program_job *job, program_scratch *s, const st
 }
 
 static uint8_t turned(uint8_t code) {
-    return code == TPI_LINE_SUB ? TPI_LINE_FROM : code == TPI_LINE_DIV ? TPI_LINE_INTO : code == TPI_LINE_MAX ? TPI_LINE_LARGER : code == TPI_LINE_MIN ? TPI_LINE_SMALLER : code;
+    switch (code) {
+    case TPI_LINE_SUB: return TPI_LINE_FROM;
+    case TPI_LINE_DIV: return TPI_LINE_INTO;
+    case TPI_LINE_MAX: return TPI_LINE_LARGER;
+    case TPI_LINE_LARGER: return TPI_LINE_MAX;
+    case TPI_LINE_MIN: return TPI_LINE_SMALLER;
+    case TPI_LINE_SMALLER: return TPI_LINE_MIN;
+    default: return code;
+    }
 }
 
 static tpi_line_op of_number(uint8_t code, float number) { return (tpi_line_op){.code = code, .number = number, .value = -1}; }
@@ -242,8 +251,8 @@ static int line_step(const program_job *job, program_scratch *s, const stretch *
     if (a->value != now) to[n++] = of_value(job, s, on, TPI_LINE_LOAD, a->value);
     if (code == TPI_LINE_BETWEEN) {
         bool given = step->op->nin == 3; /* as operands */
-        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_MAX, given ? step->in[1].number.f32 : step->params[0].f32);
-        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_MIN, given ? step->in[2].number.f32 : step->params[1].f32);
+        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_LARGER, given ? step->in[1].number.f32 : step->params[0].f32);
+        to[n++] = of_number(TPI_LINE_NUMBER + TPI_LINE_SMALLER, given ? step->in[2].number.f32 : step->params[1].f32);
     } else if (!b) to[n++] = of_number(code, code == TPI_LINE_LEAKY ? step->params[0].f32 : 0);
     else if (b->value < 0) to[n++] = of_number((uint8_t)(TPI_LINE_NUMBER + code), b->number.f32);
     else to[n++] = of_value(job, s, on, code, b->value);

@@ -18,7 +18,7 @@ EL_HEAVY double el_digamma_f64(double x) {
     if (x == 0) return copysign((double)INFINITY, -x);
     if (x < 0) {
         if (x == floor(x)) return NAN;
-        r = -EL_PI / tan(EL_PI * (x - floor(x))); /* reflection */
+        r = -EL_PI / tan(EL_PI * (x - rint(x))); /* reflection; what is left of x is exact, however near a whole number */
         x = 1 - x;
     }
     for (; x < 10; x += 1) r -= 1 / x;

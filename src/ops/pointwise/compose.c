@@ -57,6 +57,17 @@ static double largest(tp_dtype dtype) {
     }
 }
 
+tp_tensor *tpi_compose_nextafter(tp_tensor *self, tp_tensor *other) {
+    tpi_promotion promotion = {0};
+    tpi_promote_tensor(&promotion, (tp_dtype)self->dtype, self->ndim);
+    tpi_promote_tensor(&promotion, (tp_dtype)other->dtype, other->ndim);
+    switch (tpi_promoted(&promotion)) { /* these two are computed in float32 */
+    case TP_FLOAT16: return tpo_next_narrow(self, other, 0x1p13, 0x1p-24, 65504);
+    case TP_BFLOAT16: return tpo_next_narrow(self, other, 0x1p16, 0x1p-133, 0x1.fep127);
+    default: return tp_ok() ? tpo_next_wide(self, other) : NULL;
+    }
+}
+
 tp_tensor *tpi_compose_nan_to_num(tp_tensor *self, double nan_value, double posinf, double neginf) {
     tp_dtype dtype = (tp_dtype)self->dtype;
     if (!tp_dtype_is_floating(dtype) && !tp_dtype_is_complex(dtype)) return tpo_clone(self, TP_PRESERVE);

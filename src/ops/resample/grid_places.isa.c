@@ -4,13 +4,15 @@
 
 typedef int32_t __attribute__((may_alias)) bits; /* of a float: one that is outside counts as 0 whatever stands in its place, NaN or infinity */
 
-/* One axis of n pixels: the lower neighbour, whether it and the one above are inside, and how far the place is from it. What is far away, or NaN, has none. */
+/* One axis of n pixels: the lower neighbour, whether it and the one above are inside, and how far the place is from it. What is far away has none;
+ * what is no finite number has none either, but a distance that is NaN. */
 static inline void axis(double at, double n, bool align, bool border, int32_t *low, int32_t *in, int32_t *in_next, float *part) {
     double pixel = align ? (at + 1) / 2 * (n - 1) : ((at + 1) * n - 1) / 2;
-    if (border) pixel = pixel <= 0 ? 0 : pixel >= n - 1 ? n - 1 : pixel;
+    if (border) pixel = !(pixel > 0) ? 0 : pixel >= n - 1 ? n - 1 : pixel;
+    const double lost = pixel - pixel; /* 0 or NaN */
     pixel = pixel > -2 && pixel < n + 1 ? pixel : -2;
     double floored = floor(pixel);
-    *low = (int32_t)floored, *part = (float)(pixel - floored);
+    *low = (int32_t)floored, *part = (float)(pixel - floored + lost);
     *in = -(floored >= 0 && floored < n), *in_next = -(floored >= -1 && floored < n - 1);
 }
 

@@ -39,7 +39,8 @@ static double inside(const job *j, double at, int64_t n, double *slope) {
         *slope *= even ? sign : -sign;
     }
     if (j->padding == ZEROS) return at;
-    double last = (double)(n - 1); /* at a border the gradient is zero, as PyTorch has it */
+    double last = (double)(n - 1); /* at a border the gradient is zero, as PyTorch has it, and NaN is at one */
+    if (at != at) return *slope = 0, j->dims == 2 ? 0 : last;
     if (at <= 0) return *slope = 0, 0;
     if (at >= last) return *slope = 0, last;
     return at;
@@ -104,6 +105,12 @@ static void find(const job *j, int64_t place, spot *s) {
     for (int d = 0; d < j->dims; d++) /* the grid names the last dim first */
         count[2 - d] = neighbours(j, get(j, j->grid, place * j->dims + d), j->in[2 - d], t[2 - d]);
     s->count = 0;
+    const bool lost_x = t[2][0].weight != t[2][0].weight, lost_y = t[1][0].weight != t[1][0].weight;
+    if (j->dims == 2 && (lost_x || lost_y)) { /* a place that is no number gives none; over three dims it is outside, as PyTorch has it */
+        const bool all = j->mode == CUBIC;
+        *s = (spot){.count = 1, .weight = {NAN}, .slope = {{all || lost_y ? NAN : 0, all || lost_x ? NAN : 0, 0}}};
+        return;
+    }
     for (int a = 0; a < count[0]; a++)
         for (int b = 0; b < count[1]; b++)
             for (int e = 0; e < count[2]; e++) {
@@ -138,7 +145,7 @@ enum { BLOCK = 32 };
         for (int o = 0; o < n; o++)                                                                                    \
             for (int i = 0; i < spots[o].count; i++) {                                                                 \
                 double g = (double)grad[o], v = g * (double)plane[spots[o].at[i]];                                     \
-                back[spots[o].at[i]] += (T)(g * spots[o].weight[i]);                                                   \
+                if (spots[o].weight[i] == spots[o].weight[i]) back[spots[o].at[i]] += (T)(g * spots[o].weight[i]);     \
                 for (int d = 0; d < 3; d++) slope[o][d] += v * spots[o].slope[i][d];                                   \
             }                                                                                                          \
     }
