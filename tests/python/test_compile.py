@@ -638,6 +638,30 @@ def test_a_backends_graph_makes_tensors_anew_and_reads_modules_as_they_are():
     assert torch.equal(reached(x), layer(x)) and len(backend.graphs) == 4
 
 
+def test_a_backends_graph_never_goes_on_with_an_old_value():
+    backend, held, kept = Backend(), {"k": 2.0, "shift": torch.ones(2)}, []
+
+    def f(x):
+        kept.append(1)
+        return torch.sin(x) * held["k"] + held["shift"]
+    compiled, x = torch.compile(f, backend=backend), torch.full((2,), 0.5)
+
+    def agrees():
+        return torch.equal(compiled(x), torch.sin(x) * held["k"] + held["shift"])
+    assert agrees() and agrees() and len(backend.graphs) == 1 and len(kept) == 2
+    held["k"] = 3.0
+    assert agrees() and len(backend.graphs) == 2
+    held["shift"] = torch.zeros(2)
+    assert agrees() and len(backend.graphs) == 3
+    held["shift"].add_(7)
+    assert agrees() and len(backend.graphs) == 3
+    with pytest.warns(UserWarning, match="compiled 8 times"):
+        for k in range(10):
+            held["k"] = 10.0 + k
+            assert agrees()
+    assert len(backend.graphs) == 8
+
+
 def test_what_fx_cannot_trace_runs_without_its_backend_with_one_warning():
     def f(x):
         return x + 1 if x.sum() > 0 else x - 1

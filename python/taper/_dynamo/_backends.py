@@ -1,11 +1,12 @@
 """Backends of the program's own: torch.compile(f, backend=function) traces f with torch.fx, hands the function the graph and the example inputs,
-and runs what it gives back for all calls with inputs of that kind."""
+and runs what it gives back for all calls that give the same graph. Each call is traced, so whatever the function reads counts as it is then."""
 import functools
 import warnings
 
 import taper
 from taper._dynamo import exc
 from taper.fx import GraphModule, Proxy, Tracer
+from taper.fx.node import map_arg
 from taper.fx.proxy import TraceError
 from taper.nn.modules.module import Module
 from taper.overrides import TorchFunctionMode
@@ -77,8 +78,15 @@ class _Graph:
         with _RecordMade(tracer):
             graph = tracer.trace(model if isinstance(model, Module) else call)
         self.module = GraphModule(tracer.root, graph)
+        self.steps = self._steps(graph), self.constants, self.spec
         for name in tracer.constants:  # they are the graph's, not the program's module's
             delattr(tracer.root, name)
+
+    def _steps(self, graph):
+        """The graph as plain values: what each node does, to what."""
+        number = {node: _Step(i) for i, node in enumerate(graph.nodes)}
+        return [(node.op, functools.reduce(getattr, node.target.split("."), self.module) if node.op in ("get_attr", "call_module") else node.target,
+                 map_arg(node.args, number.get), map_arg(node.kwargs, number.get)) for node in graph.nodes]
 
     def compile(self, backend, inputs, options):
         name = getattr(backend, "__name__", type(backend).__name__)
@@ -92,6 +100,28 @@ class _Graph:
     def __call__(self, inputs):
         results = iter(self.run(*inputs))
         return _pytree.tree_unflatten([next(results) if constant is None else constant[0] for constant in self.constants], self.spec)
+
+
+class _Step(int):
+    """A node's number among a graph's."""
+
+
+_COMPARED = (int, float, complex, str, bytes, type(None), type(...), taper.dtype, taper.device, _Step)
+
+
+def _same(a, b):
+    """Are two graphs' values the same? Tensors, modules and functions are the same object or differ."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, slice):
+        return _same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
+    return repr(a) == repr(b) if isinstance(a, (float, complex)) else isinstance(a, _COMPARED + (_pytree.TreeSpec,)) and a == b
 
 
 def _kind(tensor):
@@ -124,20 +154,23 @@ def compiled(model, backend, options, fullgraph=False, limit=None):
         key = (tuple(map(_kind, inputs)), tuple(places), spec, tuple((type(leaf), leaf) for leaf, place in zip(leaves, places) if place is None),
                taper.is_grad_enabled(), tuple(m.training for m in model.modules()) if isinstance(model, Module) else None)
         try:
-            graph = graphs.get(key)
+            known = graphs.setdefault(key, [])
         except TypeError:
             give_up("an argument that is no tensor cannot be compared with later ones, as it has no hash")
             return model(*args, **kwargs)
-        if graph is None:
-            if len(graphs) >= (config.recompile_limit if limit is None else limit):
-                give_up(f"it was traced {len(graphs)} times, for other arguments")
-                return model(*args, **kwargs)
-            try:
-                graph = _Graph(model, leaves, spec, inputs, places)
-            except Exception as error:  # the function's own errors come again as it runs
-                give_up(f"{type(error).__name__}: {error}")
+        try:
+            graph = _Graph(model, leaves, spec, inputs, places)
+        except Exception as error:  # the function's own errors come again as it runs
+            give_up(f"{type(error).__name__}: {error}")
+            return model(*args, **kwargs)
+        made = next((each for each in known if _same(each.steps, graph.steps)), None)
+        if made is None:
+            count = sum(map(len, graphs.values()))
+            if count >= (config.recompile_limit if limit is None else limit):
+                give_up(f"it was compiled {count} times, for other arguments or other values of what it reads")
                 return model(*args, **kwargs)
             graph.compile(backend, inputs, options)
-            graphs[key] = graph
-        return graph(inputs)
+            known.append(graph)
+            made = graph
+        return made(inputs)
     return functools.wraps(model)(run) if hasattr(model, "__code__") else run
