@@ -1,7 +1,7 @@
 """Writes python/taper/_names.txt, PyTorch's public names: run this under an interpreter that imports PyTorch.
 
     python tools/torch_names.py > python/taper/_names.txt
-    python tools/torch_names.py --aten > python/taper/_aten.txt      # operators of torch.ops.aten: an overload's tags and schema
+    python tools/torch_names.py --aten | gzip -9n > python/taper/_aten.txt.gz   # operators of torch.ops.aten: an overload's tags and schema
 
 A line per module or class: its full name, a colon, its public names. `taper run` tells by it what PyTorch has and Taper lacks from
 what neither has, and `taper names` counts with it.

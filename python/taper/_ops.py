@@ -1,5 +1,5 @@
 """torch.ops: operators by namespace, name and overload. `aten` leads to the functions of torch, nn.functional and Tensor that PyTorch's operators of that name stand
-behind; other namespaces hold what torch.library was given. Schemas of aten are PyTorch's (_aten.txt)."""
+behind; other namespaces hold what torch.library was given. Schemas of aten are PyTorch's (_aten.txt.gz)."""
 from enum import Enum
 from types import ModuleType
 
@@ -39,7 +39,8 @@ Tag.__module__ = "torch"
 def _overloads(name):
     """The overloads that PyTorch's operator of aten has; None where it has no such operator."""
     if not _listed:
-        with open(__file__.rpartition("/")[0] + "/_aten.txt", encoding="utf-8") as file:
+        import gzip
+        with gzip.open(__file__.rpartition("/")[0] + "/_aten.txt.gz", "rt", encoding="utf-8") as file:
             for line in file:
                 if not line.startswith("#"):
                     operator, _, overload = line[line.index(" ") + 1:line.index("(")].partition(".")
