@@ -561,8 +561,8 @@ def test_the_example_saves_when_told_and_goes_on(tmp_path):
     first = start(3, "a", "--epochs", "40")
     begun = first.stdout.readline()
     first.send_signal(signal.SIGUSR1)
-    out, err = first.communicate(timeout=60)
-    assert first.returncode == 0 and "saved at epoch" in out, out + err
+    out, err = first.stdout.read(), first.stderr.read()  # communicate() would lose lines that came with the first one
+    assert first.wait(60) == 0 and "saved at epoch" in out, out + err
     whole, err = start(1, "b", "--epochs", "2").communicate(timeout=60)
     assert whole.endswith("done\n"), err
     second, err = start(2, "a", "--epochs", "2").communicate(timeout=60)
