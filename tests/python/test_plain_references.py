@@ -154,8 +154,6 @@ def gradient(f, *values, dtype=torch.float32):
 
 def test_gradients_at_the_ends():
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-        for f in (F.relu6, F.hardtanh, F.hardshrink, F.softshrink):
-            assert gradient(f, *[float("nan")] * 20, dtype=dtype) == [1.0] * 20
         assert gradient(F.mish, 11.0, 20.0, 30.0, 100.0, 1000.0, dtype=dtype) == pytest.approx([1.0] * 5)
     assert gradient(F.mish, 8.0, dtype=torch.float16) == [1.0]
     assert gradient(torch.sinc, 0.0, 1e-30, -1e-30) == [0.0] * 3
