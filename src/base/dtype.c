@@ -249,5 +249,3 @@ tp_dtype tpi_promoted(tpi_promotion *p) {
     tp_dtype dtype = p->refused ? TP_NO_DTYPE : combine(p->dim, low, &p->refused);
     return p->refused ? TP_NO_DTYPE : dtype;
 }
-
-const char *tpi_dtype_word(tp_dtype dtype) { return tp_dtype_word(dtype); }

@@ -37,7 +37,6 @@ extern const uint8_t tpi_dtype_category[TP_DTYPE_COUNT];
 extern const uint16_t tpi_dtype_group[TP_DTYPE_COUNT];
 extern const uint8_t tpi_dtype_ctype[TP_DTYPE_COUNT]; /* bool counts as TPI_I32 here; see above */
 extern const uint8_t tpi_ctype_bytes[TPI_CTYPES];
-const char *tpi_dtype_word(tp_dtype d);     /* what PyTorch's messages call a dtype: "Float", "Long", "ComplexDouble" */
 tp_dtype tpi_ctype_dtype(tpi_ctype c);      /* the dtype whose elements are that compute type (TPI_B8: bool) */
 tp_dtype tpi_dtype_to_real(tp_dtype d);     /* complex64 -> float32, others unchanged */
 tp_dtype tpi_dtype_to_complex(tp_dtype d);  /* float32 -> complex64 and so on; integers by the default dtype; float8: an error */

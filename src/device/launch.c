@@ -226,7 +226,7 @@ static bool check_result(const map_call *c, const tp_operand *in, tp_tensor *out
         return tpi_refuse_cast(c->result, (tp_dtype)out->dtype);
     /* floor, neg and their like, which keep the dtype, write no other one: PyTorch's rule for one operand */
     if (c->op->nin == 1 && c->op->rule == TPI_RULE_PROMOTE && c->op->result == TPI_RESULT_SAME && c->result != (tp_dtype)out->dtype)
-        return tpi_refuse(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tpi_dtype_word((tp_dtype)out->dtype), tpi_dtype_word(c->result));
+        return tpi_refuse(TP_ERR_RUNTIME, "Found dtype %s but expected %s", tp_dtype_word((tp_dtype)out->dtype), tp_dtype_word(c->result));
     if (!full_shape(c, out)) {
         bool in_place = false;
         for (int i = 0; i < c->op->nin; i++) in_place |= in[i].tensor == out;

@@ -207,8 +207,8 @@ static tp_tensor *multiply(const tpi_conv *c, role r, bool transposed, tp_tensor
 static bool check_operands(const tp_tensor *a, const char *a_name, const tp_tensor *b, const char *b_name) {
     if (a->dtype == b->dtype) return true;
     return tpi_refuse(TP_ERR_RUNTIME, "argument '%s': Input type (%s) and weight type (%s) of argument '%s' should be the same: expected scalar type %s but found %s",
-                      a_name, tp_dtype_name((tp_dtype)a->dtype), tp_dtype_name((tp_dtype)b->dtype), b_name, tpi_dtype_word((tp_dtype)a->dtype),
-                      tpi_dtype_word((tp_dtype)b->dtype));
+                      a_name, tp_dtype_name((tp_dtype)a->dtype), tp_dtype_name((tp_dtype)b->dtype), b_name, tp_dtype_word((tp_dtype)a->dtype),
+                      tp_dtype_word((tp_dtype)b->dtype));
 }
 
 tp_tensor *tpi_native_convolution(tp_tensor *input, tp_tensor *weight, tp_tensor *bias, tp_ints stride, tp_ints padding, tp_ints dilation,
